@@ -1,0 +1,1 @@
+"""Doing it: the plan carried out and written down as it happens."""

@@ -1,0 +1,74 @@
+"""Edits of colon-separated account files: old bytes in, new bytes out."""
+
+from __future__ import annotations
+
+from azureinit.errors import LocalError, PlanStale
+from azureinit.record import Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from azureinit.plan.actions import EditLine
+
+MEMBERS = 3  # of the four fields in group and gshadow
+
+
+def edited(old: bytes, edits: Iterable[EditLine]) -> bytes:
+    """The file after every edit, in order. PlanStale where it is no longer the file the edits were made for."""
+    lines = old.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for edit in edits:
+        if edit.line is not None:
+            _append(lines, edit, edit.line)
+        else:
+            at = _find(lines, edit)
+            if at is None:
+                raise PlanStale(f"{edit.path} has no {edit.key!a} any more", path=edit.path)
+            lines[at] = _changed(lines[at], edit)
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _append(lines: list[bytes], edit: EditLine, line: str | Secret) -> None:
+    new = _plain(edit, line, forbidden=b"\n\0")
+    fields = new.split(b":")
+    if fields[0] != edit.key.encode("utf-8", "surrogateescape") or new[:1] in (b"", b"+", b"-", b"#", b":"):
+        raise LocalError(f"refused to write {edit.path}: the line is not one of {edit.key!a}", path=edit.path)
+    if _find(lines, edit) is not None:
+        raise PlanStale(f"{edit.path} has {edit.key!a} already", path=edit.path)
+    if edit.unique is not None:
+        taken = fields[edit.unique]
+        for other in lines:
+            if other.split(b":")[edit.unique : edit.unique + 1] == [taken]:
+                what = f"{taken.decode('ascii', 'replace')}, meant for {edit.key!a},"
+                raise PlanStale(f"{edit.path}: {what} was taken meanwhile", path=edit.path)
+    # NIS lines end the local part of a file: whatever stands below them is theirs.
+    nis = (at for at, other in enumerate(lines) if other[:1] in (b"+", b"-"))
+    lines.insert(next(nis, len(lines)), new)
+
+
+def _changed(line: bytes, edit: EditLine) -> bytes:
+    fields = line.split(b":")
+    last = max([at for at, _ in edit.fields] + ([MEMBERS] if edit.member is not None else []))
+    fields += [b""] * (last + 1 - len(fields))
+    for at, value in edit.fields:
+        fields[at] = _plain(edit, value, forbidden=b":\n\0")
+    if edit.member is not None:
+        member = _plain(edit, edit.member, forbidden=b",:\n\0")
+        if member not in fields[MEMBERS].split(b","):
+            fields[MEMBERS] = fields[MEMBERS] + b"," + member if fields[MEMBERS] else member
+    return b":".join(fields)
+
+
+def _find(lines: list[bytes], edit: EditLine) -> int | None:
+    prefix = edit.key.encode("utf-8", "surrogateescape") + b":"
+    return next((at for at, line in enumerate(lines) if line.startswith(prefix)), None)
+
+
+def _plain(edit: EditLine, value: str | Secret, *, forbidden: bytes) -> bytes:
+    """The value's bytes. One that would end its field or its line would write somebody else's."""
+    data = value.reveal() if isinstance(value, Secret) else value.encode("utf-8", "surrogateescape")
+    if set(data) & set(forbidden):
+        raise LocalError(f"refused to write {edit.path}: a value for {edit.key!a} holds a separator", path=edit.path)
+    return data

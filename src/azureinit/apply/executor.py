@@ -1,0 +1,146 @@
+"""Carrying out a plan. It knows Actions and grows with no feature."""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale
+from azureinit.plan.actions import (
+    Declined,
+    EditLine,
+    Link,
+    Locked,
+    MakeDir,
+    Remove,
+    Run,
+    SetHostname,
+    Step,
+    Write,
+)
+from azureinit.record import Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from azureinit.apply.journal import Journal
+    from azureinit.machine import Machine
+    from azureinit.plan.actions import Action, Plan
+    from azureinit.telemetry.events import Events
+
+LOCK_TIMEOUT = 15.0  # as long as shadow-utils themselves wait
+
+
+def apply_plan(machine: Machine, plan: Plan, *, journal: Journal, events: Events, deadline: float) -> None:
+    """Every step in order; the first that no backend can do ends the run with all their failures."""
+    journal.open_run(machine, plan)
+    for item in plan:
+        if isinstance(item, Step):
+            with events.step(item.name) as span:
+                if machine.clock.monotonic() >= deadline:
+                    raise DeadlineExceeded(f"no time was left for {item.name}", step=item.name)
+                span.text = f"{item.why} ({apply_step(machine, item, journal=journal, deadline=deadline)})"
+    journal.close_run()
+
+
+def apply_step(machine: Machine, step: Step, *, journal: Journal, deadline: float) -> str:
+    """The backend that did it."""
+    failures: dict[str, AzureInitError] = {}
+    for way in step.ways:
+        if isinstance(way, Declined):
+            failures[way.backend] = LocalError(f"declined: {way.why}")
+            continue
+        try:
+            for action in way.actions:
+                perform(machine, action, journal=journal, deadline=deadline)
+        except PlanStale:
+            raise  # not this backend's fault: the plan is made again
+        except AzureInitError as error:
+            failures[way.backend] = error
+            continue
+        if step.once:
+            journal.record_done(step.name, backend=way.backend)
+        return way.backend
+    raise step.failure(step.name, failures)
+
+
+def perform(machine: Machine, action: Action, *, journal: Journal, deadline: float = float("inf")) -> None:
+    PERFORM[type(action)](machine, action, journal, deadline)
+
+
+def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> None:
+    timeout = min(action.timeout, deadline - machine.clock.monotonic())
+    stdin = action.stdin.reveal() if action.stdin else b""
+    machine.run(action.argv, stdin=stdin, timeout=timeout).check()
+
+
+def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -> None:
+    before = machine.read(action.path) if action.was is not None or action.check is not None else None
+    if action.was is not None and before != _bytes(action.was):
+        raise PlanStale(f"{action.path} changed while provisioning", path=action.path)
+    old = machine.stat(action.path) if action.check is not None else None
+    machine.write(
+        action.path, _bytes(action.data), mode=action.mode, owner=action.owner, beneath=action.beneath
+    )
+    if action.check is None:
+        return
+    try:
+        perform(machine, action.check, journal=journal, deadline=deadline)
+    except AzureInitError:
+        if before is None or old is None:
+            machine.remove(action.path)
+        else:
+            machine.write(action.path, before, mode=old.st_mode & 0o7777, beneath=action.beneath)
+        raise
+
+
+def _make_dir(machine: Machine, action: MakeDir, _journal: Journal, _deadline: float) -> None:
+    machine.make_dir(action.path, mode=action.mode, owner=action.owner, beneath=action.beneath)
+
+
+def _link(machine: Machine, action: Link, _journal: Journal, _deadline: float) -> None:
+    machine.symlink(action.path, action.target, owner=action.owner, beneath=action.beneath)
+
+
+def _remove(machine: Machine, action: Remove, _journal: Journal, _deadline: float) -> None:
+    machine.remove(action.path)
+
+
+def _set_hostname(machine: Machine, action: SetHostname, _journal: Journal, _deadline: float) -> None:
+    machine.set_hostname(action.name)
+
+
+def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float) -> None:
+    from azureinit.apply.edit import edited
+    from azureinit.machine.locks import account_locks
+
+    files: dict[str, list[EditLine]] = {}
+    for edit in action.edits:
+        files.setdefault(edit.path, []).append(edit)
+    timeout = min(LOCK_TIMEOUT, deadline - machine.clock.monotonic())
+    with account_locks(machine, tuple(files), timeout=timeout, record=journal.record_locks):
+        # All of them are worked out before any is written, so a stale plan changes nothing.
+        contents = {path: (machine.read(path) or b"") for path in files}
+        results = {path: edited(contents[path], edits) for path, edits in files.items()}
+        for path, data in results.items():
+            if data == contents[path]:
+                continue
+            before = machine.stat(path)
+            if before is not None:
+                ids = f"{before.st_uid}:{before.st_gid}"
+                machine.write(f"{path}-", contents[path], mode=before.st_mode & 0o7777, owner=ids)
+            machine.write(path, data)
+
+
+def _bytes(data: bytes | Secret) -> bytes:
+    return data.reveal() if isinstance(data, Secret) else data
+
+
+PERFORM: dict[type, Callable[[Machine, Any, Journal, float], None]] = {
+    Run: _run,
+    Write: _write,
+    MakeDir: _make_dir,
+    Link: _link,
+    Remove: _remove,
+    SetHostname: _set_hostname,
+    Locked: _locked,
+}

@@ -1,0 +1,104 @@
+"""What this VM remembers of itself in the data directory, each file bound to the VM id, 0600.
+
+    <vm id>.provisioned   Ready was accepted: nothing is left to do
+    <vm id>.pending       a verdict the platform has not accepted yet
+    <vm id>.saved         what a later run still needs of the media: the host ejects it after any verdict
+    <vm id>.journal       what was done
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import LocalError
+from azureinit.record import Record, Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from azureinit.machine import Machine
+
+KINDS = ("provisioned", "pending", "saved", "journal")
+
+
+class Instance(Record):
+    data_dir: str
+    vm_id: str
+
+    def path(self, kind: str) -> str:
+        return f"{self.data_dir.rstrip('/')}/{self.vm_id}.{kind}"
+
+
+def prepare(machine: Machine, data_dir: str, *, deadline: float) -> None:
+    """The directory, and nobody else of us at work in it until this process ends."""
+    machine.make_dirs(data_dir, mode=0o700)
+    machine.hold(f"{data_dir.rstrip('/')}/lock", timeout=deadline - machine.clock.monotonic())
+
+
+def marker(machine: Machine, instance: Instance) -> bool:
+    return machine.stat(instance.path("provisioned")) is not None
+
+
+def mark_provisioned(machine: Machine, instance: Instance) -> None:
+    machine.write(instance.path("provisioned"), b"", mode=0o600)
+    machine.remove(instance.path("pending"))
+
+
+def forget_pending(machine: Machine, instance: Instance) -> None:
+    machine.remove(instance.path("pending"))
+
+
+def write_pending(machine: Machine, instance: Instance, *, verdict: str, failure: str) -> None:
+    import json
+
+    data = json.dumps({"verdict": verdict, "failure": failure}).encode()
+    machine.write(instance.path("pending"), data, mode=0o600)
+
+
+def read_pending(machine: Machine, instance: Instance) -> dict[str, str] | None:
+    return _read_json(machine, instance.path("pending"))
+
+
+def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) -> None:
+    """Secrets are revealed here and nowhere else: into a 0600 file of ours."""
+    import base64
+    import json
+
+    plain = {
+        key: {"base64": base64.b64encode(value.reveal()).decode()} if isinstance(value, Secret) else value
+        for key, value in values.items()
+    }
+    data = json.dumps(plain, sort_keys=True).encode()
+    if machine.read(instance.path("saved")) != data:
+        machine.write(instance.path("saved"), data, mode=0o600)
+
+
+def read_saved(machine: Machine, instance: Instance) -> dict[str, Any] | None:
+    import base64
+
+    values = _read_json(machine, instance.path("saved"))
+    if values is None:
+        return None
+    return {
+        key: Secret(base64.b64decode(value["base64"])) if isinstance(value, dict) else value
+        for key, value in values.items()
+    }
+
+
+def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:
+    """Forget every VM this machine has been; the paths removed."""
+    names = machine.names(data_dir)
+    if names is None:
+        raise LocalError(f"cannot clean {data_dir}: it does not exist", path=data_dir)
+    ours = [name for name in names if name.rpartition(".")[2] in KINDS]
+    return tuple(name for name in ours if machine.remove(f"{data_dir.rstrip('/')}/{name}"))
+
+
+def _read_json(machine: Machine, path: str) -> dict[str, Any] | None:
+    import json
+
+    data = machine.read(path, limit=4 << 20)
+    try:
+        values = json.loads(data) if data else None
+    except ValueError:
+        return None  # written whole or not at all; anything else is not ours
+    return values if isinstance(values, dict) else None

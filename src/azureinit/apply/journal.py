@@ -1,0 +1,120 @@
+"""What was done, written down as it happens: JSON lines in the data directory, 0600.
+
+A run opens with every temporary file and lock it may leave behind, so that the next run can clear them if this one
+dies; then one line for each step that facts cannot see. A torn last line is what a crash leaves and is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+
+from azureinit.machine import temporary_name
+from azureinit.plan.actions import Link, Locked, Step, Way, Write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from azureinit.machine import Appender, Machine
+    from azureinit.plan.actions import Plan
+
+
+class Journal:
+    def __init__(self, path: str, entries: list[dict[str, Any]]) -> None:
+        self.path = path
+        self.done = frozenset(entry["done"] for entry in entries if "done" in entry)
+        self.unfinished = _unfinished(entries)
+        self.locks: set[str] = set()
+        self._file: Appender | None = None
+
+    def open_run(self, machine: Machine, plan: Plan) -> None:
+        temporaries, self.locks = _left_behind(plan)
+        self._machine = machine
+        entry = {
+            "run": machine.clock.now(),
+            "boot": machine.boot_id(),
+            "pid": self._machine.pid,
+            "temporaries": sorted(temporaries),
+            "locks": sorted(self.locks),
+        }
+        self._append(entry, sync=bool(temporaries or self.locks))
+
+    def record_locks(self, paths: tuple[str, ...]) -> None:
+        """Asked before any lock is made; the opening line has nearly always named them already."""
+        new = [path for path in paths if path not in self.locks]
+        if new:
+            self._append({"locks": new, "boot": self._machine.boot_id(), "pid": self._machine.pid}, sync=True)
+
+    def record_done(self, step: str, *, backend: str) -> None:
+        self.done |= {step}
+        self._append({"done": step, "backend": backend}, sync=True)
+
+    def close_run(self) -> None:
+        self._append({"end": True}, sync=False)
+
+    def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
+        if self._file is None:
+            self._file = self._machine.appender(self.path)
+        self._file.write(json.dumps(entry).encode() + b"\n", sync=sync)
+
+
+def read_journal(machine: Machine, path: str) -> Journal:
+    return Journal(path, parse_journal(machine.read(path, limit=16 << 20) or b""))
+
+
+def parse_journal(data: bytes) -> list[dict[str, Any]]:
+    entries = []
+    for line in data.split(b"\n"):
+        try:
+            entry = json.loads(line) if line else None
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            entries.append(entry)
+    return entries
+
+
+def clear_leftovers(machine: Machine, journal: Journal) -> tuple[str, ...]:
+    """Temporary files and locks of runs that died; what was removed."""
+    removed = []
+    for entry in journal.unfinished:
+        removed += [path for path in entry.get("temporaries", ()) if machine.remove(path)]
+        if entry.get("locks"):
+            from azureinit.machine.locks import clear_stale
+
+            removed += clear_stale(machine, tuple(entry["locks"]), pid=int(entry.get("pid", 0)))
+    return tuple(removed)
+
+
+def _unfinished(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    pending: list[dict[str, Any]] = []
+    for entry in entries:
+        if "end" in entry:
+            pending = []
+        elif "locks" in entry:
+            pending.append(entry)
+    return tuple(pending)
+
+
+def _left_behind(plan: Plan) -> tuple[set[str], set[str]]:
+    temporaries: set[str] = set()
+    locks: set[str] = set()
+    for path, locked in _written(plan):
+        directory, _, name = path.rpartition("/")
+        temporaries.add(f"{directory}/{temporary_name(name)}")
+        if locked:
+            temporaries.add(f"{directory}/{temporary_name(name + '-')}")
+            locks.add(f"{path}.lock")
+    return temporaries, locks
+
+
+def _written(plan: Plan) -> Iterator[tuple[str, bool]]:
+    for item in plan:
+        for way in item.ways if isinstance(item, Step) else ():
+            for action in way.actions if isinstance(way, Way) else ():
+                if isinstance(action, (Write, Link)):
+                    yield action.path, False
+                elif isinstance(action, Locked):
+                    for edit in action.edits:
+                        yield edit.path, True

@@ -1,0 +1,28 @@
+"""`azure-init clean`: forget that this machine was provisioned, so that the next boot provisions again."""
+
+from __future__ import annotations
+
+import argparse
+
+from azureinit.apply.instance import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Config
+    from azureinit.machine import Machine
+
+
+def main(argv: list[str], *, machine: Machine, config: Config) -> int:
+    parser = argparse.ArgumentParser(
+        prog="azure-init clean",
+        description="Remove every VM's marker, journal, pending verdict and saved media from the data directory. "
+        "Accounts, keys and settings stay.",
+    )
+    parser.add_argument("--logs", action="store_true", help="remove the log file too")
+    options = parser.parse_args(argv)
+    removed = clean(machine, config.azure_init_data_dir.path)
+    print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
+    if options.logs:
+        path = config.azure_init_log_path.path
+        print(f"removed {path}" if machine.remove(path) else f"no log at {path}")
+    return 0

@@ -1,0 +1,177 @@
+"""What every key means, in a sentence: for the manual and for editors. Never on the boot path.
+
+`python3 -m azureinit.config.docs` prints the reference block of docs/configuration.md; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+
+from azureinit.config.model import CHOICES, LONGEST_SECONDS, LONGEST_TEXT, Config
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SECTIONS: dict[str, str] = {
+    "ssh": "Keys and the SSH server.",
+    "hostname_provisioners": "How the host name is set.",
+    "user_provisioners": "How the account is made.",
+    "password_provisioners": "How the account's password is set or locked.",
+    "imds": "The instance metadata service.",
+    "provisioning_media": "The DVD that carries ovf-env.xml.",
+    "azure_proxy_agent": "The guest proxy agent, where the platform asks for one.",
+    "wireserver": "The platform's side of the health report.",
+    "telemetry": "What the host is told besides the verdict.",
+    "azure_init_data_dir": "Where markers and the journal lie.",
+    "azure_init_log_path": "Where the log lies.",
+    "platform": "Which machine this is.",
+    "sources": "How the answers of several sources are awaited.",
+    "user": "The account.",
+    "run": "The time a run has.",
+}
+
+KEYS: dict[str, str] = {
+    "ssh.authorized_keys_path": "The authorized keys file, relative to the home directory unless absolute; "
+    "`%h`, `%u` and `%%` as sshd knows them.",
+    "ssh.query_sshd_config": "Ask sshd which authorized keys file it reads, and use that one if it answers.",
+    "ssh.configure_sshd_password_authentication": "Switch sshd's password authentication on or off "
+    "as the platform asks; false leaves sshd alone.",
+    "ssh.host_key_types": "The host keys that are made if they are missing, in this order.",
+    "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
+    "user_provisioners.backends": "Tried in order until one succeeds; `files` edits the account files without a program.",
+    "password_provisioners.backends": "Tried in order until one succeeds; `passwd`, known from older files, "
+    "locks the password if none was given.",
+    "imds.endpoint": "Base URL of the service; the path is added to it.",
+    "imds.connection_timeout_secs": "Longest wait for one connection.",
+    "imds.request_timeout_secs": "Longest wait for one answer.",
+    "imds.retry_interval_secs": "First delay between two tries; later ones grow.",
+    "imds.total_retry_timeout_secs": "Longest time for all tries together.",
+    "provisioning_media.enable": "Look for provisioning media at all.",
+    "provisioning_media.path": "A device, an image file or a directory to read; empty means find the device.",
+    "provisioning_media.eject": "Eject the media before Ready is reported.",
+    "provisioning_media.wait_secs": "How long media is waited for when nothing else can give what it carries.",
+    "azure_proxy_agent.enable": "Wait for azure-proxy-agent when it stands between this machine and the platform.",
+    "azure_proxy_agent.wait_secs": "How long azure-proxy-agent may take to be ready.",
+    "wireserver.connection_timeout_secs": "Longest wait for one connection.",
+    "wireserver.read_timeout_secs": "Longest wait for one answer.",
+    "wireserver.retry_interval_secs": "First delay between two tries; later ones grow.",
+    "wireserver.total_retry_timeout_secs": "Longest time for all tries together.",
+    "wireserver.health_endpoint": "Where the verdict is sent.",
+    "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
+    "telemetry.kvp_filter": "Which events go to the pool; unset means the built-in choice.",
+    "azure_init_data_dir.path": "The directory.",
+    "azure_init_log_path.path": "The file.",
+    "platform.require_azure": "Do nothing on a machine that is not on Azure; false provisions anywhere.",
+    "platform.vm_id": "The VM's id, instead of what firmware or metadata say; empty means ask them.",
+    "sources.grace_secs": "How long the other source is waited for once one has given enough.",
+    "user.groups": "Supplementary groups of the account; groups that do not exist are skipped.",
+    "user.sudo": "Give the account sudo.",
+    "run.deadline_secs": "Longest time for a whole run.",
+    "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
+}
+
+KIND_NAMES = {
+    "bool": "true or false",
+    "Seconds": "seconds",
+    "Timeout": "seconds, not 0",
+    "Path": "path",
+    "Text": "string",
+    "OptionalText": "string",
+    "Url": "http:// URL",
+    "Names": "list of names",
+}
+
+
+def reference() -> str:
+    """The reference part of the manual: a table a section."""
+    blocks = []
+    for section, record in Config.defaults_.items():
+        rows = [
+            f"### `[{section}]`",
+            "",
+            SECTIONS[section],
+            "",
+            "| key | kind | default | meaning |",
+            "|---|---|---|---|",
+        ]
+        for key, kind in type(record).fields_.items():
+            told, default = kind_name(kind), getattr(record, key)
+            shown = "unset" if default is None else f"`{toml(default)}`"
+            rows.append(f"| `{section}.{key}` | {told} | {shown} | {KEYS[f'{section}.{key}']} |")
+        blocks.append("\n".join(rows) + "\n")
+    return "\n".join(blocks)
+
+
+def kind_name(kind: str) -> str:
+    if kind in CHOICES:
+        return "list out of " + ", ".join(f"`{choice}`" for choice in CHOICES[kind])
+    return KIND_NAMES[kind]
+
+
+def toml(value: object) -> str:
+    """A value of ours as TOML. Text without control characters is written in TOML as it is in JSON."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(toml(item) for item in value) + "]"
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def plain(value: object) -> object:
+    """A value of ours as JSON has it; whole numbers without the .0 nobody writes."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a configuration file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "azure-init configuration",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            section: {
+                "type": "object",
+                "description": SECTIONS[section],
+                "additionalProperties": False,
+                "properties": {
+                    key: _key_schema(kind, getattr(record, key), KEYS[f"{section}.{key}"])
+                    for key, kind in type(record).fields_.items()
+                },
+            }
+            for section, record in Config.defaults_.items()
+        },
+    }
+
+
+def _key_schema(kind: str, default: object, description: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": description, **_kind_schema(kind)}
+    if default is not None:
+        told["default"] = plain(default)
+    if kind == "Path" and default:
+        told["minLength"] = 1
+    return told
+
+
+def _kind_schema(kind: str) -> dict[str, Any]:
+    if kind in CHOICES:
+        return {"type": "array", "items": {"enum": list(CHOICES[kind])}}
+    text = {"type": "string", "maxLength": LONGEST_TEXT, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"}
+    kinds: dict[str, dict[str, Any]] = {
+        "bool": {"type": "boolean"},
+        "Seconds": {"type": "number", "minimum": 0, "maximum": LONGEST_SECONDS},
+        "Timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_SECONDS},
+        "Path": text,
+        "Text": text,
+        "OptionalText": text,
+        "Url": {"type": "string", "maxLength": LONGEST_TEXT, "pattern": "^http://[^\\s/]+(/\\S*)?$"},
+        "Names": {"type": "array", "items": {"type": "string", "maxLength": 255, "pattern": "^[^-\\s,:][^\\s,:]*$"}},
+    }
+    return kinds[kind]
+
+
+if __name__ == "__main__":
+    print(reference())

@@ -1,0 +1,273 @@
+"""The layers: defaults, files, environment, flags; later wins, key by key. Every problem in them is told at once."""
+
+from __future__ import annotations
+
+from azureinit.config.model import Config, checked, named, shown
+from azureinit.errors import ConfigInvalid, LocalError
+from azureinit.record import Record, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from azureinit.machine import Machine
+
+# A file or a directory of *.toml, as the Rust agent reads them (the first two) and as its manual says (the last two).
+PLACES = (
+    "/etc/azure-init.toml",
+    "/etc/azure-init.d",
+    "/etc/azure-init/azure-init.toml",
+    "/etc/azure-init/azure-init.toml.d",
+)
+CONFIG_VARIABLE = "AZURE_INIT_CONFIG"
+GROUPS_VARIABLE = "AZURE_INIT_USER_GROUPS"
+FILTER_VARIABLE = "AZURE_INIT_KVP_FILTER"
+GROUPS_FLAG = "--groups"
+LARGEST_FILE = 1 << 20
+MOST_WARNINGS = 20  # a file; one that holds something else entirely is not worth a thousand
+HINT = "`azure-init config schema` tells every key and what it accepts, `azure-init config check FILE` tries one file"
+
+
+class Origin(Record):
+    """Who said a value: layer is default, file, env or flag; name is the file, variable or flag."""
+
+    layer: str = "default"
+    name: str = ""
+    outside: bool = False  # named by the caller, so not under --root
+
+
+class Loaded(Record):
+    config: Config
+    origin: dict[str, Origin]  # by "section.key"
+    warnings: tuple[str, ...]
+    texts: dict[Origin, str]  # the files as they were read, so that a line can be found later
+
+
+def load(machine: Machine, *, config: str | None, groups: tuple[str, ...] | None) -> Loaded:
+    """Everything that was asked for, or one ConfigInvalid with every problem on a line of its own."""
+    layers = _read_layers(machine, config=config, groups=groups)
+    if layers.problems:
+        raise invalid(layers.problems)
+    return layers.loaded()
+
+
+def load_usable(machine: Machine, *, config: str | None, groups: tuple[str, ...] | None) -> Config:
+    """What is right in a configuration that `load` refuses: the refusal must be told to the endpoint it names."""
+    return _read_layers(machine, config=config, groups=groups).loaded().config
+
+
+def check(machine: Machine, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The problems and the warnings of one file or directory, alone."""
+    layers = Layers(machine)
+    layers.read_named(path, by="")
+    return tuple(layers.problems), tuple(layers.warnings)
+
+
+def invalid(problems: list[str]) -> ConfigInvalid:
+    return ConfigInvalid("\n".join(problems), hint=HINT, details=problems[0][:300])
+
+
+def _read_layers(machine: Machine, *, config: str | None, groups: tuple[str, ...] | None) -> Layers:
+    layers = Layers(machine)
+    environ = machine.environ
+    for place in PLACES:
+        layers.read_place(place)
+    if config is not None:
+        layers.read_named(config, by="--config")
+    elif environ.get(CONFIG_VARIABLE):
+        layers.read_named(environ[CONFIG_VARIABLE], by=CONFIG_VARIABLE)
+
+    if environ.get(FILTER_VARIABLE):
+        layers.take("telemetry", "kvp_filter", environ[FILTER_VARIABLE], Origin(layer="env", name=FILTER_VARIABLE))
+    if environ.get(GROUPS_VARIABLE):
+        asked = _split(environ[GROUPS_VARIABLE])
+        layers.take("user", "groups", asked, Origin(layer="env", name=GROUPS_VARIABLE))
+    if groups is not None:
+        layers.take("user", "groups", _split(*groups), Origin(layer="flag", name=GROUPS_FLAG))
+    return layers
+
+
+def _split(*lists: str) -> tuple[str, ...]:
+    return tuple(name.strip() for several in lists for name in several.split(",") if name.strip())
+
+
+def _file_name(path: str) -> str:
+    return shown(path, longest=4096)
+
+
+class Layers:
+    """What the layers said so far."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.values: dict[str, dict[str, Any]] = {}
+        self.origin: dict[str, Origin] = {}
+        self.texts: dict[Origin, str] = {}
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+
+    def loaded(self) -> Loaded:
+        default = Origin()
+        origin = {f"{section}.{key}": default for section, fields in _sections() for key in fields}
+        origin.update(self.origin)
+        config = Config()
+        sections = {name: replace(getattr(config, name), **values) for name, values in self.values.items()}
+        return Loaded(
+            config=replace(config, **sections) if sections else config,
+            origin=origin,
+            warnings=tuple(self.warnings),
+            texts=self.texts,
+        )
+
+    # ---- files
+
+    def read_place(self, path: str) -> None:
+        if path.endswith(".toml"):
+            self._read_file(path, outside=False)
+        else:
+            self._read_directory(path, outside=False)
+
+    def read_named(self, path: str, *, by: str) -> None:
+        """A file or a directory somebody named, so it has to be there."""
+        if not self._read_directory(path, outside=True) and not self._read_file(path, outside=True):
+            told = f", though {by} names it" if by else ""
+            self._problem(f"{_file_name(path)}: no such file or directory{told}")
+
+    def _read_directory(self, path: str, *, outside: bool) -> bool:
+        try:
+            names = self.machine.names_host(path) if outside else self.machine.names(path)
+        except LocalError as error:
+            self._unreadable(path, error)
+            return True
+        for name in sorted(names or ()):
+            if name.endswith(".toml") and not name.startswith("."):
+                inside = f"{path.rstrip('/')}/{name}"
+                if not self._read_file(inside, outside=outside):
+                    self._problem(f"{_file_name(inside)}: cannot read: it is a link to nothing")
+        return names is not None
+
+    def _read_file(self, path: str, *, outside: bool) -> bool:
+        read = self.machine.read_host if outside else self.machine.read
+        try:
+            data = read(path, limit=LARGEST_FILE)
+        except LocalError as error:
+            self._unreadable(path, error)
+            return True
+        if data is not None:
+            self._take_file(data, Origin(layer="file", name=_file_name(path), outside=outside))
+        return data is not None
+
+    def _unreadable(self, path: str, error: LocalError) -> None:
+        self._problem(f"{_file_name(path)}: " + error.message.replace(f" {path}", "", 1))
+
+    def _take_file(self, data: bytes, origin: Origin) -> None:
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            self._problem(f"{origin.name}:{line}: not valid TOML: byte {data[error.start]:#04x} is not UTF-8")
+            return
+        self.texts[origin] = text
+        try:
+            document = _parse_toml(text)
+        except ConfigInvalid as error:
+            self._problem(f"{origin.name}: {error.message}")
+        except (ValueError, RecursionError) as error:  # besides its own, the parser lets out those of int() and depth
+            from azureinit.config.where import syntax_line
+
+            what, at = syntax_line(error, text)
+            self._problem(f"{origin.name}{f':{at}' if at else ''}: not valid TOML: {what[:200]}")
+        else:
+            self._take_document(document, origin)
+
+    def _take_document(self, document: dict[str, Any], origin: Origin) -> None:
+        known = dict(_sections())
+        unknown: list[tuple[str, ...]] = []
+        for section, table in document.items():
+            if section not in known:
+                unknown.append((section,))
+            elif not isinstance(table, dict):
+                self._wrong(origin, (section,), f"must be a table, not {named(table)}")
+            else:
+                unknown += [(section, key) for key in table if key not in known[section]]
+                for key in known[section]:
+                    if key in table:
+                        self.take(section, key, table[key], origin)
+        self._warn_unknown(unknown, origin)
+
+    # ---- values
+
+    def take(self, section: str, key: str, value: object, origin: Origin) -> None:
+        record = Config.defaults_[section]
+        kind, default = type(record).fields_[key], getattr(record, key)
+        try:
+            self.values.setdefault(section, {})[key] = checked(kind, value, default=default)
+        except ConfigInvalid as error:
+            self._wrong(origin, (section, key), error.message)
+        else:
+            self.origin[f"{section}.{key}"] = origin
+
+    def _wrong(self, origin: Origin, path: tuple[str, ...], what: str) -> None:
+        self._problem(f"{place(origin, self.texts, path)}: {'.'.join(path)}: {what}")
+
+    def _problem(self, problem: str) -> None:
+        if problem not in self.problems:  # a file can be both in its place and named by --config
+            self.problems.append(problem)
+
+    def _warn_unknown(self, unknown: list[tuple[str, ...]], origin: Origin) -> None:
+        for path in unknown[:MOST_WARNINGS]:
+            what = "key" if len(path) == 2 else "section or key"
+            told = ".".join(shown(name) for name in path)
+            where = place(origin, self.texts, path)
+            self._warning(f"{where}: {told}: unknown {what}, ignored; {_nearest(path)}")
+        if len(unknown) > MOST_WARNINGS:
+            self._warning(f"{origin.name}: {len(unknown) - MOST_WARNINGS} more unknown keys, ignored")
+
+    def _warning(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+
+def place(origin: Origin, texts: dict[Origin, str], path: tuple[str, ...]) -> str:
+    """Where a key stands, as FILE:LINE if a file said it."""
+    if origin not in texts:
+        return origin.name
+    from azureinit.config.where import key_lines
+
+    line = key_lines(texts[origin]).get(path)
+    return f"{origin.name}:{line}" if line else origin.name
+
+
+def _sections() -> list[tuple[str, dict[str, str]]]:
+    return [(name, type(record).fields_) for name, record in Config.defaults_.items()]
+
+
+def _nearest(path: tuple[str, ...]) -> str:
+    """What somebody who wrote `path` most likely meant."""
+    from difflib import get_close_matches
+
+    sections = dict(_sections())
+    keys = [f"{section}.{key}" for section in sections for key in sections[section]]
+    elsewhere = [key for key in keys if key.split(".")[1] == path[-1]]
+    if len(elsewhere) == 1:
+        return f"the nearest known key is {elsewhere[0]}"
+    told = ".".join(path)
+    if len(path) == 1 and (near := get_close_matches(told[:64], sections, n=1)):
+        return f"the nearest known section is [{near[0]}]"
+    if near := get_close_matches(told[:64], keys, n=1, cutoff=0.0 if len(path) == 2 else 0.6):
+        return f"the nearest known key is {near[0]}"
+    return f"the known sections are {', '.join(sections)}"
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    try:
+        import tomllib
+    except ImportError:
+        try:
+            import tomli as tomllib  # type: ignore[no-redef, import-not-found, unused-ignore]
+        except ImportError:
+            raise ConfigInvalid(
+                "cannot read: this Python has no TOML parser; install python3-tomli, or Python 3.11 or later"
+            ) from None
+    return tomllib.loads(text)

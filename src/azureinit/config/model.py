@@ -1,0 +1,244 @@
+"""The schema: a class is a section, a field is a key, its annotation is the key's kind, its value the default.
+
+`checked` is the one place that knows what a kind accepts. docs.py tells the same to people and to editors.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import ConfigInvalid
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Seconds = float  # zero means at once
+    Timeout = float  # never zero: nothing is ever done in no time
+    Path = str  # empty only where the default is
+    Text = str
+    OptionalText = str | None
+    Url = str
+    Names = tuple[str, ...]
+    HostnameBackends = tuple[str, ...]
+    UserBackends = tuple[str, ...]
+    PasswordBackends = tuple[str, ...]
+    HostKeyTypes = tuple[str, ...]
+
+CHOICES = {
+    "HostnameBackends": ("native", "hostnamectl"),
+    "UserBackends": ("useradd", "files"),
+    "PasswordBackends": ("chpasswd", "files", "passwd"),
+    "HostKeyTypes": ("ed25519", "ecdsa", "rsa"),
+}
+LONGEST_SECONDS = 86400
+LONGEST_TEXT = 4096
+
+
+class Ssh(Record):
+    authorized_keys_path: Path = ".ssh/authorized_keys"
+    query_sshd_config: bool = True
+    configure_sshd_password_authentication: bool = True
+    host_key_types: HostKeyTypes = ("ed25519", "ecdsa", "rsa")
+
+
+class HostnameProvisioners(Record):
+    backends: HostnameBackends = ("native", "hostnamectl")
+
+
+class UserProvisioners(Record):
+    backends: UserBackends = ("useradd", "files")
+
+
+class PasswordProvisioners(Record):
+    backends: PasswordBackends = ("chpasswd", "files")
+
+
+class Imds(Record):
+    endpoint: Url = "http://169.254.169.254"
+    connection_timeout_secs: Timeout = 30.0
+    request_timeout_secs: Timeout = 60.0
+    retry_interval_secs: Seconds = 2.0
+    total_retry_timeout_secs: Seconds = 300.0
+
+
+class ProvisioningMedia(Record):
+    enable: bool = True
+    path: Path = ""
+    eject: bool = True
+    wait_secs: Seconds = 60.0
+
+
+class AzureProxyAgent(Record):
+    enable: bool = True
+    wait_secs: Seconds = 120.0
+
+
+class Wireserver(Record):
+    connection_timeout_secs: Timeout = 60.0
+    read_timeout_secs: Timeout = 60.0
+    retry_interval_secs: Seconds = 2.0
+    total_retry_timeout_secs: Seconds = 1200.0
+    health_endpoint: Url = "http://168.63.129.16/provisioning/health"
+
+
+class Telemetry(Record):
+    kvp_diagnostics: bool = True
+    kvp_filter: OptionalText = None
+
+
+class DataDir(Record):
+    path: Path = "/var/lib/azure-init/"
+
+
+class LogPath(Record):
+    path: Path = "/var/log/azure-init.log"
+
+
+class Platform(Record):
+    require_azure: bool = True
+    vm_id: Text = ""
+
+
+class Sources(Record):
+    grace_secs: Seconds = 3.0
+
+
+class User(Record):
+    groups: Names = ()
+    sudo: bool = True
+
+
+class Run(Record):
+    deadline_secs: Timeout = 1200.0
+    verdict_reserve_secs: Seconds = 60.0
+
+
+class Config(Record):
+    ssh: Ssh = Ssh()
+    hostname_provisioners: HostnameProvisioners = HostnameProvisioners()
+    user_provisioners: UserProvisioners = UserProvisioners()
+    password_provisioners: PasswordProvisioners = PasswordProvisioners()
+    imds: Imds = Imds()
+    provisioning_media: ProvisioningMedia = ProvisioningMedia()
+    azure_proxy_agent: AzureProxyAgent = AzureProxyAgent()
+    wireserver: Wireserver = Wireserver()
+    telemetry: Telemetry = Telemetry()
+    azure_init_data_dir: DataDir = DataDir()
+    azure_init_log_path: LogPath = LogPath()
+    platform: Platform = Platform()
+    sources: Sources = Sources()
+    user: User = User()
+    run: Run = Run()
+
+
+def checked(kind: str, value: object, *, default: object) -> object:
+    """`value` as the program holds it. Says what it should have been instead, without naming the key."""
+    if kind in CHOICES:
+        return _choices(value, CHOICES[kind])
+    if kind in ("Path", "Text", "OptionalText", "Url"):
+        return _text(kind, value, default)
+    return KINDS[kind](value)
+
+
+def named(value: object) -> str:
+    """A value in a sentence, short whatever it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        # Not every int becomes a str: Python refuses above 4300 digits.
+        return str(value) if abs(value) < 10**15 else "a number of that size"
+    if isinstance(value, float):
+        return str(value)
+    if isinstance(value, str):
+        return f'the string "{shown(value)}"'
+    return "a list" if isinstance(value, (list, tuple)) else "a table" if isinstance(value, dict) else "a date or time"
+
+
+def shown(text: str, *, longest: int = 60) -> str:
+    """Somebody else's text on one line of ours."""
+    start = text[:longest]
+    return (start if start.isprintable() else ascii(start)[1:-1]) + ("..." if len(text) > longest else "")
+
+
+def _bool(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigInvalid(f"must be true or false, not {named(value)}")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigInvalid(f"must be a number of seconds, not {named(value)}")
+    if not 0 <= value <= LONGEST_SECONDS:  # also how NaN is caught
+        raise ConfigInvalid(f"must be from 0 to {LONGEST_SECONDS} seconds, not {named(value)}")
+    return float(value)
+
+
+def _timeout(value: object) -> float:
+    seconds = _seconds(value)
+    if not seconds:
+        raise ConfigInvalid("must be more than 0 seconds")
+    return seconds
+
+
+def _text(kind: str, value: object, default: object) -> str | None:
+    if not isinstance(value, str):
+        raise ConfigInvalid(f"must be a string, not {named(value)}")
+    if len(value) > LONGEST_TEXT:
+        raise ConfigInvalid(f"must be at most {LONGEST_TEXT} characters, not {len(value)}")
+    if any(letter < " " or letter == "\x7f" for letter in value):
+        raise ConfigInvalid(f"must have no control characters: {named(value)}")
+    if kind == "OptionalText":
+        return value.strip() or None
+    if kind == "Path" and not value and default:
+        raise ConfigInvalid("must not be empty")
+    if kind == "Url":
+        _check_url(value)
+    return value
+
+
+def _check_url(value: str) -> None:
+    if not value.startswith("http://"):
+        raise ConfigInvalid(f"must start with http://, not {named(value)}")
+    authority = value[len("http://") :].split("/", 1)[0]
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, "80"
+    if not host or not value.isascii() or any(mark in value for mark in ' "<>\\^`{|}#') or "@" in host:
+        raise ConfigInvalid(f"must be a plain http:// URL with a host, not {named(value)}")
+    if not (port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+        raise ConfigInvalid(f"must have a port from 1 to 65535, not {named(port)}")
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ConfigInvalid(f"must be a list of strings, not {named(value)}")
+    for item in value:
+        if not isinstance(item, str):
+            raise ConfigInvalid(f"must be a list of strings, but holds {named(item)}")
+    return tuple(value)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    names = _strings(value)
+    for name in names:
+        if not name or not name.isprintable() or name[0] == "-" or len(name) > 255 or set(name) & set(" ,:"):
+            raise ConfigInvalid(f"must be a list of group names, but holds {named(name)}")
+    return names
+
+
+def _choices(value: object, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    chosen = _strings(value)
+    for choice in chosen:
+        if choice not in allowed:
+            told = ", ".join(f'"{name}"' for name in allowed)
+            raise ConfigInvalid(f"must be a list out of {told}, but holds {named(choice)}")
+    return chosen
+
+
+KINDS: dict[str, Callable[[object], object]] = {
+    "bool": _bool,
+    "Seconds": _seconds,
+    "Timeout": _timeout,
+    "Names": _names,
+}

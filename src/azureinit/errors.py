@@ -1,0 +1,240 @@
+"""The error tree: everything a user or a platform can cause, and what each tells the platform.
+
+    class                      reason on the wire                      exit  raised when
+    AzureInitError             unhandled error                          1    root; also what an unforeseen exception becomes
+    +- ConfigInvalid           invalid configuration                   78    a config file, variable or flag is wrong
+    +- UsageError              usage error                              2    the command line is wrong
+    +- LocalError              I/O error                                1    this machine refused a file operation
+    |  +- NoSpace              no space left on device                  1    the disk is full
+    |  +- ReadOnly             read-only file system                    1    the file system refuses every write
+    |  +- PlanStale            file changed while provisioning          1    a file is not what the plan was made from
+    |  +- LockTimeout          lock not obtained                        1    somebody holds the account files or our own lock
+    +- ToolMissing             program not found                        1    a program is not on this machine
+    +- SubprocessFailed        subprocess failed                        1    a program ended with an error
+    +- SubprocessTimeout       subprocess timed out                     1    a program was ended for taking too long
+    +- HttpFailed              HTTP error                               1    an endpoint never gave a usable answer
+    |  +- HttpTimeout          operation timed out                      1    the budget was used up before one came
+    +- SourceError             failed to read a metadata source         1    root of what a source can do wrong
+    |  +- ImdsUnavailable      failed to retrieve instance metadata     1    IMDS did not answer usefully
+    |  +- ImdsInvalid          invalid instance metadata                1    IMDS answered something of the wrong shape
+    |  +- ProxyAgentFailed     azure-proxy-agent status failure         1    the guest proxy agent is not ready
+    |  +- MediaAbsent          provisioning media not found             1    no medium came within the wait
+    |  +- MediaUnreadable      failed to read provisioning media        1    the medium is there and cannot be read
+    |  +- OvfInvalid           XML error                                1    ovf-env.xml is not what it should be
+    |  +- VmIdUnknown          failed to identify the VM ID             1    no source gives a VM id
+    +- MetadataError           failed to determine what to provision    1    root of answers that do not add up
+    |  +- UsernameMissing      failed to determine username             1    no source names the admin user
+    |  +- HostnameMissing      failed to determine hostname             1    no source names the host
+    |  +- NoCredentials        no usable credential                     1    neither a key nor a password was given
+    |  +- InvalidUsername      invalid username                         1    a name that must not become an account
+    |  +- InvalidHostname      invalid hostname                         1    a name that must not become the host's
+    |  +- InvalidKey           invalid SSH public key                   1    a key that sshd would not take
+    |  +- PpsUnsupported       pre-provisioning is not supported        1    the platform asks for pre-provisioning
+    +- UserMissing             user not found                          78    an account the work needs is not there
+    +- StepFailed              provisioning step failed                 1    every backend of a step failed
+    |  +- HostnameFailed       failed to provision hostname             1    ... of the hostname
+    |  +- UserFailed           failed to provision user                 1    ... of the account
+    |  +- PasswordFailed       failed to provision password             1    ... of the password
+    |  +- SshdFailed           failed to update sshd config             1    ... of sshd's configuration
+    |  +- KeysFailed           failed to install SSH keys               1    ... of the authorized keys
+    +- NotConverged            work left after provisioning             1    planning again still finds something to do
+    +- DeadlineExceeded        provisioning deadline exceeded           1    the run's own deadline passed
+    +- VerdictUndelivered      verdict not delivered                   75    the platform never accepted the verdict
+
+`reason` is unique, exit codes are those of docs/exit-codes.md; a test holds both and this drawing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class AzureInitError(Exception):
+    """What failed (`str(error)`), what to do (`hint`), and the data that go into the report."""
+
+    reason = "unhandled error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "", **data: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.data: dict[str, str] = {key: str(value) for key, value in data.items()}
+
+    def supporting(self) -> dict[str, str]:
+        """The report's supporting data, cause last."""
+        return {**self.data, "error": self.message}
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ConfigInvalid(AzureInitError):
+    reason = "invalid configuration"
+    exit_code = 78
+
+
+class UsageError(AzureInitError):
+    reason = "usage error"
+    exit_code = 2
+
+
+class LocalError(AzureInitError):
+    reason = "I/O error"
+    errno = 0
+
+
+class NoSpace(LocalError):
+    reason = "no space left on device"
+
+
+class ReadOnly(LocalError):
+    reason = "read-only file system"
+
+
+class PlanStale(LocalError):
+    reason = "file changed while provisioning"
+
+
+class LockTimeout(LocalError):
+    reason = "lock not obtained"
+
+
+class ToolMissing(AzureInitError):
+    reason = "program not found"
+
+
+class SubprocessFailed(AzureInitError):
+    reason = "subprocess failed"
+
+
+class SubprocessTimeout(AzureInitError):
+    reason = "subprocess timed out"
+
+
+class HttpFailed(AzureInitError):
+    reason = "HTTP error"
+    status = 0
+
+
+class HttpTimeout(HttpFailed):
+    reason = "operation timed out"
+
+
+class SourceError(AzureInitError):
+    reason = "failed to read a metadata source"
+
+
+class ImdsUnavailable(SourceError):
+    reason = "failed to retrieve instance metadata"
+
+
+class ImdsInvalid(SourceError):
+    reason = "invalid instance metadata"
+
+
+class ProxyAgentFailed(SourceError):
+    reason = "azure-proxy-agent status failure"
+
+
+class MediaAbsent(SourceError):
+    reason = "provisioning media not found"
+
+
+class MediaUnreadable(SourceError):
+    reason = "failed to read provisioning media"
+
+
+class OvfInvalid(SourceError):
+    reason = "XML error"
+
+
+class VmIdUnknown(SourceError):
+    reason = "failed to identify the VM ID"
+
+
+class MetadataError(AzureInitError):
+    reason = "failed to determine what to provision"
+
+
+class UsernameMissing(MetadataError):
+    reason = "failed to determine username"
+
+
+class HostnameMissing(MetadataError):
+    reason = "failed to determine hostname"
+
+
+class NoCredentials(MetadataError):
+    reason = "no usable credential"
+
+
+class InvalidUsername(MetadataError):
+    reason = "invalid username"
+
+
+class InvalidHostname(MetadataError):
+    reason = "invalid hostname"
+
+
+class InvalidKey(MetadataError):
+    reason = "invalid SSH public key"
+
+
+class PpsUnsupported(MetadataError):
+    reason = "pre-provisioning is not supported"
+
+
+class UserMissing(AzureInitError):
+    reason = "user not found"
+    exit_code = 78
+
+
+class StepFailed(AzureInitError):
+    """Every backend of a step failed; each one's error is kept and reaches the report."""
+
+    reason = "provisioning step failed"
+
+    def __init__(self, step: str, failures: Mapping[str, AzureInitError], *, hint: str = "") -> None:
+        told = "; ".join(f"{backend}: {error}" for backend, error in failures.items()) or "no backend is configured"
+        super().__init__(f"{step}: {told}", hint=hint)
+        self.step = step
+        self.failures = dict(failures)
+
+    def supporting(self) -> dict[str, str]:
+        return {"step": self.step, **{backend: str(error) for backend, error in self.failures.items()}}
+
+
+class HostnameFailed(StepFailed):
+    reason = "failed to provision hostname"
+
+
+class UserFailed(StepFailed):
+    reason = "failed to provision user"
+
+
+class PasswordFailed(StepFailed):
+    reason = "failed to provision password"
+
+
+class SshdFailed(StepFailed):
+    reason = "failed to update sshd config"
+
+
+class KeysFailed(StepFailed):
+    reason = "failed to install SSH keys"
+
+
+class NotConverged(AzureInitError):
+    reason = "work left after provisioning"
+
+
+class DeadlineExceeded(AzureInitError):
+    reason = "provisioning deadline exceeded"
+
+
+class VerdictUndelivered(AzureInitError):
+    reason = "verdict not delivered"
+    exit_code = 75

@@ -1,0 +1,1 @@
+"""What the machine is: read, never changed."""

@@ -1,0 +1,400 @@
+"""Accounts as the machine's own files tell them: who is there, and what a new one would look like."""
+
+from __future__ import annotations
+
+import errno
+import stat as stat_
+
+from azureinit.errors import LocalError
+from azureinit.record import Record, Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+LOGIN_DEFS = ("/etc/login.defs", "/usr/etc/login.defs")
+USERADD_DEFAULTS = ("/etc/default/useradd", "/usr/etc/default/useradd")
+NSSWITCH = ("/etc/nsswitch.conf", "/usr/etc/nsswitch.conf")
+VENDOR_SKELETON = "/usr/etc/skel"
+NSS_DATABASES = ("passwd", "group", "shadow", "gshadow")
+# What answers from the files below and from the running system alone.
+NSS_PLAIN = ("files", "compat", "systemd")
+CACHES = (("nscd", "/run/nscd/socket"), ("sssd", "/run/sssd.pid"))
+MOST_SKELETON_ENTRIES = 500
+MOST_SKELETON_BYTES = 4 << 20
+MOST_HOMES = 64
+MOST_BYTES = 16 << 20
+
+
+class Passwd(Record):
+    name: str
+    password: Secret
+    uid: int
+    gid: int
+    home: str
+    shell: str
+
+
+class Group(Record):
+    name: str
+    gid: int
+    members: tuple[str, ...]
+
+
+class SubIds(Record):
+    """A range of subordinate ids and who owns it."""
+
+    name: str
+    start: int
+    count: int
+
+
+class Policy(Record):
+    """What login.defs and useradd's defaults say of a new account. Days are None where no limit is stated."""
+
+    uid_min: int
+    uid_max: int
+    gid_min: int
+    gid_max: int
+    sub_uids: SubIds
+    sub_gids: SubIds
+    sub_uid_max: int
+    sub_gid_max: int
+    user_group: bool
+    home_mode: int
+    min_days: int | None
+    max_days: int | None
+    warn_days: int | None
+    inactive_days: int | None
+    expires: str
+    group: str
+    home: str
+    shell: str | None
+    skeleton: str
+    mail_dir: str | None
+
+
+class Skeleton(Record):
+    """One entry of what new homes are copied from, by its relative path: a file, a link, or else a directory."""
+
+    path: str
+    mode: int
+    data: bytes | None = None
+    target: str | None = None
+
+
+class Home(Record):
+    """A directory that is or could become somebody's home; `has`: which of the skeleton's paths are there."""
+
+    path: str
+    uid: int
+    empty: bool
+    has: frozenset[str]
+
+
+class Accounts(Record):
+    policy: Policy
+    users: tuple[Passwd, ...]
+    groups: tuple[Group, ...]
+    # Secrets are None where the file is absent, or where we may not read it: `unreadable` tells.
+    shadow: Secret | None
+    gshadow: Secret | None
+    unreadable: tuple[str, ...]
+    subuid: tuple[SubIds, ...] | None
+    subgid: tuple[SubIds, ...] | None
+    skeleton: tuple[Skeleton, ...]
+    # Why the skeleton cannot be copied by us.
+    skeleton_problem: str
+    home_base: bool
+    homes: tuple[Home, ...]
+    shell: str
+    # Names in the mail spool, where a new account gets a mailbox.
+    mailboxes: frozenset[str] | None
+    nss_plain: bool
+    nss_why: str
+    caches: tuple[str, ...]
+
+    def user(self, name: str) -> Passwd | None:
+        return next((user for user in self.users if user.name == name), None)
+
+    def group(self, name: str) -> Group | None:
+        return next((group for group in self.groups if group.name == name), None)
+
+    def groups_of(self, name: str) -> frozenset[str]:
+        """Every group the user is in, the primary one included."""
+        user = self.user(name)
+        primary = user.gid if user else None
+        return frozenset(group.name for group in self.groups if name in group.members or group.gid == primary)
+
+    def home_of(self, name: str) -> str:
+        """Where the user's home is, or would be."""
+        user = self.user(name)
+        return user.home if user else f"{self.policy.home}/{name}"
+
+    def home(self, path: str) -> Home | None:
+        return next((home for home in self.homes if home.path == path), None)
+
+    def shadow_fields(self, name: str) -> tuple[Secret, ...] | None:
+        return _fields(self.shadow, name)
+
+    def has_gshadow(self, name: str) -> bool:
+        return _fields(self.gshadow, name) is not None
+
+    def password_state(self, name: str) -> str:
+        """`set`, `locked` (a hash made unusable), `none` (there never was one) or `unknown`."""
+        user = self.user(name)
+        if user is None:
+            return "unknown"
+        fields = self.shadow_fields(name)
+        field = fields[1] if fields and len(fields) > 1 else user.password
+        if field == Secret("x"):
+            return "unknown"
+        if field.reveal().startswith(b"!"):
+            return "locked"
+        return "none" if field.reveal().startswith(b"*") else "set"
+
+    def password_is(self, name: str, value: Secret) -> bool:
+        fields = self.shadow_fields(name)
+        return fields is not None and fields[1:2] == (value,)
+
+
+def read_accounts(machine: Machine) -> Accounts:
+    unreadable: list[str] = []
+    policy = parse_policy(_first(machine, LOGIN_DEFS), _first(machine, USERADD_DEFAULTS))
+    passwd_bytes = machine.read("/etc/passwd", limit=MOST_BYTES) or b""
+    group_bytes = machine.read("/etc/group", limit=MOST_BYTES) or b""
+    users = parse_passwd(passwd_bytes)
+    skeleton, problem = _read_skeleton(machine, policy.skeleton)
+    nss_why = nss_problem(_first(machine, NSSWITCH), passwd_bytes + b"\n" + group_bytes)
+    return Accounts(
+        policy=policy,
+        users=users,
+        groups=parse_group(group_bytes),
+        shadow=_read_secret(machine, "/etc/shadow", unreadable),
+        gshadow=_read_secret(machine, "/etc/gshadow", unreadable),
+        unreadable=tuple(unreadable),
+        subuid=_read_subids(machine, "/etc/subuid"),
+        subgid=_read_subids(machine, "/etc/subgid"),
+        skeleton=skeleton,
+        skeleton_problem=problem,
+        home_base=machine.is_dir(policy.home),
+        homes=_read_homes(machine, policy, users, skeleton),
+        shell=policy.shell or ("/bin/bash" if machine.is_file("/bin/bash") else "/bin/sh"),
+        mailboxes=_read_mailboxes(machine, policy),
+        nss_plain=not nss_why,
+        nss_why=nss_why,
+        caches=() if machine.rooted else tuple(name for name, path in CACHES if machine.stat(path)),
+    )
+
+
+# ---- parsers
+
+
+def _rows(data: bytes, *, fields: int) -> list[list[str]]:
+    """Lines with that many fields or more. Comments, blanks and NIS lines are nobody's."""
+    rows = []
+    for line in data.decode("utf-8", "surrogateescape").split("\n"):
+        row = line.split(":")
+        if len(row) >= fields and row[0] and row[0][0] not in "#+-":
+            rows.append(row)
+    return rows
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10
+
+
+def parse_passwd(data: bytes) -> tuple[Passwd, ...]:
+    return tuple(
+        Passwd(name=row[0], password=Secret(row[1]), uid=int(row[2]), gid=int(row[3]), home=row[5], shell=row[6])
+        for row in _rows(data, fields=7)
+        if _is_number(row[2]) and _is_number(row[3])
+    )
+
+
+def parse_group(data: bytes) -> tuple[Group, ...]:
+    """A line may lack its members, as shadow-utils allow."""
+    return tuple(
+        Group(name=row[0], gid=int(row[2]), members=tuple(filter(None, "".join(row[3:4]).split(","))))
+        for row in _rows(data, fields=3)
+        if _is_number(row[2])
+    )
+
+
+def parse_subids(data: bytes) -> tuple[SubIds, ...]:
+    return tuple(
+        SubIds(name=row[0], start=int(row[1]), count=int(row[2]))
+        for row in _rows(data, fields=3)
+        if _is_number(row[1]) and _is_number(row[2])
+    )
+
+
+def parse_login_defs(data: bytes) -> dict[str, str]:
+    values = {}
+    for line in data.decode("utf-8", "surrogateescape").split("\n"):
+        words = line.split(None, 1)
+        if len(words) == 2 and not words[0].startswith("#"):
+            values[words[0]] = words[1].lstrip(' \t"').partition('"')[0].rstrip()
+    return values
+
+
+def parse_useradd_defaults(data: bytes) -> dict[str, str]:
+    pairs = (line.partition("=") for line in data.decode("utf-8", "surrogateescape").split("\n"))
+    return {key: value for key, equals, value in pairs if equals}
+
+
+def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
+    defs, useradd = parse_login_defs(login_defs), parse_useradd_defaults(useradd_defaults)
+
+    def number(key: str, default: int) -> int:
+        return _c_number(defs.get(key, ""), default)
+
+    def subids(kind: str) -> SubIds:
+        return SubIds(name="", start=number(f"SUB_{kind}_MIN", 100000), count=number(f"SUB_{kind}_COUNT", 65536))
+
+    spool = useradd.get("CREATE_MAIL_SPOOL", "").lower() == "yes"
+    return Policy(
+        uid_min=number("UID_MIN", 1000),
+        uid_max=number("UID_MAX", 60000),
+        gid_min=number("GID_MIN", 1000),
+        gid_max=number("GID_MAX", 60000),
+        sub_uids=subids("UID"),
+        sub_gids=subids("GID"),
+        sub_uid_max=number("SUB_UID_MAX", 600100000),
+        sub_gid_max=number("SUB_GID_MAX", 600100000),
+        # Where there is no login.defs there is no useradd either, and a group of one's own is what everyone else makes.
+        user_group=defs.get("USERGROUPS_ENAB", "no" if defs else "yes").lower() == "yes",
+        home_mode=number("HOME_MODE", 0o777 & ~number("UMASK", 0o022)) & 0o7777,
+        min_days=_days(number("PASS_MIN_DAYS", -1)),
+        max_days=_days(number("PASS_MAX_DAYS", -1)),
+        warn_days=_days(number("PASS_WARN_AGE", -1)),
+        inactive_days=_days(_c_number(useradd.get("INACTIVE", ""), -1)),
+        expires=useradd.get("EXPIRE", ""),
+        group=useradd.get("GROUP", "100"),
+        home=useradd.get("HOME", "").rstrip("/") or "/home",
+        shell=useradd.get("SHELL"),
+        skeleton=useradd.get("SKEL") or "/etc/skel",
+        mail_dir=defs.get("MAIL_DIR", "/var/mail" if "MAIL_FILE" not in defs else None) if spool else None,
+    )
+
+
+def _c_number(text: str, default: int) -> int:
+    """As strtol with base 0 reads it: 022 is octal."""
+    digits = text.strip().lower()
+    try:
+        if digits.lstrip("+-").startswith("0") and not digits.lstrip("+-").startswith("0x"):
+            return int(digits, 8)
+        return int(digits, 0)
+    except ValueError:
+        return default
+
+
+def _days(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def nss_problem(nsswitch: bytes, account_files: bytes) -> str:
+    """Why the account files are not all there is, or nothing."""
+    for line in nsswitch.decode("utf-8", "replace").split("\n"):
+        database, colon, services = line.partition("#")[0].partition(":")
+        if not colon or database.strip() not in NSS_DATABASES:
+            continue
+        named = "".join(part.partition("]")[2] or part for part in services.split("[")) if "[" in services else services
+        for service in named.split():
+            if service not in NSS_PLAIN:
+                return f"nsswitch.conf asks {service} for {database.strip()}"
+            if service == "compat" and any(entry[:1] in (b"+", b"-") for entry in account_files.split(b"\n")):
+                return f"nsswitch.conf includes NIS for {database.strip()}"
+    return ""
+
+
+def _fields(data: Secret | None, name: str) -> tuple[Secret, ...] | None:
+    prefix = name.encode("utf-8", "surrogateescape") + b":"
+    for line in data.reveal().split(b"\n") if data else ():
+        if line.startswith(prefix):
+            return tuple(Secret(field) for field in line.split(b":"))
+    return None
+
+
+# ---- readers
+
+
+def _first(machine: Machine, paths: tuple[str, ...]) -> bytes:
+    return next((data for data in map(machine.read, paths) if data is not None), b"")
+
+
+def _read_secret(machine: Machine, path: str, unreadable: list[str]) -> Secret | None:
+    try:
+        data = machine.read(path, limit=MOST_BYTES)
+    except LocalError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM):
+            raise
+        unreadable.append(path)
+        return None
+    return None if data is None else Secret(data)
+
+
+def _read_subids(machine: Machine, path: str) -> tuple[SubIds, ...] | None:
+    data = machine.read(path, limit=MOST_BYTES)
+    return None if data is None else parse_subids(data)
+
+
+def _read_skeleton(machine: Machine, path: str) -> tuple[tuple[Skeleton, ...], str]:
+    """The entries, parents first, and what stands in the way of copying them. The admin's own replace the vendor's."""
+    found: dict[str, Skeleton] = {}
+    left = MOST_SKELETON_BYTES
+    pending = [(base, name) for base in (path, VENDOR_SKELETON) for name in reversed(machine.names(base) or ())]
+    while pending:
+        base, below = pending.pop()
+        here = f"{base}/{below}"
+        status = machine.stat(here, follow=False)
+        if status is None:
+            continue
+        if len(found) >= MOST_SKELETON_ENTRIES or left < 0:
+            return (), f"{path} is larger than a skeleton should be"
+        mode, kind = stat_.S_IMODE(status.st_mode), stat_.S_IFMT(status.st_mode)
+        if kind == stat_.S_IFDIR:
+            found[below] = Skeleton(path=below, mode=mode)
+            pending += [(base, f"{below}/{name}") for name in reversed(machine.names(here) or ())]
+        elif kind == stat_.S_IFLNK:
+            found[below] = Skeleton(path=below, mode=mode, target=_read_link(machine, here))
+        elif kind == stat_.S_IFREG:
+            data = machine.read(here, limit=MOST_SKELETON_BYTES) or b""
+            left -= len(data)
+            found[below] = Skeleton(path=below, mode=mode, data=data)
+        else:
+            return (), f"{here} is neither a file, a directory nor a link"
+    return tuple(found.values()), ""
+
+
+def _read_link(machine: Machine, path: str) -> str:
+    from azureinit.machine.links import read_link
+
+    return read_link(machine, path)
+
+
+def _read_homes(
+    machine: Machine, policy: Policy, users: tuple[Passwd, ...], skeleton: tuple[Skeleton, ...]
+) -> tuple[Home, ...]:
+    owned = [user.home for user in users if policy.uid_min <= user.uid <= policy.uid_max]
+    paths = dict.fromkeys([*owned, *(f"{policy.home}/{name}" for name in machine.names(policy.home) or ())])
+    homes = []
+    for path in [path for path in paths if path.startswith("/")][:MOST_HOMES]:
+        status = machine.stat(path)
+        if status is None or not stat_.S_ISDIR(status.st_mode):
+            continue
+        try:
+            empty = not machine.names(path)
+            has = frozenset(
+                entry.path for entry in skeleton if machine.stat(f"{path}/{entry.path}", follow=False) is not None
+            )
+        except LocalError:
+            # A closed door is somebody's home already: nothing is missing there as far as we are concerned.
+            empty, has = False, frozenset(entry.path for entry in skeleton)
+        homes.append(Home(path=path, uid=status.st_uid, empty=empty, has=has))
+    return tuple(homes)
+
+
+def _read_mailboxes(machine: Machine, policy: Policy) -> frozenset[str] | None:
+    names = machine.names(policy.mail_dir) if policy.mail_dir else None
+    return None if names is None else frozenset(names)

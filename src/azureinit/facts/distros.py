@@ -1,0 +1,60 @@
+"""Distributions as rows of a literal table: what cannot be learned by asking the machine itself.
+
+Looked up by os-release ID, then ID_LIKE in order, then the default row. Never an `if` on a name.
+"""
+
+from __future__ import annotations
+
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
+
+
+class Distro(Record):
+    id: str
+    # Where the host's own name is resolved by a 127.0.1.1 line in /etc/hosts.
+    hosts_line: bool = False
+    # Drop-in file that must sort before the vendor's own: the first value sshd reads counts.
+    sshd_dropin: str = "/etc/ssh/sshd_config.d/00-azure-init.conf"
+
+
+ROWS = {
+    "default": Distro(id="default"),
+    "debian": Distro(id="debian", hosts_line=True),
+    "ubuntu": Distro(id="ubuntu", hosts_line=True),
+    "fedora": Distro(id="fedora"),
+    "rhel": Distro(id="rhel"),
+    "azurelinux": Distro(id="azurelinux"),
+    "mariner": Distro(id="mariner"),
+    "suse": Distro(id="suse"),
+    "arch": Distro(id="arch"),
+    "alpine": Distro(id="alpine", hosts_line=True),
+}
+
+
+def parse_os_release(data: bytes) -> dict[str, str]:
+    values = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        key, equals, value = line.strip().partition("=")
+        if equals and not key.startswith("#"):
+            values[key] = value.strip().strip("\"'")
+    return values
+
+
+def choose_distro(release: dict[str, str]) -> Distro:
+    for name in (release.get("ID", ""), *release.get("ID_LIKE", "").split()):
+        if name in ROWS:
+            return ROWS[name]
+    return ROWS["default"]
+
+
+def read_release(machine: Machine) -> dict[str, str]:
+    for path in OS_RELEASE:
+        data = machine.read(path, limit=64 * 1024)
+        if data is not None:
+            return parse_os_release(data)
+    return {}

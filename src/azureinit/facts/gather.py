@@ -1,0 +1,57 @@
+"""Everything a plan needs to know of the machine, read in one go."""
+
+from __future__ import annotations
+
+from azureinit.facts.accounts import Accounts, read_accounts
+from azureinit.facts.distros import Distro, choose_distro, read_release
+from azureinit.facts.ssh import KeysFile, Ssh, read_ssh
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Config
+    from azureinit.machine import Machine
+
+TOOLS = ("chpasswd", "hostnamectl", "restorecon", "ssh-keygen", "sshd", "systemctl", "useradd", "usermod", "visudo")
+SUDOERS_DIR = "/etc/sudoers.d"
+SUDOERS = "/etc/sudoers.d/azure-init-user"
+
+
+class Facts(Record):
+    # Put before a path in a program's arguments: "" on the running system.
+    root: str
+    rooted: bool
+    privileged: bool
+    distro: Distro
+    tools: frozenset[str]
+    systemd: bool
+    selinux: bool
+    kernel_hostname: str
+    hostname_file: bytes | None
+    hosts_file: bytes | None
+    sudoers_dir: bool
+    sudoers_file: bytes | None
+    accounts: Accounts
+    ssh: Ssh
+    # Of the admin's home, once the admin's name is known.
+    keys_files: tuple[KeysFile, ...] = ()
+
+
+def read_facts(machine: Machine, config: Config) -> Facts:
+    tools = frozenset(tool for tool in TOOLS if machine.find(tool))
+    return Facts(
+        root="" if not machine.rooted else machine.root,
+        rooted=machine.rooted,
+        privileged=machine.privileged,
+        distro=choose_distro(read_release(machine)),
+        tools=tools,
+        systemd=not machine.rooted and machine.is_dir("/run/systemd/system"),
+        selinux=not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None,
+        kernel_hostname=machine.hostname(),
+        hostname_file=machine.read("/etc/hostname"),
+        hosts_file=machine.read("/etc/hosts"),
+        sudoers_dir=machine.is_dir(SUDOERS_DIR),
+        sudoers_file=machine.read(SUDOERS) if machine.privileged or machine.rooted else None,
+        accounts=read_accounts(machine),
+        ssh=read_ssh(machine, tools=tools, query=config.ssh.query_sshd_config),
+    )

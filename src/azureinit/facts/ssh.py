@@ -1,0 +1,306 @@
+"""sshd as it stands: its configuration and what is in force, its host keys, whether it runs; and a user's key files."""
+
+from __future__ import annotations
+
+import errno
+import stat
+
+from azureinit.errors import AzureInitError, LocalError
+from azureinit.facts.sshd_config import Walk, expand
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.sshd_config import Values
+    from azureinit.machine import Machine
+
+MAIN = "/etc/ssh/sshd_config"
+VENDOR = "/usr/etc/ssh/sshd_config"
+DROPINS = "/etc/ssh/sshd_config.d"
+PRIVSEP = "/run/sshd"
+PID_FILE = "/run/sshd.pid"
+FIPS = "/proc/sys/crypto/fips_enabled"
+UNITS = ("ssh.service", "sshd.service")
+UNIT_DIRS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
+KEY_TYPES = ("ed25519", "ecdsa", "rsa")
+QUERY_TIMEOUT = 10.0
+ASKED = (9, 3)  # the first sshd that answers -G
+ONE_KEYBOARD = (8, 7)  # from here on ChallengeResponseAuthentication is another name of KbdInteractiveAuthentication
+PASSWORD, KEYBOARD = "passwordauthentication", "kbdinteractiveauthentication"
+CHALLENGE = "challengeresponseauthentication"
+DENIED = (errno.EACCES, errno.EPERM, errno.EISDIR)
+SKEL = "/etc/skel"
+
+
+class ConfigFile(Record):
+    path: str
+    data: bytes
+
+
+class Logins(Record):
+    """By which password methods sshd lets people in."""
+
+    password: bool
+    keyboard: bool
+
+
+class HostKey(Record):
+    type: str
+    path: str
+    # A file that ends before its last line, as a crash or a full disk leaves it, is there but not whole.
+    there: bool
+    whole: bool
+
+
+class Ssh(Record):
+    installed: bool
+    # The main configuration in force, and whether it is the vendor's own in /usr, which is not ours to touch.
+    config_path: str | None = None
+    vendor: bool = False
+    # Everything the configuration was made from, in reading order.
+    files: tuple[ConfigFile, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    dropin_dir: bool = False
+    logins: Logins = Logins(password=True, keyboard=True)
+    # As sshd holds them, tokens unexpanded; None where nobody said.
+    authorized_keys_files: tuple[str, ...] | None = None
+    use_pam: bool = False
+    # At least this version; None where sshd was not asked.
+    version: tuple[int, int] | None = None
+    query_failure: str = ""
+    host_keys: tuple[HostKey, ...] = ()
+    fips: bool = False
+    running: bool = False
+    unit: str | None = None
+    privsep_dir: bool = False
+
+    def data(self, path: str) -> bytes | None:
+        return next((file.data for file in self.files if file.path == path), None)
+
+    def logins_with(self, path: str, data: bytes) -> Logins:
+        """What would be in force if that file were this."""
+        files = {file.path: file.data for file in self.files}
+        files[path] = data
+
+        def names(directory: str) -> tuple[str, ...]:
+            prefix = directory.rstrip("/") + "/"
+            return tuple({known[len(prefix) :].split("/")[0] for known in files if known.startswith(prefix)})
+
+        walk = Walk(
+            self.config_path or path,
+            read=files.get,
+            expand=lambda pattern: expand(pattern, names),
+            aliases=aliases_of(self.version),
+        )
+        return logins_of(walk.values, self.version)
+
+    def sets(self, keyword: str) -> bool:
+        """Whether any of the files says the word at the start of a line, in force or not."""
+        word = keyword.lower().encode()
+        return any(line.strip().lower().startswith(word) for file in self.files for line in file.data.split(b"\n"))
+
+
+def aliases_of(version: tuple[int, int] | None) -> dict[str, str]:
+    if version is not None and version < ONE_KEYBOARD:
+        return {"skeyauthentication": CHALLENGE}
+    return {"skeyauthentication": KEYBOARD, CHALLENGE: KEYBOARD}
+
+
+def logins_of(values: Values, version: tuple[int, int] | None) -> Logins:
+    def says(name: str, *, default: bool) -> bool:
+        return values[name][0].lower() == "yes" if name in values else default
+
+    if version is not None and version < ONE_KEYBOARD:
+        # Two switches then, and the one that is on by default turns the other on.
+        keyboard = says(CHALLENGE, default=True) or says(KEYBOARD, default=False)
+    else:
+        keyboard = says(KEYBOARD, default=True)
+    return Logins(password=says(PASSWORD, default=True), keyboard=keyboard)
+
+
+def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
+    path = next((path for path in (MAIN, VENDOR) if machine.is_file(path)), None)
+    askable = "sshd" in tools and not machine.rooted
+    if path is None and not askable:
+        return Ssh(installed=False)
+    answer, failure, version = _ask(machine) if askable and query else (None, "", None)
+    unreadable: list[str] = []
+    walk = _walk(machine, path or MAIN, unreadable, version)
+    values = walk.values if answer is None else answer
+    keys_files = values.get("authorizedkeysfile") if query else None
+    if keys_files is not None and [name.lower() for name in keys_files] == ["none"]:
+        keys_files = ()
+    running = not machine.rooted and _is_running(machine)
+    return Ssh(
+        installed=True,
+        config_path=path,
+        vendor=path == VENDOR,
+        files=tuple(ConfigFile(path=name, data=data) for name, data in walk.files.items()),
+        unreadable=tuple(unreadable),
+        dropin_dir=machine.is_dir(DROPINS),
+        logins=logins_of(values, version),
+        authorized_keys_files=keys_files,
+        use_pam=values.get("usepam", ("no",))[0].lower() == "yes",
+        version=version,
+        query_failure=failure,
+        host_keys=_read_host_keys(machine, walk.host_keys),
+        fips=not machine.rooted and (machine.read(FIPS) or b"").strip() == b"1",
+        running=running,
+        unit=_find_unit(machine) if running else None,
+        privsep_dir=machine.is_dir(PRIVSEP),
+    )
+
+
+def _walk(machine: Machine, path: str, unreadable: list[str], version: tuple[int, int] | None) -> Walk:
+    def read(name: str) -> bytes | None:
+        try:
+            return machine.read(name)
+        except LocalError as error:
+            if error.errno not in DENIED:
+                raise
+            unreadable.append(name)
+            return None
+
+    return Walk(
+        path, read=read, expand=lambda pattern: expand(pattern, machine.names), aliases=aliases_of(version)
+    )
+
+
+def _ask(machine: Machine) -> tuple[Values | None, str, tuple[int, int] | None]:
+    """What sshd says is in force, or why it did not, and its version as far as either tells."""
+    try:
+        ran = machine.run(("sshd", "-G"), timeout=QUERY_TIMEOUT)
+    except AzureInitError as error:
+        return None, str(error), None
+    if ran.status == 0:
+        return parse_answer(ran.out), "", ASKED
+    told = ran.err.decode("utf-8", "replace").strip()
+    return None, f"sshd -G: {told.partition(chr(10))[0][:200] or f'exit status {ran.status}'}", parse_version(told)
+
+
+def parse_answer(out: bytes) -> Values:
+    values: Values = {}
+    for line in out.decode("utf-8", "surrogateescape").splitlines():
+        keyword, *arguments = line.split(" ")
+        if arguments:
+            values.setdefault(keyword.lower(), tuple(word for word in arguments if word))
+    return {keyword: arguments for keyword, arguments in values.items() if arguments}
+
+
+def parse_version(text: str) -> tuple[int, int] | None:
+    """From `OpenSSH_9.2p1 ...`, which an sshd says with its usage."""
+    major, _, rest = text.partition("OpenSSH_")[2].partition(".")
+    minor = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return (int(major), int(minor)) if major.isdecimal() and minor and len(major + minor) < 9 else None
+
+
+def _read_host_keys(machine: Machine, configured: list[str]) -> tuple[HostKey, ...]:
+    """Those sshd would load: where its configuration names some, those whose name tells their type."""
+    paths = configured or [f"/etc/ssh/ssh_host_{kind}_key" for kind in KEY_TYPES]
+    keys = []
+    for path in paths:
+        kind = next((kind for kind in KEY_TYPES if kind in path.rpartition("/")[2]), None)
+        if kind is not None and path.startswith("/"):
+            found = machine.stat(path)
+            whole = found is not None and _is_whole(machine, path)
+            keys.append(HostKey(type=kind, path=path, there=found is not None, whole=whole))
+    return tuple(keys)
+
+
+def _is_whole(machine: Machine, path: str) -> bool:
+    try:
+        lines = (machine.read(path, limit=64 * 1024) or b"").strip().split(b"\n")
+    except LocalError as error:
+        if error.errno not in DENIED:
+            raise
+        return True  # not ours to read without privileges; sshd will have made it
+    return len(lines) > 2 and lines[0].startswith(b"-----BEGIN ") and lines[-1].startswith(b"-----END ")
+
+
+def _is_running(machine: Machine) -> bool:
+    pid = (machine.read(PID_FILE, limit=64) or b"").strip()
+    return pid.isdigit() and (machine.read(f"/proc/{pid.decode()}/comm") or b"").startswith(b"sshd")
+
+
+def _find_unit(machine: Machine) -> str | None:
+    return next((unit for unit in UNITS for place in UNIT_DIRS if machine.is_file(f"{place}/{unit}")), None)
+
+
+class Directory(Record):
+    """On the way from the home to a key file; mode None where it is not there yet."""
+
+    path: str
+    mode: int | None = None
+    uid: int | None = None
+
+
+class KeysFile(Record):
+    path: str
+    # The home it lies in: below it nothing is trusted to stay what it is. None for a file of the system's.
+    home: str | None
+    directories: tuple[Directory, ...] = ()
+    data: bytes | None = None
+    mode: int | None = None
+    uid: int | None = None
+    # Why it cannot be written.
+    problem: str | None = None
+
+
+def read_keys_files(machine: Machine, *, home: str, username: str, paths: tuple[str, ...]) -> tuple[KeysFile, ...]:
+    if machine.is_dir(home):
+        return tuple(_read_keys_file(machine, path, home) for path in paths)
+    return tuple(_expect_keys_file(machine, path, home) for path in paths)
+
+
+def _read_keys_file(machine: Machine, path: str, home: str) -> KeysFile:
+    base = home.rstrip("/")
+    inside = path.startswith(f"{base}/")
+    chain = _chain(path, base if inside else "")
+    directories: list[Directory] = []
+    for directory in chain:
+        found = machine.stat(directory, follow=not inside)
+        if found is not None and not stat.S_ISDIR(found.st_mode):
+            return KeysFile(path=path, home=home if inside else None, problem=f"{directory} is {_kind(found.st_mode)}")
+        mode, uid = (None, None) if found is None else (stat.S_IMODE(found.st_mode), found.st_uid)
+        directories.append(Directory(path=directory, mode=mode, uid=uid))
+    found = machine.stat(path, follow=False)
+    whole = KeysFile(path=path, home=home if inside else None, directories=tuple(directories))
+    if found is None:
+        return whole
+    if not stat.S_ISREG(found.st_mode):
+        return KeysFile(path=path, home=whole.home, problem=f"{path} is {_kind(found.st_mode)}")
+    try:
+        data = machine.read(path)
+    except LocalError as error:
+        return KeysFile(path=path, home=whole.home, problem=str(error))
+    return KeysFile(
+        path=path,
+        home=whole.home,
+        directories=whole.directories,
+        data=data,
+        mode=stat.S_IMODE(found.st_mode),
+        uid=found.st_uid,
+    )
+
+
+def _expect_keys_file(machine: Machine, path: str, home: str) -> KeysFile:
+    """In a home that is not there yet: what it will be made with."""
+    base = home.rstrip("/")
+    if not path.startswith(f"{base}/"):
+        return _read_keys_file(machine, path, home)
+    directories = tuple(Directory(path=directory) for directory in _chain(path, base))
+    skel = SKEL + path[len(base) :]
+    data = machine.read(skel) if machine.is_file(skel) else None
+    return KeysFile(path=path, home=home, directories=directories, data=data)
+
+
+def _chain(path: str, base: str) -> tuple[str, ...]:
+    """The directories between `base` and the file, outermost first."""
+    parts = path[len(base) :].split("/")[1:-1]
+    return tuple(f"{base}/{'/'.join(parts[: count + 1])}" for count in range(len(parts)))
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    return "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a special file"

@@ -1,0 +1,186 @@
+"""sshd's configuration as sshd itself reads it: the first value counts, Include is expanded at its place.
+
+Match blocks are left out, except `Match all`: sshd applies that to every connection, over the global values. Pure:
+the files are handed in as two functions, so that the same walk answers "what is" and "what would be".
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Values = dict[str, tuple[str, ...]]
+    Line = tuple[str, tuple[str, ...]]
+
+ETC_SSH = "/etc/ssh"
+DEEPEST = 16  # where sshd itself gives up
+MOST_FILES = 256
+BLANK = " \t"
+GLOBAL, ALWAYS, SOMETIMES = range(3)
+
+
+class Walk:
+    """One reading. `files`: everything it was made from, in reading order; `values`: what is in force."""
+
+    def __init__(
+        self,
+        main: str,
+        *,
+        read: Callable[[str], bytes | None],
+        expand: Callable[[str], tuple[str, ...]],
+        aliases: Mapping[str, str],
+    ) -> None:
+        self._read, self._expand, self._aliases = read, expand, aliases
+        self._found: tuple[Values, Values] = ({}, {})
+        self._opened = 0
+        self.files: dict[str, bytes] = {}
+        self.host_keys: list[str] = []
+        self._enter(main, GLOBAL, depth=0)
+        self.values: Values = {**self._found[GLOBAL], **self._found[ALWAYS]}
+
+    def _enter(self, path: str, scope: int, *, depth: int) -> None:
+        if depth > DEEPEST or self._opened >= MOST_FILES:
+            return
+        self._opened += 1
+        data = self._read(path)
+        if data is None:
+            return
+        self.files[path] = data
+        here = scope
+        for raw in data.decode("utf-8", "surrogateescape").split("\n"):
+            keyword, arguments = parse_line(raw)
+            if not arguments:
+                continue
+            if keyword == "match":
+                here = SOMETIMES if scope == SOMETIMES else _scope(arguments)
+            elif keyword == "include":
+                for pattern in arguments:
+                    absolute = pattern if pattern.startswith("/") else f"{ETC_SSH}/{pattern}"
+                    for included in self._expand(absolute):
+                        self._enter(included, here, depth=depth + 1)
+            elif here != SOMETIMES:
+                if keyword == "hostkey" and here == GLOBAL:
+                    self.host_keys.append(arguments[0])
+                self._found[here].setdefault(self._aliases.get(keyword, keyword), arguments)
+
+
+def _scope(criteria: tuple[str, ...]) -> int:
+    return ALWAYS if len(criteria) == 1 and criteria[0].lower() == "all" else SOMETIMES
+
+
+def parse_line(line: str) -> Line:
+    """The keyword in lower case and its arguments; neither for a comment, an empty line or one sshd would refuse."""
+    text = line.rstrip(" \t\r\f").lstrip(" \t\r")
+    if not text or text[0] == "#":
+        return "", ()
+    if text[0] == '"':
+        keyword, _, rest = text[1:].partition('"')
+    else:
+        end = next((at for at, letter in enumerate(text) if letter in ' \t\r"='), len(text))
+        keyword, rest = text[:end], text[end:]
+    rest = rest.lstrip(" \t\r")
+    if rest.startswith("="):
+        rest = rest[1:].lstrip(" \t\r")
+    return keyword.lower(), _arguments(rest)
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    """Words, as a shell would see them; a word that starts with # ends the line."""
+    words: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] in BLANK:
+            at += 1
+            continue
+        if text[at] == "#":
+            break
+        word, at = _word(text, at)
+        if at < 0:
+            return ()
+        words.append(word)
+    return tuple(words)
+
+
+def _word(text: str, at: int) -> tuple[str, int]:
+    """One word and where it ends: -1 if a quote in it never does."""
+    word = ""
+    quote = ""
+    while at < len(text):
+        letter = text[at]
+        following = text[at + 1 : at + 2]
+        if letter == "\\" and (following in ("'", '"', "\\") or (following == " " and not quote)):
+            word += following
+            at += 1
+        elif letter == quote:
+            quote = ""
+        elif not quote and letter in "'\"":
+            quote = letter
+        elif not quote and letter in BLANK:
+            break
+        else:
+            word += letter
+        at += 1
+    return word, -1 if quote else at
+
+
+def expand(pattern: str, names: Callable[[str], tuple[str, ...] | None]) -> tuple[str, ...]:
+    """What glob(3) gives for an absolute pattern, in its order; `names` lists a directory."""
+    found = [""]
+    for part in [part for part in pattern.split("/") if part]:
+        if any(letter in part for letter in "*?[\\"):
+            found = [f"{base}/{name}" for base in found for name in names(base or "/") or () if matches(name, part)]
+        else:
+            found = [f"{base}/{part}" for base in found]
+    return tuple(sorted(path for path in found if path))
+
+
+def matches(name: str, pattern: str) -> bool:
+    """A file's name against one part of a glob. Linear with one way back, as there is only ever one to try."""
+    if name.startswith(".") and not pattern.startswith((".", "\\.")):
+        return False
+    at = place = 0
+    star, marked = -1, 0
+    while at < len(name):
+        fits, after = _one(name[at], pattern, place)
+        if fits:
+            at, place = at + 1, after
+        elif place < len(pattern) and pattern[place] == "*":
+            star, marked = place, at
+            place += 1
+        elif star >= 0:
+            marked += 1
+            at, place = marked, star + 1
+        else:
+            return False
+    return not pattern[place:].strip("*")
+
+
+def _one(letter: str, pattern: str, place: int) -> tuple[bool, int]:
+    """Whether the pattern's next element takes the letter, and where the element after it starts."""
+    if place >= len(pattern) or pattern[place] == "*":
+        return False, place
+    if pattern[place] == "?":
+        return True, place + 1
+    if pattern[place] == "\\" and place + 1 < len(pattern):
+        return letter == pattern[place + 1], place + 2
+    close = pattern.find("]", place + 3 if pattern[place + 1 : place + 2] in ("!", "^") else place + 2)
+    if pattern[place] != "[" or close < 0:
+        return letter == pattern[place], place + 1
+    inside = pattern[place + 1 : close]
+    negated = inside[0] in "!^"
+    return _in_set(letter, inside[1:] if negated else inside) != negated, close + 1
+
+
+def _in_set(letter: str, inside: str) -> bool:
+    at = 0
+    while at < len(inside):
+        if inside[at + 1 : at + 2] == "-" and at + 2 < len(inside):
+            if inside[at] <= letter <= inside[at + 2]:
+                return True
+            at += 3
+        else:
+            if letter == inside[at]:
+                return True
+            at += 1
+    return False

@@ -1,0 +1,265 @@
+"""The one door to the network: one request under a Retry policy and an overall deadline.
+
+Plain HTTP/1.1 to an address we were given: no redirect is followed, no proxy asked, no device bound. Every way an
+attempt can fail is counted and told when the request is given up.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from azureinit.errors import AzureInitError, HttpFailed, HttpTimeout
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from azureinit.machine import Clock
+
+    Observe = Callable[..., None]
+
+MAX_HEADERS = 64 * 1024
+MAX_RETRY_AFTER = 60.0
+TRANSPORT = 0  # the status of an attempt that got no answer
+
+
+class Retry(Record):
+    connect_timeout: float
+    request_timeout: float
+    total: float
+    delay: float
+    statuses: frozenset[int] = frozenset()
+    growth: float = 1.5
+    max_delay: float = 30.0
+    attempts: int = 0  # 0: as many as the budget holds
+
+
+class Response(Record):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class _Broken(Exception):
+    """An attempt that got no whole answer."""
+
+
+def send(
+    method: str,
+    url: str,
+    *,
+    retry: Retry,
+    deadline: float,
+    clock: Clock,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    accept: Callable[[Response], None] | None = None,
+    observe: Observe | None = None,
+    limit: int = 1 << 20,
+) -> Response:
+    """The first usable answer. `accept` raises an AzureInitError for a malformed one, which is then retried."""
+    host, port, path = parse_url(url)
+    request = _request(method, path, _host_header(host, port), headers, body)
+    started = clock.monotonic()
+    until = min(deadline, started + retry.total)
+    failures: dict[str, int] = {}
+    delay, attempt, last = retry.delay, 0, TRANSPORT
+    cause: Exception | None = None
+    while True:
+        attempt += 1
+        wait = delay
+        try:
+            response = _attempt(host, port, request, retry=retry, until=until, clock=clock, limit=limit)
+            last = response.status
+            if 200 <= last < 300:
+                if accept is not None:
+                    accept(response)
+                if observe:
+                    observe("http", method=method, url=url, attempt=attempt, status=last)
+                return response
+            told = f"status {last}"
+            wait = max(delay, _retry_after(response.headers))
+        except (OSError, _Broken) as error:
+            told, cause, last = _in_words(error), error, TRANSPORT
+        except AzureInitError as error:
+            told, cause = str(error), error
+        failures[told] = failures.get(told, 0) + 1
+        if observe:
+            observe("http", method=method, url=url, attempt=attempt, failure=told)
+        fatal = last != TRANSPORT and not 200 <= last < 300 and last not in retry.statuses
+        over = attempt == retry.attempts or clock.monotonic() + wait >= until
+        if fatal or over:
+            failure = _give_up(method, url, failures, clock.monotonic() - started, status=last, timeout=not fatal)
+            raise failure from cause
+        clock.sleep(wait * _jitter())
+        delay = min(delay * retry.growth, retry.max_delay)
+
+
+def parse_url(url: str) -> tuple[str, int, str]:
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    if scheme != "http" or not authority or "@" in authority:
+        raise HttpFailed(f"not a plain http:// address: {url}", endpoint=url)
+    host, port = authority, "80"
+    if authority.startswith("["):
+        host, _, port = authority[1:].partition("]")
+        port = port[1:] or "80"
+    elif ":" in authority:
+        host, _, port = authority.partition(":")
+    if not port.isdigit() or not host or int(port) > 65535:
+        raise HttpFailed(f"not a plain http:// address: {url}", endpoint=url)
+    return host, int(port), slash + path or "/"
+
+
+def _host_header(host: str, port: int) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return name if port == 80 else f"{name}:{port}"
+
+
+def _request(method: str, path: str, host: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", "Accept: */*"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+
+
+def _attempt(
+    host: str, port: int, request: bytes, *, retry: Retry, until: float, clock: Clock, limit: int
+) -> Response:
+    ends = min(until, clock.monotonic() + retry.request_timeout)
+
+    def left() -> float:
+        seconds = ends - clock.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
+
+    # An address goes straight to connect(): getaddrinfo would load the idna codec, 3 ms.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as connection:
+        connection.settimeout(min(retry.connect_timeout, left()))
+        connection.connect((host, port))
+        connection.settimeout(left())
+        connection.sendall(request)
+        stream = _Stream(connection, left, limit)
+        return _response(stream)
+
+
+class _Stream:
+    """Bytes as they come, never more than the cap."""
+
+    def __init__(self, connection: socket.socket, left: Callable[[], float], limit: int) -> None:
+        self.connection, self.left, self.limit = connection, left, limit
+        self.held = b""
+        self.taken = 0
+
+    def more(self) -> bool:
+        self.connection.settimeout(self.left())
+        data = self.connection.recv(1 << 16)
+        self.held += data
+        self.taken += len(data)
+        if self.taken > self.limit + MAX_HEADERS:
+            raise _Broken(f"answer larger than {self.limit} bytes")
+        return bool(data)
+
+    def until(self, mark: bytes, cap: int) -> bytes:
+        while mark not in self.held:
+            if len(self.held) > cap:
+                raise _Broken("answer has an endless header")
+            if not self.more():
+                raise _Broken("connection closed before the answer was whole")
+        found, _, self.held = self.held.partition(mark)
+        return found
+
+    def exactly(self, length: int) -> bytes:
+        if length > self.limit:
+            raise _Broken(f"answer larger than {self.limit} bytes")
+        while len(self.held) < length:
+            if not self.more():
+                raise _Broken("connection closed before the answer was whole")
+        data, self.held = self.held[:length], self.held[length:]
+        return data
+
+    def rest(self) -> bytes:
+        while self.more():
+            pass
+        if len(self.held) > self.limit:
+            raise _Broken(f"answer larger than {self.limit} bytes")
+        return self.held
+
+
+def _response(stream: _Stream) -> Response:
+    status = 100
+    headers: dict[str, str] = {}
+    while status // 100 == 1:
+        first, *lines = stream.until(b"\r\n\r\n", MAX_HEADERS).decode("latin-1").split("\r\n")
+        version, _, words = first.partition(" ")
+        if not version.startswith("HTTP/1.") or not words[:3].isdigit():
+            raise _Broken("answer is not HTTP")
+        status = int(words[:3])
+        headers = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+    if status in (204, 304):
+        return Response(status=status, headers=headers, body=b"")
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        body = _chunks(stream)
+    elif "content-length" in headers:
+        length = headers["content-length"]
+        if not (length.isascii() and length.isdigit() and len(length) < 16):
+            raise _Broken("answer has no sensible length")
+        body = stream.exactly(int(length))
+    else:
+        body = stream.rest()
+    return Response(status=status, headers=headers, body=body)
+
+
+def _chunks(stream: _Stream) -> bytes:
+    body = b""
+    while True:
+        size_text = stream.until(b"\r\n", 1024).partition(b";")[0].strip()
+        try:
+            size = int(size_text, 16)
+        except ValueError:
+            raise _Broken("answer has a broken chunk") from None
+        if size < 0 or len(body) + size > stream.limit:
+            raise _Broken(f"answer larger than {stream.limit} bytes")
+        if size == 0:
+            return body
+        body += stream.exactly(size)
+        if stream.exactly(2) != b"\r\n":
+            raise _Broken("answer has a broken chunk")
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    value = headers.get("retry-after", "")
+    return min(float(value), MAX_RETRY_AFTER) if value.isascii() and value.isdigit() and len(value) < 9 else 0.0
+
+
+def _jitter() -> float:
+    """0.75 to 1: never longer than the delay, so a Retry policy stays readable."""
+    return 0.75 + os.urandom(1)[0] / 1020
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    if isinstance(error, socket.gaierror):
+        return "not an address"
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return str(error)
+
+
+def _give_up(
+    method: str, url: str, failures: Mapping[str, int], seconds: float, *, status: int, timeout: bool
+) -> HttpFailed:
+    told = ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in failures.items())
+    kind = HttpTimeout if timeout else HttpFailed
+    failure = kind(f"{method} {url} failed for {seconds:.1f} s: {told}", endpoint=url)
+    failure.status = status
+    return failure

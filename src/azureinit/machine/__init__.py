@@ -1,0 +1,463 @@
+"""The one door to this computer: its files here, and its processes, kernel and locks behind lazy imports.
+
+Paths are absolute, as the target machine sees them. `/proc`, `/sys` and `/dev` lie under `kernel`, everything else
+under `root`; links resolve inside them. With both at "/" this is simply the computer we run on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as stat_
+import time
+
+from azureinit.errors import LocalError, NoSpace, ReadOnly
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, NoReturn
+
+    from azureinit.machine.processes import Ran
+
+KERNEL = ("/proc/", "/sys/", "/dev/")
+TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+MAX_LINKS = 40
+
+
+class Clock:
+    """Time, handed in, so that a test can own it."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))
+
+    def wait(self, ready: Callable[[float], Any], seconds: float) -> Any:
+        """What `ready(seconds)` gives: something that blocks at most that long."""
+        return ready(max(0.0, seconds))
+
+
+def local_error(error: OSError, doing: str, path: str) -> LocalError:
+    kind = {errno.ENOSPC: NoSpace, errno.EDQUOT: NoSpace, errno.EROFS: ReadOnly}.get(error.errno or 0, LocalError)
+    failure = kind(f"cannot {doing} {path}: {error.strerror or error}", path=path)
+    failure.errno = error.errno or 0
+    return failure
+
+
+class Machine:
+    def __init__(
+        self,
+        *,
+        root: str = "/",
+        kernel: str = "/",
+        search: tuple[str, ...] | None = None,
+        clock: Clock | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = _base(root)
+        self.kernel = _base(kernel)
+        self.environ: Mapping[str, str] = os.environ if environ is None else environ
+        path = self.environ.get("PATH", "")
+        self.search = search if search is not None else (*filter(None, path.split(":")), *TOOLS)
+        self.clock = clock or Clock()
+        self.privileged = os.geteuid() == 0
+        self.pid = os.getpid()
+
+    @property
+    def rooted(self) -> bool:
+        """True where the files are not those of the running system, so its kernel and services are not ours."""
+        return self.root != "/"
+
+    # ---- where things lie
+
+    def real(self, path: str, *, final: bool = True) -> str:
+        """Where `path` lies for us. Links are followed inside the root; the last one only if `final`."""
+        base = self.kernel if path.startswith(KERNEL) else self.root
+        if base == "/":
+            return path
+        return base + _inside(base, path, final=final)
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        return _read(self.real(path), path, limit, os.O_NONBLOCK)
+
+    def read_host(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        """A file the caller named on the command line: never under the root."""
+        return _read(path, path, limit, 0)
+
+    def names(self, path: str) -> tuple[str, ...] | None:
+        return _names(self.real(path), path)
+
+    def names_host(self, path: str) -> tuple[str, ...] | None:
+        return _names(path, path)
+
+    def stat(self, path: str, *, follow: bool = True) -> os.stat_result | None:
+        try:
+            return os.stat(self.real(path, final=follow), follow_symlinks=follow)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise local_error(error, "look at", path) from error
+
+    def is_dir(self, path: str) -> bool:
+        found = self.stat(path)
+        return found is not None and stat_.S_ISDIR(found.st_mode)
+
+    def is_file(self, path: str) -> bool:
+        found = self.stat(path)
+        return found is not None and stat_.S_ISREG(found.st_mode)
+
+    def open_image(self, path: str) -> ImageFile:
+        real = self.real(path)
+        if not path.startswith(KERNEL) and self.rooted and not os.path.lexists(real):
+            real = path  # a medium named in the configuration is the host's
+        return ImageFile(real, path)
+
+    # ---- changing files
+
+    def write(
+        self, path: str, data: bytes, *, mode: int | None = None, owner: str | None = None, beneath: str | None = None
+    ) -> None:
+        """Replace a file whole: temporary beside it, synced, renamed over it. Unset mode and owner stay as they were.
+
+        `beneath` is a directory someone else owns: below it no link is followed.
+        """
+        directory, name = self._parent(path, beneath)
+        temporary = temporary_name(name)
+        try:
+            before = _lstat(name, directory)
+            if before is not None and not stat_.S_ISREG(before.st_mode):
+                if beneath is not None or not stat_.S_ISLNK(before.st_mode):
+                    raise LocalError(f"cannot write {path}: it is not a regular file", path=path)
+                before = None
+            _unlink(temporary, directory)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            # Created unreadable, so that nothing is exposed between creation and chmod.
+            file = os.open(temporary, flags, 0o600, dir_fd=directory)
+            try:
+                _write_all(file, data)
+                if self.privileged:
+                    ids = self.owner_ids(owner) if owner else (before.st_uid, before.st_gid) if before else None
+                    if ids:
+                        os.fchown(file, *ids)
+                wanted = mode if mode is not None else stat_.S_IMODE(before.st_mode) if before else 0o644
+                os.fchmod(file, wanted)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except OSError as error:
+            try:
+                _unlink(temporary, directory)
+            except OSError:
+                pass  # the first error is the one to tell; the next run removes the rest
+            raise local_error(error, "write", path) from error
+        finally:
+            os.close(directory)
+
+    def appender(self, path: str, *, mode: int = 0o600) -> Appender:
+        return Appender(self.real(path), path, mode)
+
+    def make_dir(self, path: str, *, mode: int, owner: str | None = None, beneath: str | None = None) -> None:
+        """The directory, with that mode and owner; its parent must exist."""
+        directory, name = self._parent(path, beneath)
+        try:
+            try:
+                os.mkdir(name, 0o700, dir_fd=directory)
+            except FileExistsError:
+                pass
+            follow = 0 if beneath is None else os.O_NOFOLLOW
+            made = os.open(name, DIRECTORY | follow, dir_fd=directory)
+            try:
+                if owner and self.privileged:
+                    os.fchown(made, *self.owner_ids(owner))
+                if stat_.S_IMODE(os.fstat(made).st_mode) != mode:
+                    os.fchmod(made, mode)
+            finally:
+                os.close(made)
+        except OSError as error:
+            raise local_error(error, "make directory", path) from error
+        finally:
+            os.close(directory)
+
+    def make_dirs(self, path: str, *, mode: int) -> None:
+        """Every missing directory down to `path`; the ones there are left as they are."""
+        try:
+            os.makedirs(self.real(path), mode=mode, exist_ok=True)
+        except OSError as error:
+            raise local_error(error, "make directory", path) from error
+
+    def symlink(self, path: str, target: str, *, owner: str | None = None, beneath: str | None = None) -> None:
+        directory, name = self._parent(path, beneath)
+        try:
+            _unlink(name, directory)
+            os.symlink(target, name, dir_fd=directory)
+            if owner and self.privileged:
+                os.chown(name, *self.owner_ids(owner), dir_fd=directory, follow_symlinks=False)
+        except OSError as error:
+            raise local_error(error, "make link", path) from error
+        finally:
+            os.close(directory)
+
+    def remove(self, path: str) -> bool:
+        """True if there was something to remove."""
+        try:
+            os.unlink(self.real(path, final=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise local_error(error, "remove", path) from error
+        return True
+
+    def owner_ids(self, owner: str) -> tuple[int, int]:
+        """`name`, `name:group` or numbers, looked up in the target's own files, then in the running system's."""
+        user, _, group = owner.partition(":")
+        uid, gid = self._ids(user, "/etc/passwd")
+        return uid, self._ids(group, "/etc/group")[0] if group else gid
+
+    def _ids(self, name: str, file: str) -> tuple[int, int]:
+        if name.isdigit():
+            return int(name), int(name)
+        prefix = name.encode() + b":"
+        for line in (self.read(file) or b"").split(b"\n"):
+            fields = line.split(b":")
+            if line.startswith(prefix) and len(fields) >= 4 and fields[2].isdigit():
+                return int(fields[2]), int(fields[3]) if fields[3].isdigit() else int(fields[2])
+        if not self.rooted:
+            import grp
+            import pwd
+
+            try:
+                if file == "/etc/group":
+                    return grp.getgrnam(name).gr_gid, 0
+                entry = pwd.getpwnam(name)
+                return entry.pw_uid, entry.pw_gid
+            except KeyError:
+                pass
+        raise LocalError(f"no {name} in {file}", path=file)
+
+    def _parent(self, path: str, beneath: str | None) -> tuple[int, str]:
+        """An open directory and the last name in it."""
+        try:
+            if beneath is not None:
+                return _open_beneath(self.real(beneath), path[len(beneath) :], path)
+            real = self.real(path, final=False)
+            if os.path.islink(real):
+                followed = self.real(path) if self.rooted else os.path.realpath(real)
+                if os.path.isfile(followed):  # a dangling link is replaced, a living one honoured
+                    real = followed
+            parent, _, name = real.rstrip("/").rpartition("/")
+            return os.open(parent or "/", DIRECTORY), name
+        except OSError as error:
+            raise local_error(error, "write", path) from error
+
+    # ---- the rest of the computer
+
+    def find(self, tool: str) -> str | None:
+        for directory in self.search:
+            path = f"{directory}/{tool}"
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
+        return None
+
+    def run(
+        self, argv: tuple[str, ...], *, stdin: bytes = b"", timeout: float, env: Mapping[str, str] | None = None
+    ) -> Ran:
+        from azureinit.machine.processes import run
+
+        return run(self, argv, stdin=stdin, timeout=timeout, env=env or {})
+
+    def hostname(self) -> str:
+        return os.uname().nodename
+
+    def set_hostname(self, name: str) -> None:
+        from azureinit.machine import kernel
+
+        kernel.set_hostname(name)
+
+    def eject(self, device: str, *, timeout: float) -> None:
+        from azureinit.machine import kernel
+
+        kernel.eject(self, device, timeout=timeout)
+
+    def mount_and_read(self, device: str, name: str, *, limit: int) -> bytes | None:
+        from azureinit.machine import kernel
+
+        return kernel.mount_and_read(self, device, name, limit=limit)
+
+    def hold(self, path: str, *, timeout: float) -> None:
+        """Keep others of us out for as long as this process lives."""
+        from azureinit.machine import kernel
+
+        kernel.hold(self, path, timeout=timeout)
+
+    def boot_id(self) -> str:
+        return (self.read("/proc/sys/kernel/random/boot_id") or b"").decode().strip()
+
+
+class ImageFile:
+    """A medium's bytes: a device or a file, read where it is asked."""
+
+    def __init__(self, real: str, path: str) -> None:
+        self.path = path
+        try:
+            # Non-blocking, or opening an empty drive waits for a disc.
+            self.fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            self.size = os.lseek(self.fd, 0, os.SEEK_END)
+        except OSError as error:
+            raise local_error(error, "open", path) from error
+
+    def read(self, offset: int, length: int) -> bytes:
+        try:
+            return os.pread(self.fd, length, offset)
+        except OSError as error:
+            raise local_error(error, "read", self.path) from error
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class Appender:
+    """The end of a log or journal, kept open."""
+
+    def __init__(self, real: str, path: str, mode: int) -> None:
+        self.path = path
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self.fd = os.open(real, flags, mode)
+        except OSError as error:
+            raise local_error(error, "write", path) from error
+
+    def write(self, data: bytes, *, sync: bool = False) -> None:
+        try:
+            _write_all(self.fd, data)
+            if sync:
+                os.fsync(self.fd)
+        except OSError as error:
+            raise local_error(error, "write", self.path) from error
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+def leave(status: int) -> NoReturn:
+    """End at once: a run has nothing to tear down that the kernel does not, and threads may still wait for answers."""
+    import sys
+
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        pass
+    os._exit(status)
+
+
+def rfc3339(seconds: float) -> str:
+    whole, fraction = divmod(seconds, 1)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int(fraction * 1e6):06d}+00:00"
+
+
+def temporary_name(name: str) -> str:
+    """No reader of a drop-in directory takes it: hidden, not *.conf, and sudo skips a trailing tilde."""
+    return f".{name}.azure-init~"
+
+
+def _base(path: str) -> str:
+    return "/" if path == "/" else os.path.realpath(path)
+
+
+def _inside(base: str, path: str, *, final: bool) -> str:
+    """`path` with its links resolved as if `base` were the root."""
+    pending = [part for part in path.split("/") if part not in ("", ".")][::-1]
+    done: list[str] = []
+    links = 0
+    while pending:
+        part = pending.pop()
+        if part == "..":
+            del done[-1:]
+            continue
+        here = "/".join(["", *done, part])
+        if pending or final:
+            try:
+                target = os.readlink(base + here)
+            except OSError:
+                target = ""
+            if target:
+                links += 1
+                if links > MAX_LINKS:
+                    raise LocalError(f"too many links at {path}", path=path)
+                if target.startswith("/"):
+                    done = []
+                pending.extend([step for step in target.split("/") if step not in ("", ".")][::-1])
+                continue
+        done.append(part)
+    return "/".join(["", *done])
+
+
+def _open_beneath(base: str, below: str, path: str) -> tuple[int, str]:
+    parts = [part for part in below.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts:
+        raise LocalError(f"cannot write {path}: it does not lie inside its directory", path=path)
+    directory = os.open(base, DIRECTORY)
+    for part in parts[:-1]:
+        try:
+            deeper = os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+        finally:
+            os.close(directory)
+        directory = deeper
+    return directory, parts[-1]
+
+
+def _read(real: str, path: str, limit: int, flags: int) -> bytes | None:
+    try:
+        file = os.open(real, os.O_RDONLY | os.O_CLOEXEC | flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise local_error(error, "read", path) from error
+    try:
+        data = b""
+        while len(data) <= limit:
+            more = os.read(file, min(limit + 1 - len(data), 1 << 16))
+            if not more:
+                return data
+            data += more
+    except OSError as error:
+        raise local_error(error, "read", path) from error
+    finally:
+        os.close(file)
+    raise LocalError(f"cannot read {path}: it is larger than {limit} bytes", path=path)
+
+
+def _names(real: str, path: str) -> tuple[str, ...] | None:
+    try:
+        return tuple(sorted(os.listdir(real)))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise local_error(error, "list", path) from error
+
+
+def _lstat(name: str, directory: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _unlink(name: str, directory: int) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        pass
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -1,0 +1,82 @@
+"""What only the running kernel can do: its host name, an optical drive, a mount that nobody else sees."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+
+from azureinit.errors import LocalError, LockTimeout
+from azureinit.machine import local_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+CDROM_LOCKDOOR, CDROM_EJECT = 0x5329, 0x5309
+MOUNT_POINT = "/run/azure-init/media"
+# In a mount namespace of its own, so that no death of ours can leave it mounted.
+MOUNT_AND_READ = 'mount -t udf,iso9660 -o "$4" "$1" "$2" && cat "$2/$3"'
+MOUNT_TIMEOUT = 30.0
+
+
+def set_hostname(name: str) -> None:
+    try:
+        socket.sethostname(name)
+    except OSError as error:
+        raise local_error(error, "set", "the kernel's host name") from error
+
+
+def eject(machine: Machine, device: str, *, timeout: float) -> None:
+    """Bounded: a drive that never answers is left to its thread."""
+    import threading
+
+    failures: list[OSError] = []
+    finished = threading.Event()
+
+    def work() -> None:
+        try:
+            drive = os.open(machine.real(device), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                fcntl.ioctl(drive, CDROM_LOCKDOOR, 0)
+                fcntl.ioctl(drive, CDROM_EJECT)
+            finally:
+                os.close(drive)
+        except OSError as error:
+            failures.append(error)
+        finished.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    if not machine.clock.wait(finished.wait, timeout):
+        raise LocalError(f"cannot eject {device}: no answer within {timeout:g} s", path=device)
+    if failures:
+        raise local_error(failures[0], "eject", device)
+
+
+def mount_and_read(machine: Machine, device: str, name: str, *, limit: int) -> bytes | None:
+    if not machine.privileged:
+        raise LocalError(f"cannot mount {device}: only root can", path=device)
+    options = "ro,nosuid,nodev,noexec" + ("" if device.startswith("/dev/") else ",loop")
+    machine.make_dirs(MOUNT_POINT, mode=0o700)
+    script = ("sh", "-c", MOUNT_AND_READ, "sh", machine.real(device), machine.real(MOUNT_POINT), name, options)
+    ran = machine.run(("unshare", "--mount", *script), timeout=MOUNT_TIMEOUT).check()
+    if len(ran.out) > limit:
+        raise LocalError(f"cannot read {name} on {device}: it is larger than {limit} bytes", path=device)
+    return ran.out
+
+
+def hold(machine: Machine, path: str, *, timeout: float) -> None:
+    try:
+        file = os.open(machine.real(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise local_error(error, "lock", path) from error
+    until = machine.clock.monotonic() + timeout
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if machine.clock.monotonic() >= until:
+                raise LockTimeout(f"another azure-init has held {path} for {timeout:g} s", path=path) from None
+            machine.clock.sleep(0.1)
+        else:
+            return

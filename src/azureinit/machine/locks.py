@@ -1,0 +1,181 @@
+"""Both kinds of lock on the account files: the C library's on /etc/.pwd.lock, and shadow-utils' one file per file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from azureinit.errors import LockTimeout
+from azureinit.machine import local_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.machine import Machine
+
+PASSWORD_LOCK = "/etc/.pwd.lock"
+PAUSE = 0.05
+
+
+class AccountLocks:
+    """Held inside `with`: the one lock first, so that no two of us ever wait for each other."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        files: tuple[str, ...],
+        *,
+        timeout: float,
+        record: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        self.machine = machine
+        self.files = files
+        self.timeout = timeout
+        self.record = record
+        self.deadline = 0.0
+        self._password_lock = -1
+        self._held: list[str] = []
+
+    def __enter__(self) -> AccountLocks:
+        self.record(tuple(f"{file}.lock" for file in self.files))
+        self.deadline = self.machine.clock.monotonic() + self.timeout
+        try:
+            self._lock_passwords()
+            for file in self.files:
+                self._lock_file(file)
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        failure = self._release()
+        if failure is not None and kind is None:
+            raise failure
+
+    def _lock_passwords(self) -> None:
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._password_lock = os.open(self.machine.real(PASSWORD_LOCK, final=False), flags, 0o600)
+            while True:
+                try:
+                    fcntl.lockf(self._password_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                except (BlockingIOError, PermissionError):
+                    self._pause(PASSWORD_LOCK, _record_lock_holder(self._password_lock))
+        except OSError as error:
+            raise local_error(error, "lock", PASSWORD_LOCK) from error
+
+    def _lock_file(self, file: str) -> None:
+        """The lock appears whole, with our number in it, because it is made elsewhere and linked into place."""
+        lock, mine = (self.machine.real(f"{file}.{end}", final=False) for end in ("lock", str(os.getpid())))
+        try:
+            _unlink(mine)  # one left by our number's last bearer may be a link to the very lock we want
+            made = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(made, b"%d\0" % os.getpid())
+            finally:
+                os.close(made)
+            try:
+                while not self._linked(mine, lock):
+                    holder = _holder(lock)
+                    if holder is not None and not _alive(holder):
+                        _unlink(lock)
+                    else:
+                        self._pause(f"{file}.lock", holder)
+            finally:
+                _unlink(mine)
+        except OSError as error:
+            raise local_error(error, "lock", file) from error
+
+    def _linked(self, mine: str, lock: str) -> bool:
+        try:
+            os.link(mine, lock)
+        except FileExistsError:
+            return False
+        self._held.append(lock)
+        return True
+
+    def _pause(self, lock: str, holder: int | None) -> None:
+        if self.machine.clock.monotonic() >= self.deadline:
+            who = f"process {holder}" if holder else "an unknown process"
+            hint = f"end it, or remove {lock} if it is not at work on the accounts" if lock != PASSWORD_LOCK else ""
+            raise LockTimeout(f"{lock} was held by {who} for {self.timeout:g} s", hint=hint, path=lock)
+        self.machine.clock.sleep(PAUSE)
+
+    def _release(self) -> Exception | None:
+        """Every one of them, whatever happens to the others; the first failure."""
+        failure: Exception | None = None
+        while self._held:
+            lock = self._held.pop()
+            try:
+                _unlink(lock)
+            except OSError as error:
+                failure = failure or local_error(error, "unlock", lock)
+        if self._password_lock >= 0:
+            os.close(self._password_lock)
+            self._password_lock = -1
+        return failure
+
+
+def account_locks(
+    machine: Machine, files: tuple[str, ...], *, timeout: float, record: Callable[[tuple[str, ...]], None]
+) -> AccountLocks:
+    return AccountLocks(machine, files, timeout=timeout, record=record)
+
+
+def clear_stale(machine: Machine, locks: tuple[str, ...], *, pid: int) -> tuple[str, ...]:
+    """Remove what a run of ours with that number left of these locks; another holder's stay. What was removed."""
+    removed = []
+    for lock in locks:
+        mine = f"{lock[: -len('.lock')]}.{pid}"
+        if machine.remove(mine):
+            removed.append(mine)
+        # A lock that lost its content in a power cut is ours too: we had announced it, and others keep theirs whole.
+        if machine.stat(lock, follow=False) and _holder(machine.real(lock, final=False)) in (pid, None):
+            machine.remove(lock)
+            removed.append(lock)
+    return tuple(removed)
+
+
+def _holder(lock: str) -> int | None:
+    try:
+        file = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None  # gone meanwhile, or nothing we could ask
+    try:
+        number = os.read(file, 32).partition(b"\0")[0].strip()
+    finally:
+        os.close(file)
+    return int(number) if number.isdigit() and int(number) > 0 else None
+
+
+def _alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False  # its last bearer's: we hold no lock that we are waiting for
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _record_lock_holder(file: int) -> int | None:
+    import struct
+
+    layout = "hhqqi4x"
+    try:
+        question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        return int(struct.unpack(layout, fcntl.fcntl(file, fcntl.F_GETLK, question))[4]) or None
+    except (OSError, struct.error):
+        return None
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

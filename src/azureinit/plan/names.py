@@ -1,0 +1,81 @@
+"""Names from outside, before they become an account, a path, an argument or a host."""
+
+from __future__ import annotations
+
+from azureinit.errors import InvalidHostname, InvalidUsername
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+LONGEST_USERNAME = 32  # utmp's field, and useradd's limit
+LONGEST_HOSTNAME = 64  # the kernel's HOST_NAME_MAX
+LONGEST_LABEL = 63
+SHOWN = 40
+LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+DIGITS = frozenset("0123456789")
+IN_USERNAME = LETTERS | DIGITS | frozenset("_.-")
+IN_LABEL = LETTERS | DIGITS | frozenset("-")
+
+
+def check_username(name: str, *, reserved: Collection[str] = ()) -> str:
+    """The name, if useradd of Debian and of RHEL would both take it and it is nobody's yet that matters."""
+    why = _username_problem(name)
+    if not why and (name == "root" or name in reserved):
+        why = "belongs to the system"
+    if why:
+        hint = "choose an admin user name of letters, digits, '_', '.' and '-' that the image does not use itself"
+        raise InvalidUsername(f"user name {quoted(name)} {why}", hint=hint)
+    return name
+
+
+def check_hostname(name: str) -> str:
+    """The name, if it is a host name or a fully qualified one by RFC 1123 and the kernel can hold it."""
+    why = _hostname_problem(name)
+    if why:
+        hint = "choose a computer name of letters, digits and '-'"
+        raise InvalidHostname(f"host name {quoted(name)} {why}", hint=hint)
+    return name
+
+
+def quoted(name: str) -> str:
+    """Safe to print and short, whatever it is."""
+    return ascii(name[:SHOWN]) + (f"... ({len(name)} characters)" if len(name) > SHOWN else "")
+
+
+def _username_problem(name: str) -> str:
+    if not name:
+        return "is empty"
+    if len(name) > LONGEST_USERNAME:
+        return f"is longer than {LONGEST_USERNAME} characters"
+    if name[0] in ".-" or name == "$":
+        return f"begins with {name[0]!r}"
+    # Samba's machine accounts end in a dollar, so useradd takes that one.
+    stem = name[:-1] if name[-1] == "$" else name
+    wrong = [letter for letter in stem if letter not in IN_USERNAME]
+    if wrong:
+        return f"contains {ascii(wrong[0])}"
+    if DIGITS.issuperset(stem):
+        return "would be taken for a number"
+    return ""
+
+
+def _hostname_problem(name: str) -> str:
+    if not name:
+        return "is empty"
+    if len(name) > LONGEST_HOSTNAME:
+        return f"is longer than {LONGEST_HOSTNAME} characters"
+    labels = name.split(".")
+    for label in labels:
+        wrong = [letter for letter in label if letter not in IN_LABEL]
+        if wrong:
+            return f"contains {ascii(wrong[0])}"
+        if not label:
+            return "has an empty label"
+        if len(label) > LONGEST_LABEL:
+            return f"has a label longer than {LONGEST_LABEL} characters"
+        if label[0] == "-" or label[-1] == "-":
+            return "has a label that begins or ends with '-'"
+    if len(labels) == 4 and all(DIGITS.issuperset(label) for label in labels):
+        return "would be taken for an address"
+    return ""

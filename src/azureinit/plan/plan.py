@@ -1,0 +1,73 @@
+"""The order of things."""
+
+from __future__ import annotations
+
+from azureinit.plan.account import plan_account
+from azureinit.plan.actions import Run, Satisfied, Step, Way
+from azureinit.plan.hostkeys import plan_host_keys
+from azureinit.plan.hostname import plan_hostname
+from azureinit.plan.keys import plan_keys
+from azureinit.plan.sshd import plan_sshd
+from azureinit.plan.sudoers import SUDOERS, plan_sudoers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Config
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.actions import Plan
+    from azureinit.sources.metadata import Metadata
+
+BEFORE_READY = ("ed25519", "ecdsa")
+
+
+def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozenset[str], today: int) -> Plan:
+    """Everything between this machine and the one that was asked for. `done`: what the journal remembers."""
+    assert metadata.username and metadata.hostname
+    username = metadata.username
+    types = config.ssh.host_key_types
+    allow = None if metadata.disable_password is None else not metadata.disable_password
+    return (
+        *plan_hostname(hostname=metadata.hostname, facts=facts, config=config),
+        *plan_host_keys(types=tuple(kind for kind in types if kind in BEFORE_READY), facts=facts),
+        *plan_account(
+            username=username,
+            groups=config.user.groups,
+            password_hash=metadata.password_hash,
+            password_done=f"password {username}" in done,
+            facts=facts,
+            config=config,
+            today=today,
+        ),
+        *plan_sudoers(username=username, has_password=metadata.has_password, facts=facts, config=config),
+        *plan_keys(
+            username=username, home=home_of(username, facts), keys=metadata.keys, facts=facts, config=config
+        ),
+        *plan_sshd(allow_password=allow, facts=facts, config=config),
+        *_plan_labels(home_of(username, facts), facts, done),
+    )
+
+
+def plan_after_ready(*, facts: Facts, config: Config) -> Plan:
+    """What the admin does not need in order to log in."""
+    types = tuple(kind for kind in config.ssh.host_key_types if kind not in BEFORE_READY)
+    return plan_host_keys(types=types, facts=facts)
+
+
+def home_of(username: str, facts: Facts) -> str:
+    user = facts.accounts.user(username)
+    return user.home if user else f"/home/{username}"
+
+
+def work_left(plan: Plan) -> tuple[Step, ...]:
+    return tuple(item for item in plan if isinstance(item, Step))
+
+
+def _plan_labels(home: str, facts: Facts, done: frozenset[str]) -> Plan:
+    """Files are labelled last and all at once: facts cannot see labels, so the journal remembers it."""
+    if not facts.selinux:
+        return ()
+    if "selinux labels" in done:
+        return (Satisfied(name="selinux labels", why="restored"),)
+    paths = ("/etc/hostname", "/etc/hosts", SUDOERS, "/etc/ssh", home)
+    ways = (Way(backend="restorecon", actions=(Run(argv=("restorecon", "-R", "-F", *paths)),)),)
+    return (Step(name="selinux labels", why="SELinux is enabled", ways=ways, once=True),)

@@ -1,0 +1,133 @@
+"""The plan for people and for programs. Secrets show as themselves: not at all."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+
+from azureinit.plan.actions import (
+    Caution,
+    Declined,
+    EditLine,
+    Link,
+    Locked,
+    MakeDir,
+    Remove,
+    Run,
+    Satisfied,
+    SetHostname,
+    Step,
+    Write,
+)
+from azureinit.record import Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from azureinit.plan.actions import Action, Item, Plan
+
+
+def as_text(plan: Plan, *, privileged: bool) -> str:
+    lines: list[str] = []
+    for item in plan:
+        if isinstance(item, Step):
+            lines.append(f"+ {item.name}: {item.why}" + (" (once)" if item.once else ""))
+            for way in item.ways:
+                if isinstance(way, Declined):
+                    lines.append(f"    {way.backend} declines: {way.why}")
+                    continue
+                lines.append(f"    {way.backend}:")
+                for action in way.actions:
+                    lines += [f"      {line}" for line in describe(action, privileged=privileged)]
+        else:
+            lines.append(f"{'=' if isinstance(item, Satisfied) else '!'} {item.name}: {item.why}")
+    todo = sum(isinstance(item, Step) for item in plan)
+    fine = sum(isinstance(item, Satisfied) for item in plan)
+    cautions = sum(isinstance(item, Caution) for item in plan)
+    summary = f"{todo} to do, {fine} as asked" + (f", {cautions} not possible" if cautions else "")
+    return "\n".join([*lines, summary if plan else "nothing is asked for", ""])
+
+
+def describe(action: Action, *, privileged: bool) -> Iterator[str]:
+    if isinstance(action, Run):
+        yield "run " + shlex.join(action.argv) + (" (with a secret on its standard input)" if action.stdin else "")
+    elif isinstance(action, Write):
+        yield f"write {action.path}{_mode(action.mode)}{_owner(action.owner, privileged)}"
+        yield from _difference(action)
+        if action.check is not None:
+            yield "then check with " + shlex.join(action.check.argv)
+    elif isinstance(action, MakeDir):
+        yield f"directory {action.path}{_mode(action.mode)}{_owner(action.owner, privileged)}"
+    elif isinstance(action, Link):
+        yield f"link {action.path} -> {action.target}{_owner(action.owner, privileged)}"
+    elif isinstance(action, Remove):
+        yield f"remove {action.path}"
+    elif isinstance(action, SetHostname):
+        yield f"set the kernel's host name to {action.name}"
+    elif isinstance(action, Locked):
+        yield "under the account locks:"
+        for edit in action.edits:
+            yield f"  {_edit(edit)}"
+
+
+def _edit(edit: EditLine) -> str:
+    if edit.line is not None:
+        return f"{edit.path}: + {edit.key}:<secret>" if isinstance(edit.line, Secret) else f"{edit.path}: + {edit.line}"
+    if edit.member is not None:
+        return f"{edit.path}: {edit.key} gains member {edit.member}"
+    fields = ", ".join(f"field {index} = {value}" for index, value in edit.fields)
+    return f"{edit.path}: {edit.key}: {fields}"
+
+
+def _mode(mode: int | None) -> str:
+    return "" if mode is None else f" mode {mode:04o}"
+
+
+def _owner(owner: str | None, privileged: bool) -> str:
+    if owner is None:
+        return ""
+    return f" owner {owner}" if privileged else f" (owner {owner} not set: not root)"
+
+
+def _difference(action: Write) -> Iterator[str]:
+    if isinstance(action.data, Secret) or isinstance(action.was, Secret):
+        yield "  (contents not shown)"
+        return
+    old = (action.was or b"").decode("utf-8", "replace").splitlines()
+    new = action.data.decode("utf-8", "replace").splitlines()
+    for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]:
+        if not line.startswith("@@"):
+            yield f"  {line}"
+
+
+def as_json(plan: Plan) -> str:
+    return json.dumps([_item(item) for item in plan], indent=2) + "\n"
+
+
+def _item(item: Item) -> dict[str, Any]:
+    entry: dict[str, Any] = {"kind": type(item).__name__.lower(), "name": item.name, "why": item.why}
+    if isinstance(item, Step):
+        entry["once"] = item.once
+        entry["ways"] = [
+            {"backend": way.backend, "declined": way.why}
+            if isinstance(way, Declined)
+            else {"backend": way.backend, "actions": [_plain(action) for action in way.actions]}
+            for way in item.ways
+        ]
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):
+        inner = {key: _plain(one) for key, one in value.as_dict().items() if one is not None and key != "was"}
+        return {"action": type(value).__name__, **inner}
+    if isinstance(value, Secret):
+        return "<secret>"
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    return value

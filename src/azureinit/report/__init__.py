@@ -1,0 +1,1 @@
+"""Telling it: exactly one verdict a boot."""

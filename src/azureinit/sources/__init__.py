@@ -1,0 +1,1 @@
+"""What the platform says: each source read alone, then merged with provenance."""

@@ -1,0 +1,161 @@
+"""Asking IMDS and the media at the same time, and when to stop waiting for the other one.
+
+Once one source is enough the other gets `sources.grace_secs`. Where passwords are on and there is no key the media
+must answer, within `provisioning_media.wait_secs`. What ends a wait is a message or the clock, never a sleep.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed
+from azureinit.record import Record
+from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised, wants_password
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from azureinit.config.model import Config
+    from azureinit.http import Observe
+    from azureinit.machine import Clock, Machine
+    from azureinit.sources.media import Medium
+
+    Ask = Callable[[], Metadata]
+
+PROXY_AGENT = "azure-proxy-agent"
+
+
+class Gathered(Record):
+    answers: dict[str, Metadata]
+    failures: dict[str, AzureInitError]
+    # To be ejected before Ready; None where the media was a file or there was none.
+    device: str | None
+
+
+def ask_sources(machine: Machine, config: Config, *, deadline: float, observe: Observe) -> Callable[[], Gathered]:
+    """Starts asking at once; what it returns waits for the answers."""
+    import threading
+    from _queue import Empty, SimpleQueue
+
+    inbox: SimpleQueue[tuple[str, Metadata | AzureInitError]] = SimpleQueue()
+    media_known = threading.Event()
+    media: list[Medium] = []
+
+    def ask_media() -> Metadata:
+        try:
+            media.append(_read_media(machine, config, deadline=deadline, observe=observe))
+        finally:
+            media_known.set()
+        return from_ovf(media[0].ovf)
+
+    def ask_imds() -> Metadata:
+        from azureinit.sources.imds import query_imds
+
+        def wait_for_proxy() -> None:
+            machine.clock.wait(media_known.wait, config.sources.grace_secs)
+            _wait_for_proxy(machine, config, demanded=bool(media and media[0].ovf.proxy_agent))
+
+        return from_imds(
+            query_imds(
+                config, clock=machine.clock, deadline=deadline, observe=observe, wait_for_proxy=wait_for_proxy
+            )
+        )
+
+    for name, ask in (("imds", ask_imds), ("media", ask_media)):
+        threading.Thread(target=_answer, args=(inbox.put, name, ask), daemon=True).start()
+
+    def receive(seconds: float) -> tuple[str, Metadata | AzureInitError] | None:
+        try:
+            return inbox.get(timeout=seconds)
+        except Empty:
+            return None
+
+    def finish() -> Gathered:
+        answers, failures = collect(receive, clock=machine.clock, deadline=deadline, config=config)
+        return Gathered(
+            answers=answers, failures=failures, device=media[0].device if "media" in answers else None
+        )
+
+    return finish
+
+
+def collect(
+    receive: Callable[[float], tuple[str, Metadata | AzureInitError] | None],
+    *,
+    clock: Clock,
+    deadline: float,
+    config: Config,
+) -> tuple[dict[str, Metadata], dict[str, AzureInitError]]:
+    """Both answers, or one and the reason why the other was not waited for any longer."""
+    started = clock.monotonic()
+    answers: dict[str, Metadata] = {}
+    failures: dict[str, AzureInitError] = {}
+    limits = {"imds": deadline, "media": min(deadline, started + config.provisioning_media.wait_secs)}
+    while True:
+        waiting = {name: limit for name, limit in limits.items() if name not in answers and name not in failures}
+        if not waiting:
+            return answers, failures
+        name, limit = min(waiting.items(), key=lambda item: item[1])
+        message = clock.wait(receive, limit - clock.monotonic())
+        now = clock.monotonic()
+        if message is None:
+            if now >= limit:
+                failures[name] = _too_late(name, now - started)
+            continue
+        name, answer = message
+        if isinstance(answer, AzureInitError):
+            failures[name] = answer
+            continue
+        answers[name] = answer
+        if is_enough(answer) or (name == "imds" and is_specialised(answer)):
+            if not (name == "imds" and wants_password(answer)):
+                other = "media" if name == "imds" else "imds"
+                limits[other] = min(limits[other], now + config.sources.grace_secs)
+
+
+def _too_late(name: str, seconds: float) -> AzureInitError:
+    kind = ImdsUnavailable if name == "imds" else MediaAbsent
+    return kind(f"no answer within {seconds:.1f} s")
+
+
+def _answer(put: Callable[[tuple[str, Metadata | AzureInitError]], None], name: str, ask: Ask) -> None:
+    try:
+        put((name, ask()))
+    except AzureInitError as error:
+        put((name, error))
+    except Exception as error:  # noqa: BLE001 - a thread's bug must reach the verdict too
+        put((name, AzureInitError(f"{name}: {type(error).__name__}: {error}")))
+
+
+def _read_media(machine: Machine, config: Config, *, deadline: float, observe: Observe) -> Medium:
+    if not config.provisioning_media.enable:
+        raise MediaAbsent("provisioning_media.enable is false")
+    from azureinit.sources.media import read_media
+
+    until = min(deadline, machine.clock.monotonic() + config.provisioning_media.wait_secs)
+    return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe)
+
+
+def _wait_for_proxy(machine: Machine, config: Config, *, demanded: bool) -> None:
+    """Where the metadata security protocol is on, IMDS refuses everyone until the proxy agent has its keys."""
+    installed = machine.find(PROXY_AGENT) is not None
+    if not config.azure_proxy_agent.enable or not (demanded or installed):
+        raise ProxyAgentFailed("IMDS refused us, and no azure-proxy-agent is expected here")
+    if not installed:
+        raise ProxyAgentFailed("the platform asks for azure-proxy-agent, which is not installed")
+    seconds = config.azure_proxy_agent.wait_secs
+    ran = machine.run((PROXY_AGENT, "--status", "--wait", f"{seconds:.0f}"), timeout=seconds + 10)
+    if ran.status != 0:
+        told = (ran.err.strip() or ran.out.strip()).decode("utf-8", "replace")[:500]
+        raise ProxyAgentFailed(f"azure-proxy-agent is not ready: {told}", exit_code=ran.status)
+
+
+def from_saved(values: Mapping[str, object]) -> Metadata:
+    """What an earlier run of this VM kept of its media."""
+    known = {key: value for key, value in values.items() if key in Metadata.fields_}
+    keys = known.pop("keys", ())
+    from azureinit.sources.imds import PublicKey
+
+    return Metadata(
+        **known,  # type: ignore[arg-type]
+        keys=tuple(PublicKey(data=data, path=path) for data, path in keys),  # type: ignore[attr-defined]
+    )

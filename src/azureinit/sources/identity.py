@@ -1,0 +1,49 @@
+"""Who this VM is, and whether it is on Azure at all: from firmware, without the network."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
+ZERO = "00000000-0000-0000-0000-000000000000"
+EFI = ("/sys/firmware/efi", "/dev/efi")
+
+
+def is_azure(machine: Machine) -> bool:
+    tag = machine.read("/sys/class/dmi/id/chassis_asset_tag", limit=4096) or b""
+    return tag.decode("ascii", "replace").strip() == ASSET_TAG
+
+
+def read_vm_id(machine: Machine, configured: str) -> str | None:
+    """The configured id, else the firmware's; None where there is none to be had (IMDS may know)."""
+    if configured:
+        return parse_vm_id(configured, swapped=False)
+    from azureinit.errors import LocalError
+
+    try:
+        text = machine.read("/sys/class/dmi/id/product_uuid", limit=4096)
+    except LocalError:
+        return None  # readable by root only
+    if text is None:
+        return None
+    generation_2 = any(machine.stat(path) is not None for path in EFI)
+    return parse_vm_id(text.decode("ascii", "replace"), swapped=not generation_2)
+
+
+def parse_vm_id(text: str, *, swapped: bool) -> str | None:
+    """Lower case; on Gen1 the first three groups are byte-swapped (SMBIOS before 2.6 was read big-endian)."""
+    value = text.strip().lower()
+    digits = value.replace("-", "")
+    if len(digits) != 32 or [len(group) for group in value.split("-")] != [8, 4, 4, 4, 12]:
+        return None
+    try:
+        raw = bytes.fromhex(digits)
+    except ValueError:
+        return None
+    if swapped:
+        raw = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
+    digits = raw.hex()
+    value = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    return None if value == ZERO else value

@@ -1,0 +1,152 @@
+"""The instance metadata service: one document, asked for until it comes or the budget is gone."""
+
+from __future__ import annotations
+
+import json
+
+from azureinit.errors import HttpFailed, ImdsInvalid, ImdsUnavailable
+from azureinit.http import Retry, send
+from azureinit.record import Record
+from azureinit.version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from azureinit.config.model import Config
+    from azureinit.http import Observe, Response
+    from azureinit.machine import Clock
+
+VERSIONS = ("2023-11-15", "2021-08-01", "2019-06-01")
+RETRIED = frozenset((404, 408, 410, 429, *range(500, 600)))
+DENIED = (401, 403)
+MAX_BODY = 1 << 20
+
+
+class PublicKey(Record):
+    data: str
+    path: str | None = None
+
+
+class Imds(Record):
+    """What the service says; absent values (it writes "") are None."""
+
+    vm_id: str | None
+    username: str | None
+    hostname: str | None
+    disable_password: bool | None
+    keys: tuple[PublicKey, ...]
+    pps_type: str | None
+    has_custom_data: bool | None
+
+
+def query_imds(
+    config: Config,
+    *,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None = None,
+    wait_for_proxy: Callable[[], None] | None = None,
+) -> Imds:
+    """Newest API first; a 400 walks to the next. 401 or 403 waits for the proxy agent, once, where there is one."""
+    found: list[Imds] = []
+
+    def accept(response: Response) -> None:
+        found.append(parse_imds(response.body))
+
+    until = min(deadline, clock.monotonic() + config.imds.total_retry_timeout_secs)
+    versions = list(VERSIONS)
+    while True:
+        try:
+            send(
+                "GET",
+                f"{config.imds.endpoint.rstrip('/')}/metadata/instance?api-version={versions[0]}&extended=true",
+                headers={"Metadata": "true", "User-Agent": f"azure-init v{VERSION}"},
+                retry=_policy(config),
+                deadline=until,
+                clock=clock,
+                accept=accept,
+                observe=observe,
+                limit=MAX_BODY,
+            )
+            return found[-1]
+        except HttpFailed as error:
+            if error.status == 400 and len(versions) > 1:
+                del versions[0]
+            elif error.status in DENIED and wait_for_proxy is not None:
+                wait_for_proxy()
+                wait_for_proxy = None
+            else:
+                raise ImdsUnavailable(str(error), endpoint=config.imds.endpoint) from error
+
+
+def _policy(config: Config) -> Retry:
+    return Retry(
+        connect_timeout=config.imds.connection_timeout_secs,
+        request_timeout=config.imds.request_timeout_secs,
+        total=config.imds.total_retry_timeout_secs,
+        delay=config.imds.retry_interval_secs,
+        statuses=RETRIED,
+        max_delay=max(10.0, config.imds.retry_interval_secs),
+    )
+
+
+def parse_imds(body: bytes) -> Imds:
+    try:
+        document = json.loads(body.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        raise ImdsInvalid("IMDS answered something that is not JSON") from None
+    compute = _table(document, "compute", "IMDS document", required=True)
+    profile = _table(compute, "osProfile", "compute")
+    extended = _table(_table(document, "extended", "IMDS document"), "compute", "extended")
+    return Imds(
+        vm_id=_text(compute, "vmId"),
+        username=_text(profile, "adminUsername"),
+        hostname=_text(profile, "computerName"),
+        disable_password=_flag(profile, "disablePasswordAuthentication"),
+        keys=_keys(compute),
+        pps_type=_text(extended, "ppsType"),
+        has_custom_data=_flag(extended, "hasCustomData"),
+    )
+
+
+def _table(parent: object, name: str, where: str, *, required: bool = False) -> dict[str, Any]:
+    value = parent.get(name) if isinstance(parent, dict) else None
+    if value in (None, "") and not required:
+        return {}
+    if not isinstance(value, dict):
+        raise ImdsInvalid(f"{where} has no object {name}", key=name)
+    return value
+
+
+def _text(table: dict[str, Any], name: str) -> str | None:
+    value = table.get(name)
+    if value in (None, ""):
+        return None
+    if not isinstance(value, str):
+        raise ImdsInvalid(f"{name} is not a string", key=name)
+    return value
+
+
+def _flag(table: dict[str, Any], name: str) -> bool | None:
+    value = table.get(name)
+    if value in (None, ""):
+        return None
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        raise ImdsInvalid(f"{name} is neither true nor false", key=name)
+    return value
+
+
+def _keys(compute: dict[str, Any]) -> tuple[PublicKey, ...]:
+    values = compute.get("publicKeys")
+    if values in (None, ""):
+        return ()
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise ImdsInvalid("publicKeys is not a list of objects", key="publicKeys")
+    pairs = [(_text(value, "keyData"), _text(value, "path")) for value in values]
+    return tuple(PublicKey(data=data, path=path) for data, path in pairs if data)
+
+

@@ -1,0 +1,169 @@
+"""ISO 9660 without the kernel: one file out of the root directory, by its plain, Rock Ridge or Joliet name."""
+
+from __future__ import annotations
+
+from struct import unpack_from
+
+from azureinit.errors import MediaUnreadable
+from azureinit.sources.udf import Bounded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from azureinit.sources.udf import Image
+
+MOST_READ = 8 << 20  # of one image in one call, the file itself not counted
+SECTOR = 2048
+PRIMARY, SUPPLEMENTARY, TERMINATOR = 1, 2, 255
+JOLIET = (b"%/@", b"%/C", b"%/E")
+IS_DIRECTORY, ASSOCIATED, GOES_ON = 0x02, 0x04, 0x80
+
+MOST_DESCRIPTORS = 16
+MOST_NAMES = 4096
+MOST_DIRECTORY = 1 << 20
+MOST_CONTINUATIONS = 8
+
+
+class Tree:
+    """A volume descriptor's view of the disc: where the root directory lies and how its names are written."""
+
+    __slots__ = ("block_size", "disc", "joliet", "length", "start")
+
+    def __init__(self, disc: Bounded, descriptor: bytes, *, joliet: bool) -> None:
+        self.disc, self.joliet = disc, joliet
+        self.block_size: int = unpack_from("<H", descriptor, 128)[0]
+        block, self.length = unpack_from("<I4xI", descriptor, 158)
+        self.start = (block + descriptor[157]) * self.block_size
+        if self.block_size not in (512, 1024, 2048):
+            raise MediaUnreadable(f"a block size of {self.block_size} is not ISO 9660's")
+
+
+def is_iso9660(image: Image) -> bool:
+    at = 16 * SECTOR
+    return image.size >= at + SECTOR and Bounded(image, most=MOST_READ).read(at, 6)[1:] == b"CD001"
+
+
+def read_iso_file(image: Image, name: str, *, limit: int) -> bytes | None:
+    """The file called `name` in the root directory; None when a sound volume has no such file."""
+    disc = Bounded(image, most=MOST_READ + limit)
+    causes: dict[str, None] = {}
+    for descriptor, joliet in descriptors(disc):
+        try:
+            data = read_from_root(Tree(disc, descriptor, joliet=joliet), name, limit=limit)
+        except MediaUnreadable as error:
+            causes[str(error)] = None
+            continue
+        if data is not None:
+            return data
+    if causes:
+        raise MediaUnreadable("not readable as ISO 9660: " + "; ".join(causes))
+    return None
+
+
+def descriptors(disc: Bounded) -> list[tuple[bytes, bool]]:
+    """Every volume descriptor with a root directory, Joliet's first: its names are whole."""
+    found: list[tuple[bytes, bool]] = []
+    for index in range(16, min(16 + MOST_DESCRIPTORS, disc.size // SECTOR)):
+        data = disc.read(index * SECTOR, SECTOR)
+        if data[1:6] != b"CD001" or data[0] == TERMINATOR:
+            break
+        if data[0] == SUPPLEMENTARY and data[88:91] in JOLIET:
+            found.insert(0, (data, True))
+        elif data[0] == PRIMARY:
+            found.append((data, False))
+    if not found:
+        raise MediaUnreadable("not readable as ISO 9660: no volume descriptor")
+    return found
+
+
+def read_from_root(tree: Tree, name: str, *, limit: int) -> bytes | None:
+    if tree.length > MOST_DIRECTORY:
+        raise MediaUnreadable(f"the root directory has {tree.length} bytes, more than the {MOST_DIRECTORY} allowed")
+    second: bytes | None = None
+    for called, record in entries(tree):
+        if called == name:
+            return contents(tree, record, name, limit=limit)
+        if second is None and folded(called) == folded(name):
+            second = record
+    return None if second is None else contents(tree, second, name, limit=limit)
+
+
+def contents(tree: Tree, record: bytes, name: str, *, limit: int) -> bytes:
+    attributes, block, length = unpack_from("<BI4xI", record, 1)
+    if length > limit:
+        raise MediaUnreadable(f"{name} has {length} bytes, more than the {limit} allowed")
+    if record[25] & GOES_ON or record[26] or record[27]:
+        raise MediaUnreadable(f"{name} is interleaved or in several sections, which this reader does not know")
+    return tree.disc.read((block + attributes) * tree.block_size, length) if length else b""
+
+
+def entries(tree: Tree) -> Iterator[tuple[str, bytes]]:
+    """The name and record of every plain file in the root directory."""
+    directory = tree.disc.read(tree.start, tree.length)
+    skip: int | None = None
+    at = seen = 0
+    while at < len(directory):
+        size = directory[at]
+        if size == 0:  # no record goes across a sector's end
+            at += SECTOR - at % SECTOR
+            continue
+        record = directory[at : at + size]
+        at, seen = at + size, seen + 1
+        if size < 34 or len(record) < size or 33 + record[32] > size:
+            raise MediaUnreadable("a directory entry is damaged")
+        if seen > MOST_NAMES:
+            raise MediaUnreadable("the root directory has too many entries")
+        if seen == 1:
+            skip = rock_ridge_skip(record)
+        elif not record[25] & (IS_DIRECTORY | ASSOCIATED):
+            yield name_of(tree, record, skip), record
+
+
+def name_of(tree: Tree, record: bytes, skip: int | None) -> str:
+    name = record[33 : 33 + record[32]]
+    if tree.joliet:
+        return without_version(name.decode("utf-16-be", "replace"))
+    rock_ridge = rock_ridge_name(tree, record, skip) if skip is not None else b""
+    return rock_ridge.decode("utf-8", "replace") or without_version(name.decode("latin-1"))
+
+
+def without_version(name: str) -> str:
+    return name.partition(";")[0].rstrip(".")
+
+
+def folded(name: str) -> str:
+    """A plain ISO name has neither lower case nor hyphens."""
+    return name.lower().replace("_", "-")
+
+
+def system_use(record: bytes) -> bytes:
+    return record[33 + record[32] + (record[32] + 1) % 2 :]
+
+
+def rock_ridge_skip(record: bytes) -> int | None:
+    """The root's own entry says whether system use fields follow the sharing protocol, and how far in they begin."""
+    field = system_use(record)
+    return field[6] if len(field) >= 7 and field[:2] == b"SP" and field[4:6] == b"\xbe\xef" else None
+
+
+def rock_ridge_name(tree: Tree, record: bytes, skip: int) -> bytes:
+    name, area = b"", system_use(record)[skip:]
+    for _ in range(MOST_CONTINUATIONS):
+        following: tuple[int, int, int] | None = None
+        while len(area) >= 4:
+            size = area[2]
+            field, area = area[:size], area[size:]
+            if size < 4 or len(field) < size or field[:2] == b"ST":
+                break
+            if field[:2] == b"NM" and size >= 5 and not field[4] & 0b110:  # neither "." nor ".."
+                name += field[5:]
+            elif field[:2] == b"CE" and size >= 28:
+                following = unpack_from("<I4xI4xI", field, 4)
+        if following is None:
+            return name
+        block, offset, length = following
+        if offset + length > tree.block_size:
+            raise MediaUnreadable("a Rock Ridge continuation is damaged")
+        area = tree.disc.read(block * tree.block_size + offset, length)
+    raise MediaUnreadable("a Rock Ridge name has no end")

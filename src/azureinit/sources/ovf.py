@@ -1,0 +1,180 @@
+"""ovf-env.xml: what Azure's provisioning media asks for. Names are matched by namespace URI, whatever the prefixes."""
+
+from __future__ import annotations
+
+import pyexpat
+from binascii import a2b_base64
+
+from azureinit.errors import OvfInvalid
+from azureinit.record import Record, Secret
+
+MOST_BYTES = 1 << 20
+MOST_DEPTH = 64
+MOST_NAME = 64  # longer than any name we know, short enough for a path of 64 of them
+NAMESPACES = ("http://schemas.dmtf.org/ovf/environment/1", "http://schemas.microsoft.com/windowsazure")
+NIL = "http://www.w3.org/2001/XMLSchema-instance nil"
+BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+BLANKS = " \t\r\n"
+REDACTED = "REDACTED"  # what agents leave in their saved copies; never somebody's password
+
+LINUX = "ProvisioningSection/LinuxProvisioningConfigurationSet"
+KEYS = LINUX + "/SSH/PublicKeys"
+KEY = KEYS + "/PublicKey"
+PLATFORM = "PlatformSettingsSection/PlatformSettings"
+ALIASES = {PLATFORM + "/PreprovisionedVmType": PLATFORM + "/PreprovisionedVMType"}
+KEY_PARTS = (KEY + "/Fingerprint", KEY + "/Path", KEY + "/Value")
+BRANCHES = frozenset((LINUX.partition("/")[0], LINUX, LINUX + "/SSH", KEYS, PLATFORM.partition("/")[0], PLATFORM))
+LINUX_LEAVES = ("HostName", "UserName", "UserPassword", "DisableSshPasswordAuthentication", "CustomData")
+PLATFORM_LEAVES = ("PreprovisionedVm", "PreprovisionedVMType", "ProvisionGuestProxyAgent", "ProvisionGuestAgent")
+LEAVES = {
+    **{f"{LINUX}/{name}": name for name in LINUX_LEAVES},
+    **{f"{PLATFORM}/{name}": name for name in PLATFORM_LEAVES},
+    **{path: "PreprovisionedVMType" for path in ALIASES},
+    **{path: path.rpartition("/")[2] for path in KEY_PARTS},
+}
+
+
+class OvfKey(Record):
+    fingerprint: str | None
+    path: str | None
+    value: str | None
+
+
+class Ovf(Record):
+    hostname: str | None
+    username: str | None
+    password: Secret | None
+    disable_password: bool | None
+    keys: tuple[OvfKey, ...]
+    custom_data: Secret | None
+    preprovisioned: bool
+    pps_type: str | None
+    proxy_agent: bool
+    provision_guest_agent: bool | None
+
+
+class Document:
+    """Collects the text of the elements we know. A subtree of a foreign namespace is walked past."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.keys: list[dict[str, str]] = []
+        self.seen: set[str] = set()
+        self._path: list[str] = []
+        self._texts: list[list[str] | None] = []  # for every open element, None where its text is of no interest
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        namespace, _, local = name.rpartition(" ")
+        known = not namespace or namespace in NAMESPACES
+        self._path.append(local[:MOST_NAME] if known else "?")
+        if len(self._path) > MOST_DEPTH:
+            raise OvfInvalid(f"ovf-env.xml is nested more than {MOST_DEPTH} deep")
+        path = "/".join(self._path[1:])
+        wanted = path in LEAVES and attributes.get(NIL, "").strip(BLANKS) not in ("true", "1")
+        self._texts.append([] if wanted else None)
+        if path == KEY:
+            self.keys.append({})
+            self.seen.difference_update(KEY_PARTS)
+        elif path in BRANCHES or path in LEAVES:
+            self._once(ALIASES.get(path, path))
+
+    def _once(self, path: str) -> None:
+        if path in self.seen:
+            raise OvfInvalid(f"ovf-env.xml has more than one {path.rpartition('/')[2]}")
+        self.seen.add(path)
+
+    def data(self, text: str) -> None:
+        texts = self._texts[-1]
+        if texts is not None:
+            texts.append(text)
+
+    def end(self, name: str) -> None:
+        path, texts = "/".join(self._path[1:]), self._texts.pop()
+        if texts is not None:
+            into = self.keys[-1] if path in KEY_PARTS else self.texts
+            into[LEAVES[path]] = "".join(texts)
+        self._path.pop()
+
+    def doctype(self, *_: object) -> None:
+        raise OvfInvalid("ovf-env.xml has a DOCTYPE, which is refused")
+
+
+def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
+    document = parse_xml(data, limit=limit)
+    for section in LINUX.split("/")[0], LINUX:
+        if section not in document.seen:
+            raise OvfInvalid(f"ovf-env.xml has no {section.rpartition('/')[2]}: it is not Azure's for Linux")
+    texts = document.texts
+    pps_type = trimmed(texts, "PreprovisionedVMType")
+    return Ovf(
+        hostname=trimmed(texts, "HostName"),
+        username=trimmed(texts, "UserName"),
+        password=password(texts),
+        disable_password=boolean(texts, "DisableSshPasswordAuthentication"),
+        keys=tuple(key for key in map(public_key, document.keys) if key.fingerprint or key.path or key.value),
+        custom_data=custom_data(texts),
+        preprovisioned=boolean(texts, "PreprovisionedVm") or False,
+        pps_type=None if pps_type is None or pps_type.lower() == "none" else pps_type,
+        proxy_agent=boolean(texts, "ProvisionGuestProxyAgent") or False,
+        provision_guest_agent=boolean(texts, "ProvisionGuestAgent"),
+    )
+
+
+def parse_xml(data: bytes, *, limit: int) -> Document:
+    if len(data) > limit:
+        raise OvfInvalid(f"ovf-env.xml has {len(data)} bytes, more than the {limit} allowed")
+    document = Document()
+    if b"\0" not in data[:4] and data[:2] not in UTF16_MARKS:
+        data = data.strip(b" \t\r\n\0")
+    parser = pyexpat.ParserCreate(encoding(data), " ")
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = document.doctype
+    parser.StartElementHandler = document.start
+    parser.EndElementHandler = document.end
+    parser.CharacterDataHandler = document.data
+    try:
+        parser.Parse(data, True)
+    except pyexpat.ExpatError as error:
+        what = pyexpat.ErrorString(error.code)
+        raise OvfInvalid(f"ovf-env.xml is not XML: {what}, line {error.lineno} column {error.offset}") from None
+    except (LookupError, ValueError):  # from the codec that the document names
+        raise OvfInvalid("ovf-env.xml is written in an encoding that is not known here") from None
+    return document
+
+
+def encoding(data: bytes) -> str | None:
+    """What the bytes show outweighs what the declaration says: .NET writes "utf-16" above UTF-8."""
+    if data[:2] in UTF16_MARKS:
+        return "utf-16"
+    eight_bit = b"\0" not in data[:4]
+    return "utf-8" if data[:3] == UTF8_MARK or (eight_bit and b"utf-16" in data[:200].lower()) else None
+
+
+def trimmed(texts: dict[str, str], name: str) -> str | None:
+    return texts.get(name, "").strip(BLANKS) or None
+
+
+def boolean(texts: dict[str, str], name: str) -> bool | None:
+    text = (trimmed(texts, name) or "").lower()
+    if text not in ("", "true", "1", "false", "0"):
+        raise OvfInvalid(f"{name} in ovf-env.xml is neither true nor false")
+    return text in ("true", "1") if text else None
+
+
+def password(texts: dict[str, str]) -> Secret | None:
+    """Every character counts, so nothing is trimmed; but blanks alone are an element that was laid out, not filled."""
+    text = texts.get("UserPassword", "")
+    return Secret(text) if text.strip(BLANKS) not in ("", REDACTED) else None
+
+
+def custom_data(texts: dict[str, str]) -> Secret | None:
+    text = "".join(texts.get("CustomData", "").split()).encode("ascii", "replace")
+    digits = text.rstrip(b"=")
+    if len(text) % 4 or len(text) - len(digits) > 2 or digits.translate(None, BASE64):
+        raise OvfInvalid("CustomData in ovf-env.xml is not base64")
+    return Secret(a2b_base64(text)) if text else None
+
+
+def public_key(texts: dict[str, str]) -> OvfKey:
+    return OvfKey(fingerprint=trimmed(texts, "Fingerprint"), path=trimmed(texts, "Path"), value=trimmed(texts, "Value"))

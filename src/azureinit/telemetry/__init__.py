@@ -1,0 +1,1 @@
+"""Who listens: events and their listeners."""

@@ -1,0 +1,130 @@
+"""The command line: run, judge, new."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from fakeazure import show
+from fakeazure.events import LedgerInvalid, read_events
+from fakeazure.judge import judge
+from fakeazure.run import CannotRun, Stopped, run
+from fakeazure.spec import Scenario, SpecInvalid, read_scenario
+
+USAGE = 2
+
+RUN_HELP = """\
+Starts a platform on loopback, makes the provisioning medium, runs COMMAND, and says what the platform was told.
+
+COMMAND finds the platform through its environment:
+  FAKEAZURE_IMDS         where the metadata service answers, e.g. http://127.0.0.1:40001
+  FAKEAZURE_WIRESERVER   where the wireserver answers (POST /provisioning/health)
+  FAKEAZURE_MEDIA        the provisioning medium, an image file (absent if the scenario has none)
+  FAKEAZURE_CONFIG       a configuration file for azure-init; AZURE_INIT_CONFIG names it too
+  FAKEAZURE_LEDGER       the ledger, one JSON object a line, as it is being written
+  FAKEAZURE_KEY          the private half of the machine's SSH key, unless the scenario brings keys
+"""
+RUN_END = """\
+exit status: 0 the platform was told the truth in time; 1 it was not; 2 the command line or the scenario is wrong.
+The command's own exit status is shown and does not count.
+
+example:
+  fakeazure run -- sh -c 'curl -sH Metadata:true "$FAKEAZURE_IMDS/metadata/instance?api-version=2023-11-15"'
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(
+        prog="fakeazure", description="Azure's provisioning platform on a laptop.", allow_abbrev=False
+    )
+    verbs = whole.add_subparsers(dest="verb", metavar="VERB", required=True)
+    one = verbs.add_parser(
+        "run",
+        help="run a command with a platform around it",
+        usage="fakeazure run [--ledger FILE] [--until-verdict] [SCENARIO.toml] -- COMMAND...",
+        description=RUN_HELP,
+        epilog=RUN_END,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    one.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="default: an ordinary machine")
+    one.add_argument("--ledger", type=Path, metavar="FILE", help="keep the ledger here")
+    one.add_argument(
+        "--until-verdict", action="store_true", help="end the command once it has told a verdict (for agents that stay)"
+    )
+    one = verbs.add_parser("judge", help="say what the platform believes, from a ledger")
+    one.add_argument("ledger", type=Path, metavar="LEDGER")
+    one.add_argument("--brief", action="store_true", help="the verdict alone, without the timeline")
+    one = verbs.add_parser("new", help="write a scenario with every setting explained")
+    one.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: standard output")
+    return whole
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    own, command = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
+    options = parser().parse_args(own)
+    try:
+        if options.verb == "run":
+            return run_verb(options, command)
+        if command:
+            return complain(f"{options.verb} runs no command: leave out what follows --")
+        return judge_verb(options) if options.verb == "judge" else new_verb(options)
+    except (SpecInvalid, LedgerInvalid, CannotRun) as error:
+        return complain(str(error))
+    except Stopped as error:
+        return 128 + error.number
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+        return 1
+
+
+def run_verb(options: argparse.Namespace, command: list[str]) -> int:
+    if not command:
+        return complain("nothing to run: say the command after --, as in: fakeazure run -- azure-init")
+    scenario = read_scenario(options.scenario) if options.scenario else Scenario()
+    if options.ledger and not options.ledger.absolute().parent.is_dir():
+        return complain(f"--ledger {options.ledger}: no such directory")
+    try:
+        return run(scenario, command, ledger=options.ledger, until_verdict=options.until_verdict)
+    except OSError as error:
+        return complain(f"cannot set up the platform: {error}")
+
+
+def judge_verb(options: argparse.Namespace) -> int:
+    events = read_events(options.ledger)
+    judgement = judge(events)
+    paint = show.palette_for(sys.stdout)
+    lines = [] if options.brief else [*show.timeline(events, paint), ""]
+    print("\n".join([*lines, *show.verdict(judgement, paint)]), flush=True)
+    return 0 if judgement.ok else 1
+
+
+def new_verb(options: argparse.Namespace) -> int:
+    template = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")
+    if options.file is None:
+        print(template, end="", flush=True)
+        return 0
+    try:
+        with options.file.open("x", encoding="utf-8") as file:
+            file.write(template)
+    except FileExistsError:
+        return complain(f"{options.file} is there already: name another, or remove it")
+    except OSError as error:
+        return complain(f"{options.file}: {(error.strerror or str(error)).lower()}")
+    return 0
+
+
+def complain(message: str) -> int:
+    for line in message.splitlines():
+        print(f"fakeazure: {line}", file=sys.stderr)
+    return USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

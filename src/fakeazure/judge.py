@@ -1,0 +1,184 @@
+"""The judge: what the platform believes after all it was told, and whether that is the truth.
+
+    ready      told Ready, and nothing speaks against it
+    failed     told ProvisioningFailed, with a reason
+    waiting    told nothing final
+    lied       two verdicts in one boot, a verdict taken back, or Ready where the scenario's truth is otherwise
+    off-script asked more often than the scenario foresaw, so that nothing can be concluded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fakeazure.events import Boot, Event, Request, Told
+from fakeazure.vm import Expect
+
+STATE_FOR = {"ready": "ready", "failure": "failed", "none": "waiting"}
+EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence"}
+BELIEVES = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
+SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    state: str
+    expected: Expect
+    boot: int  # the one whose verdict is believed
+    at: float | None = None  # seconds from that boot's start to its verdict
+    reason: str = ""
+    report: dict[str, str] = field(default_factory=dict)
+    complaints: tuple[str, ...] = ()  # why it is not the truth, in sentences
+    remarks: tuple[str, ...] = ()  # odd, and no offence
+
+    @property
+    def ok(self) -> bool:
+        return not self.complaints
+
+    def __str__(self) -> str:
+        when = "" if self.at is None else f" after {self.at:.3f} s"
+        return {
+            "ready": f"Ready{when}",
+            "failed": f"failed{when}: {self.reason or 'no reason given'}",
+            "waiting": "still waiting: no verdict was told",
+            "lied": f"lied: {'; '.join(self.complaints)}",
+            "off-script": f"off script: {'; '.join(self.complaints)}",
+        }[self.state]
+
+
+@dataclass(slots=True)
+class Chapter:
+    """One boot's events."""
+
+    boot: Boot
+    events: list[Event] = field(default_factory=list)
+
+
+def judge(events: Sequence[Event]) -> Judgement:
+    chapters = by_boot(events)
+    expected = expectation(chapters[-1].boot)
+    lies = [lie for chapter in chapters for lie in named(lies_of(chapter), chapter, chapters)]
+    strays = [stray for chapter in chapters for stray in named(strays_of(chapter), chapter, chapters)]
+    # A machine once Ready need not say so again after a reboot: the platform goes on believing its last verdict.
+    chapter = next((chapter for chapter in reversed(chapters) if verdicts(chapter)), chapters[-1])
+    final = verdicts(chapter)[-1] if verdicts(chapter) else None
+    state = "lied" if lies else "off-script" if strays else final.kind if final else "waiting"
+    report = parse_report(final.description) if final else {}
+    reason = (report.get("reason") or final.description) if final and final.kind == "failed" else ""
+    at = round(final.t - chapter.boot.t, 6) if final else None
+    disappointments = [] if lies or strays else unmet(expected, state=state, at=at, reason=reason, final=final)
+    return Judgement(
+        state=state,
+        expected=expected,
+        boot=chapter.boot.number,
+        at=at,
+        reason=reason,
+        report=report,
+        complaints=(*lies, *strays, *disappointments),
+        remarks=tuple(remarks(chapter, report)),
+    )
+
+
+def by_boot(events: Sequence[Event]) -> list[Chapter]:
+    chapters: list[Chapter] = []
+    for event in events:
+        if isinstance(event, Boot):
+            chapters.append(Chapter(event))
+        elif chapters:
+            chapters[-1].events.append(event)
+    if not chapters:
+        raise ValueError("nothing to judge: no boot in the ledger")
+    return chapters
+
+
+def told(chapter: Chapter) -> list[Told]:
+    return [event for event in chapter.events if isinstance(event, Told)]
+
+
+def verdicts(chapter: Chapter) -> list[Told]:
+    return [one for one in told(chapter) if one.kind != "progress"]
+
+
+def lies_of(chapter: Chapter) -> list[str]:
+    lies: list[str] = []
+    earlier: Told | None = None
+    for one in told(chapter):
+        if earlier and one.kind == "progress":
+            lies.append(f"told {SAYS[earlier.kind]}, and then that it was still in progress")
+        elif earlier and one.kind != earlier.kind:
+            lies.append(f"told {SAYS[earlier.kind]}, and then {SAYS[one.kind]}, in one boot")
+        elif earlier and earlier.acknowledged:  # a repetition is honest only where the answer was lost
+            lies.append(f"told {SAYS[one.kind]} twice in one boot")
+        if one.kind != "progress":
+            earlier = one
+    truth = expectation(chapter.boot).verdict
+    if truth != "ready" and any(one.kind == "ready" for one in told(chapter)):
+        lies.append("told Ready where the truth is " + ("a failure" if truth == "failure" else "that nothing is to be told"))
+    return lies
+
+
+def strays_of(chapter: Chapter) -> list[str]:
+    counts: dict[str, int] = {}
+    for event in chapter.events:
+        if isinstance(event, Request) and event.off_script:
+            counts[event.path] = counts.get(event.path, 0) + 1
+    return [
+        f"{path} was asked {count} more time{'s' if count > 1 else ''} than its script has answers"
+        for path, count in counts.items()
+    ]
+
+
+def named(texts: Iterable[str], chapter: Chapter, chapters: list[Chapter]) -> list[str]:
+    return [text if len(chapters) == 1 else f"boot {chapter.boot.number}: {text}" for text in texts]
+
+
+def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final: Told | None) -> list[str]:
+    wanted = STATE_FOR[expected.verdict]
+    if state != wanted:
+        return [f"{EXPECTED[expected.verdict]} was expected, and the platform {BELIEVES[state]}"]
+    complaints = []
+    if at is not None and at > expected.within_secs:
+        complaints.append(f"the verdict came after {at:.1f} s, later than {expected.within_secs:g} s")
+    if final and final.kind == "failed":
+        if expected.reason and expected.reason not in reason:
+            complaints.append(f"the reason is {reason!r}, where {expected.reason!r} was expected")
+        whole = "|".join(split_report(final.description))
+        complaints += [f"the report does not say {text!r}" for text in expected.says if text not in whole]
+    return complaints
+
+
+def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
+    if "vm_id" in report and report["vm_id"] != chapter.boot.vm_id:
+        yield f"the report is about vm_id {report['vm_id']}, this machine is {chapter.boot.vm_id}"
+
+
+def expectation(boot: Boot) -> Expect:
+    values = dict(boot.expect)
+    return Expect(**values | {"says": tuple(values.get("says", ()))})
+
+
+def parse_report(description: str) -> dict[str, str]:
+    """`result=error|reason=…|…` as a dict; empty for a text that is no such report."""
+    pairs = [part.partition("=") for part in split_report(description)]
+    return {key: value for key, _, value in pairs} if pairs and pairs[0][0] == "result" else {}
+
+
+def split_report(description: str) -> list[str]:
+    """The fields between the pipes. A field may stand in quotes, and a quote in it is doubled."""
+    parts: list[str] = [""]
+    quoted = False
+    position = 0
+    while position < len(description):
+        character = description[position]
+        if quoted and description.startswith('""', position):
+            parts[-1] += '"'
+            position += 1
+        elif character == '"' and (quoted or not parts[-1]):
+            quoted = not quoted
+        elif character == "|" and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+        position += 1
+    return parts

@@ -1,0 +1,133 @@
+"""The provisioning medium: ovf-env.xml as Azure writes it, and the disc image that carries it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from xml.sax.saxutils import escape
+
+from fakeazure import iso, udf
+from fakeazure.vm import Key, Media, Vm, as_bytes
+
+LABEL = "rd_rdfe_stable.250115-1234"  # the shape by which cloud-init's ds-identify knows Azure's disc
+OVF = "http://schemas.dmtf.org/ovf/environment/1"
+AZURE = "http://schemas.microsoft.com/windowsazure"
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
+
+
+def wants_media(vm: Vm, media: Media) -> bool:
+    return not vm.specialised if media.enable is None else media.enable
+
+
+def image(vm: Vm, media: Media, *, made: datetime | None = None) -> bytes:
+    return disc(files(vm, media), form=media.format, made=made or datetime.now(UTC))
+
+
+def files(vm: Vm, media: Media) -> dict[str, bytes]:
+    result = {"ovf-env.xml": ovf_env(vm, media)}
+    if vm.custom_data is not None:
+        result["CustomData.bin"] = as_bytes(vm.custom_data)
+    return result
+
+
+def disc(contents: Mapping[str, bytes], *, form: str, made: datetime) -> bytes:
+    """The image as bytes. Only UDF, as Azure's own; only ISO 9660; or a bridge, where both list the same data."""
+    has_iso, has_udf = form in ("iso", "bridge"), form in ("udf", "bridge")
+    sector = udf.data_start(list(contents)) if has_udf else iso.TABLES_END
+    layout: dict[int, bytes] = {}
+    extents: dict[str, tuple[int, int]] = {}
+    for name, data in contents.items():
+        extents[name] = (sector if data else 0, len(data))
+        layout[sector] = data
+        sector += udf.sectors(len(data))
+    if has_udf:
+        layout |= udf.structures(extents, label=LABEL, made=made, end=sector)
+        layout |= udf.recognition(19 if has_iso else 16)
+        sector += 1  # the last anchor
+    if has_iso:
+        layout |= iso.structures(extents, label=LABEL, made=made, end=sector)
+    whole = bytearray(sector * udf.SECTOR)
+    for start, data in layout.items():
+        whole[start * udf.SECTOR : start * udf.SECTOR + len(data)] = data
+    return bytes(whole)
+
+
+def ovf_env(vm: Vm, media: Media) -> bytes:
+    if media.ovf is not None:
+        return as_bytes(media.ovf)
+    # Azure's hosts write a Windows text: a byte order mark would be legal too, line ends are CRLF.
+    text = document(vm, media).replace("\n", "\r\n")
+    return ('<?xml version="1.0" encoding="utf-8"?>\r\n' + text).encode("utf-8", "surrogateescape")
+
+
+def document(vm: Vm, media: Media) -> str:
+    """The same document under three ways of naming its namespaces; Azure's own is `wa`."""
+    match media.prefixes:
+        case "wa":  # the sections carry a prefix, what is in them a default namespace
+            top, outer, inner = "", "wa:", ""
+            on_top, on_section, on_set = f'xmlns="{OVF}"', f' xmlns:wa="{AZURE}"', f' xmlns="{AZURE}"'
+        case "default":
+            top, outer, inner = "", "", ""
+            on_top, on_section, on_set = f'xmlns="{OVF}"', f' xmlns="{AZURE}"', ""
+        case _:
+            top, outer, inner = "ns0:", "ns1:", "ns1:"
+            on_top, on_section, on_set = f'xmlns:ns0="{OVF}" xmlns:ns1="{AZURE}"', "", ""
+
+    def section(name: str, body_name: str, body: str) -> str:
+        return (
+            f"<{outer}{name}{on_section}><{outer}Version>1.0</{outer}Version>"
+            f"<{inner}{body_name}{on_set}>{body}</{inner}{body_name}></{outer}{name}>\n"
+        )
+
+    return (
+        f'<{top}Environment {on_top} xmlns:i="{XSI}">\n'
+        + section("ProvisioningSection", "LinuxProvisioningConfigurationSet", configuration(vm, media, inner))
+        + section("PlatformSettingsSection", "PlatformSettings", platform_settings(vm, inner))
+        + f"</{top}Environment>\n"
+    )
+
+
+def configuration(vm: Vm, media: Media, prefix: str) -> str:
+    def tag(name: str, content: str) -> str:
+        return f"<{prefix}{name}>{content}</{prefix}{name}>"
+
+    def public_key(key: Key) -> str:
+        fingerprint = hashlib.sha1(as_bytes(key.data), usedforsecurity=False).hexdigest().upper()
+        return tag(
+            "PublicKey", tag("Fingerprint", fingerprint) + tag("Path", escape(key.path)) + tag("Value", escape(key.data))
+        )
+
+    parts = [
+        tag("ConfigurationSetType", "LinuxProvisioningConfiguration"),
+        tag("HostName", escape(vm.name if media.hostname is None else media.hostname)),
+        tag("UserName", escape(vm.username if media.username is None else media.username)),
+    ]
+    if vm.password is not None:
+        parts.append(tag("UserPassword", escape(vm.password)))
+    parts.append(tag("DisableSshPasswordAuthentication", flag(vm.password_disabled)))
+    if media.keys and vm.keys:
+        parts.append(tag("SSH", tag("PublicKeys", "".join(public_key(key) for key in vm.public_keys))))
+    if vm.custom_data is not None:
+        parts.append(tag("CustomData", base64.b64encode(as_bytes(vm.custom_data)).decode()))
+    return "".join(parts)
+
+
+def platform_settings(vm: Vm, prefix: str) -> str:
+    preprovisioned = vm.pps_type not in ("", "None")
+    settings = {
+        "KmsServerHostname": "kms.core.windows.net",
+        "ProvisionGuestAgent": "true",
+        "RetainWindowsPEPassInUnattend": "true",
+        "RetainOfflineServicingPassInUnattend": "true",
+        "PreprovisionedVm": flag(preprovisioned),
+        "PreprovisionedVMType": escape(vm.pps_type) if preprovisioned else "None",
+        "ProvisionGuestProxyAgent": flag(vm.proxy_agent),
+    }
+    empty = f'<{prefix}GuestAgentPackageName i:nil="true"/>'
+    return empty + "".join(f"<{prefix}{name}>{value}</{prefix}{name}>" for name, value in settings.items())
+
+
+def flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,210 @@
+"""`fakeazure run`: a platform around one command, from its start to the platform's verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from fakeazure import show
+from fakeazure.events import End
+from fakeazure.fabric import Fabric
+from fakeazure.reaper import Workplace
+from fakeazure.spec import Scenario
+from fakeazure.vm import Key, Vm
+
+PATIENCE_SECS = 3.0  # between asking a command to end and ending it
+
+
+class Stopped(BaseException):
+    """Somebody asked us to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class CannotRun(Exception):
+    """The command did not even start."""
+
+
+def run(scenario: Scenario, command: Sequence[str], *, ledger: Path | None, until_verdict: bool) -> int:
+    """The exit code: 0 when the platform was told the truth in time, 1 when not, 128 + n when stopped by signal n."""
+    with stoppable(), Workplace() as place:
+        ledger = ledger or place.directory / "ledger.jsonl"
+        vm, private_key = with_own_key(scenario, place.directory)
+        fabric = Fabric(
+            vm=vm,
+            media=scenario.media,
+            imds=scenario.imds,
+            wireserver=scenario.wireserver,
+            faults=scenario.faults,
+            expect=scenario.expect,
+            ledger=ledger,
+        )
+        with fabric:
+            environment = prepared_environment(fabric, place.directory, ledger=ledger, private_key=private_key)
+            introduce(fabric, command)
+            stopped = attend(fabric, place, command, environment, until_verdict=until_verdict)
+            judgement = fabric.judge()
+            conclude(fabric)
+        return 128 + stopped if stopped else 0 if judgement.ok else 1
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise Stopped(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def with_own_key(scenario: Scenario, directory: Path) -> tuple[Vm, Path | None]:
+    """A fresh key pair, whose private half the platform keeps, unless the scenario brings keys."""
+    tool = shutil.which("ssh-keygen")
+    if scenario.own_keys or not tool:
+        return scenario.vm, None
+    private = directory / "id_ed25519"
+    comment = f"{scenario.vm.username}@fakeazure"
+    made = subprocess.run(
+        [tool, "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(private)],
+        stdin=subprocess.DEVNULL, capture_output=True, check=False,
+    )  # fmt: skip
+    if made.returncode != 0:
+        return scenario.vm, None
+    return replace(scenario.vm, keys=(Key(private.with_suffix(".pub").read_text().strip()),)), private
+
+
+def prepared_environment(fabric: Fabric, directory: Path, *, ledger: Path, private_key: Path | None) -> dict[str, str]:
+    medium = fabric.write_media(directory / ("provisioning.iso" if fabric.has_media() else "no-media.iso"))
+    config = directory / "azure-init.toml"
+    config.write_text(fabric.config_text(), encoding="utf-8")
+    own = {
+        "FAKEAZURE_IMDS": fabric.imds,
+        "FAKEAZURE_WIRESERVER": fabric.wireserver,
+        "FAKEAZURE_MEDIA": str(medium),
+        "FAKEAZURE_CONFIG": str(config),
+        "FAKEAZURE_LEDGER": str(ledger.absolute()),
+        "AZURE_INIT_CONFIG": str(config),
+    }
+    if private_key:
+        own["FAKEAZURE_KEY"] = str(private_key)
+    return {**os.environ, **own}
+
+
+def attend(
+    fabric: Fabric, place: Workplace, command: Sequence[str], environment: dict[str, str], *, until_verdict: bool
+) -> int:
+    """Runs the command to its end, or to the end of its time. The signal that stopped us, or 0."""
+    stopped = 0
+    with terminal_kept():
+        try:
+            child = subprocess.Popen(command, env=environment, process_group=0)
+        except OSError as error:
+            raise CannotRun(f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}") from None
+        place.owns(child.pid)
+        lend_terminal(child.pid)
+        try:
+            in_time = wait_for(child, fabric, until_verdict=until_verdict)
+        except Stopped as error:
+            in_time, stopped = True, error.number
+        exit_code = end(child)
+        place.disowns_all()
+    if exit_code == -signal.SIGINT and not stopped:
+        stopped = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
+    fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None))
+    return stopped
+
+
+def wait_for(child: subprocess.Popen[Any], fabric: Fabric, *, until_verdict: bool) -> bool:
+    """False: the time was up, and the platform had no verdict."""
+    deadline = time.monotonic() + fabric.expect.within_secs
+    pause = 0.001
+    while not has_ended(child):
+        told = bool(fabric.ledger.verdicts)
+        if told and until_verdict:
+            return True
+        if not told and time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.02)
+    return True
+
+
+def has_ended(child: subprocess.Popen[Any]) -> bool:
+    """Without collecting it: as long as it is not, its process group is surely its own."""
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+def end(child: subprocess.Popen[Any]) -> int:
+    """Ends what is left of the command's process group, politely at first. The command's own exit status."""
+    patience = time.monotonic() + PATIENCE_SECS
+    if not has_ended(child):
+        os.killpg(child.pid, signal.SIGTERM)
+    while not has_ended(child) and time.monotonic() < patience:
+        time.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    return child.wait()
+
+
+@contextlib.contextmanager
+def terminal_kept() -> Iterator[None]:
+    """Takes the terminal back at the end, as a shell does from its job."""
+    if not owns_terminal():
+        yield
+        return
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.tcsetpgrp(0, os.getpgrp())
+        signal.signal(signal.SIGTTOU, before)
+
+
+def lend_terminal(group: int) -> None:
+    if owns_terminal():
+        with contextlib.suppress(OSError):
+            os.tcsetpgrp(0, group)
+
+
+def owns_terminal() -> bool:
+    try:
+        return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def introduce(fabric: Fabric, command: Sequence[str]) -> None:
+    vm = fabric.vm
+    paint = show.palette_for(sys.stderr)
+    who = "a specialised machine" if vm.specialised else f"user {vm.username!r}"
+    running = textwrap.shorten(shlex.join(command), 60, placeholder=" ...")
+    print(paint("dim", f"fakeazure: machine {vm.name!r} ({vm.id}), {who}; running {running}"), file=sys.stderr)
+
+
+def conclude(fabric: Fabric) -> None:
+    paint = show.palette_for(sys.stdout)
+    lines = [*show.timeline(fabric.ledger.events, paint), "", *show.verdict(fabric.judge(), paint)]
+    for script in fabric.scripts.values():
+        if script.left:
+            lines.append(f"  Note: {script.left} of the scripted answers for {script.path} were never asked for")
+    sys.stdout.flush()
+    print("\n" + "\n".join(lines), flush=True)

@@ -1,0 +1,125 @@
+"""The ledger for a reader: a timeline of what was asked and told, and the platform's verdict in a sentence."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Sequence
+from typing import TextIO
+from urllib.parse import urlsplit
+
+from fakeazure.events import Boot, End, Event, MediaMade, Request, Told
+from fakeazure.http import phrase
+from fakeazure.judge import Judgement, parse_report
+
+COLOURS = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
+WIDTH = 110
+
+
+class Palette:
+    """Colour on a terminal, plain text everywhere else."""
+
+    def __init__(self, *, colour: bool) -> None:
+        self.colour = colour
+
+    def __call__(self, style: str, text: str) -> str:
+        return f"\033[{COLOURS[style]}m{text}\033[0m" if self.colour and style else text
+
+
+def palette_for(stream: TextIO) -> Palette:
+    wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Palette(colour=wanted)
+
+
+def timeline(events: Sequence[Event], paint: Palette) -> list[str]:
+    boots = [event for event in events if isinstance(event, Boot)]
+    width = max((len(asked(event)) for event in events if isinstance(event, Request)), default=0)
+    lines = [paint("bold", "What the machine asked and told")]
+    start = boots[0].t if boots else 0.0
+    for event in sorted(events, key=lambda event: event.t):
+        if isinstance(event, Boot) and len(boots) > 1:
+            start = event.t
+            lines.append(paint("bold", f"  boot {event.number}"))
+        for n, text in enumerate(describe(event, paint, width=min(width, 64))):
+            # What was told came with the request above it, at the same moment.
+            stamp = " " * 10 if n or isinstance(event, Told) else f"{event.t - start:8.3f} s"
+            lines.append(f"{paint('dim', stamp)}  {text}")
+    if not any(isinstance(event, Request) for event in events):
+        lines.append(" " * 12 + "no request reached the platform")
+    return lines
+
+
+def describe(event: Event, paint: Palette, *, width: int) -> list[str]:
+    match event:
+        case Request():
+            return [describe_request(event, paint, width=width)]
+        case Told():
+            return describe_told(event, paint)
+        case MediaMade():
+            return [f"the platform inserts a {event.format.upper()} disc ({event.size:,} bytes)"]
+        case End(exit_code=None):
+            return [paint("bad", "the command is stopped: its time is up")]
+        case End():
+            return [f"the command ends with status {event.exit_code}"]
+    return []
+
+
+def asked(event: Request) -> str:
+    query = urlsplit(event.target).query
+    return printable(f"{event.method:<4} {event.path}{'?' + query if query else ''}")
+
+
+def describe_request(event: Request, paint: Palette, *, width: int) -> str:
+    if event.status is None:
+        given, style = "no answer", "warn"
+    else:
+        given = f"{event.status} {phrase(event.status)}"
+        untouched = event.fault is None or event.fault.startswith(("ok", "slow"))
+        style = "bad" if event.off_script else "good" if event.status < 300 and untouched else "warn"
+    asides = [printable(event.note)] if event.note else []
+    if event.off_script:
+        asides.append("the script has no answer left")
+    elif event.fault and not event.fault.startswith("ok"):
+        asides.append(f"scripted: {event.fault}")
+    aside = f"  ({'; '.join(asides)})" if asides else ""
+    return f"{asked(event):<{width}}  {paint(style, given)}{paint('dim', aside)}"
+
+
+def describe_told(event: Told, paint: Palette) -> list[str]:
+    unsure = "" if event.acknowledged else paint("dim", "  (heard, but the machine cannot know)")
+    if event.kind == "ready":
+        return [paint("good", "     tells: Ready") + unsure]
+    if event.kind == "progress":
+        return [f"     tells: in progress: {printable(event.description)}" + unsure]
+    report = parse_report(event.description)
+    if not report:
+        return [paint("bad", "     tells: failed") + unsure, *wrapped(event.description or "without a description")]
+    rest = [f"{key}: {value}" for key, value in report.items() if key not in ("result", "reason")]
+    heading = paint("bad", f"     tells: failed: {printable(report.get('reason', 'no reason given'))}") + unsure
+    return [heading, *(line for text in rest for line in wrapped(text))]
+
+
+def wrapped(text: str) -> list[str]:
+    return textwrap.wrap(printable(text), WIDTH - 12, initial_indent=" " * 12, subsequent_indent=" " * 14) or [""]
+
+
+def printable(text: str) -> str:
+    """What a machine says reaches a terminal: without its escape sequences."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def verdict(judgement: Judgement, paint: Palette) -> list[str]:
+    when = "" if judgement.at is None else f" after {judgement.at:.3f} s"
+    believed = {
+        "ready": f"Ready{when}",
+        "failed": f"failed{when}: {printable(judgement.reason) or 'no reason given'}",
+        "waiting": "none, the platform is still waiting",
+        "lied": "the machine lied",
+        "off-script": "none, the machine left the script",
+    }[judgement.state]
+    if judgement.ok:
+        lines = [paint("good", f"Verdict: {believed}") + " (as expected)"]
+    else:
+        lines = [paint("bad", f"Verdict: {believed}")]
+        lines += [f"  Wrong: {printable(complaint)}" for complaint in judgement.complaints]
+    return lines + [f"  Note: {printable(remark)}" for remark in judgement.remarks]

@@ -1,0 +1,89 @@
+"""The virtual machine that was asked for, and how its medium and its metadata are to look."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# A real key; nobody has its private half. `fakeazure run` makes a fresh pair instead and keeps both halves.
+PUBLIC_KEY = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOXdIRRV0i0g0OP4O azureuser@fakeazure"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    data: str
+    path: str = ""  # empty: the user's authorized_keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vm:
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    name: str = "fake-vm"
+    username: str = "azureuser"
+    password: str | None = None
+    disable_password: bool | None = None  # None: passwords are off unless there is one
+    keys: tuple[Key | str, ...] = (PUBLIC_KEY,)
+    custom_data: str | bytes | None = None
+    user_data: str | bytes | None = None
+    pps_type: str = "None"
+    generation: int = 2
+    location: str = "westeurope"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    specialised: bool = False
+    proxy_agent: bool = False
+
+    @property
+    def password_disabled(self) -> bool:
+        return self.password is None if self.disable_password is None else self.disable_password
+
+    @property
+    def public_keys(self) -> tuple[Key, ...]:
+        keys = (Key(key) if isinstance(key, str) else key for key in self.keys)
+        return tuple(key if key.path else Key(key.data, f"/home/{self.username}/.ssh/authorized_keys") for key in keys)
+
+    @property
+    def dmi_uuid(self) -> str:
+        """What the firmware says: a generation 1 machine stores the first three groups byte-swapped."""
+        return str(uuid.UUID(bytes_le=uuid.UUID(self.id).bytes)) if self.generation == 1 else self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    enable: bool | None = None  # None: yes, unless the machine is specialised
+    format: str = "udf"
+    prefixes: str = "wa"
+    hostname: str | None = None  # each of these: None says what the metadata says
+    username: str | None = None
+    keys: bool = True
+    ovf: str | bytes | None = None  # the whole of ovf-env.xml, instead of ours
+
+    FORMATS = ("udf", "iso", "bridge")
+    PREFIXES = ("wa", "default", "ns1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imds:
+    enable: bool = True
+    api_versions: tuple[str, ...] | None = None  # None: all that the real service knows
+    set: Mapping[str, Any] = field(default_factory=dict)  # laid over the document
+    remove: tuple[str, ...] = ()  # dotted paths taken out of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """The truth: what an honest agent tells the platform about this machine, and by when."""
+
+    verdict: str = "ready"
+    reason: str = ""  # a part of the reported reason
+    says: tuple[str, ...] = ()  # parts of the whole report
+    within_secs: float = 600.0
+
+    VERDICTS = ("ready", "failure", "none")
+
+
+def as_bytes(data: str | bytes) -> bytes:
+    return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
