@@ -30,7 +30,7 @@ def need(tool: str) -> str:
 class Memory:
     """An image in memory that counts what is read from it."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | bytearray) -> None:
         self.data, self.size = bytes(data), len(data)
         self.reads = self.total = 0
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import EditLine
 
 MEMBERS = 3  # of the four fields in group and gshadow
+NIS = (b"+", b"-")
+NOBODYS = (*NIS, b"#", b":", b"")
 
 
 def edited(old: bytes, edits: Iterable[EditLine]) -> bytes:
@@ -33,19 +35,19 @@ def edited(old: bytes, edits: Iterable[EditLine]) -> bytes:
 def _append(lines: list[bytes], edit: EditLine, line: str | Secret) -> None:
     new = _plain(edit, line, forbidden=b"\n\0")
     fields = new.split(b":")
-    if fields[0] != edit.key.encode("utf-8", "surrogateescape") or new[:1] in (b"", b"+", b"-", b"#", b":"):
+    if fields[0] != edit.key.encode("utf-8", "surrogateescape") or new[:1] in NOBODYS:
         raise LocalError(f"refused to write {edit.path}: the line is not one of {edit.key!a}", path=edit.path)
     if _find(lines, edit) is not None:
         raise PlanStale(f"{edit.path} has {edit.key!a} already", path=edit.path)
     if edit.unique is not None:
         taken = fields[edit.unique]
-        for other in lines:
-            if other.split(b":")[edit.unique : edit.unique + 1] == [taken]:
+        for other in (line.split(b":") for line in lines if line[:1] not in NOBODYS):
+            if len(other) >= len(fields) and other[edit.unique] == taken:
                 what = f"{taken.decode('ascii', 'replace')}, meant for {edit.key!a},"
                 raise PlanStale(f"{edit.path}: {what} was taken meanwhile", path=edit.path)
     # NIS lines end the local part of a file: whatever stands below them is theirs.
-    nis = (at for at, other in enumerate(lines) if other[:1] in (b"+", b"-"))
-    lines.insert(next(nis, len(lines)), new)
+    end = (at for at, other in enumerate(lines) if other[:1] in NIS)
+    lines.insert(next(end, len(lines)), new)
 
 
 def _changed(line: bytes, edit: EditLine) -> bytes:

@@ -59,6 +59,16 @@ class Journal:
         self._file.write(json.dumps(entry).encode() + b"\n", sync=sync)
 
 
+class Unwritten(Journal):
+    """For a library's caller, who keeps no data directory: remembers only as long as it lives."""
+
+    def __init__(self) -> None:
+        super().__init__("", [])
+
+    def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
+        pass
+
+
 def read_journal(machine: Machine, path: str) -> Journal:
     return Journal(path, parse_journal(machine.read(path, limit=16 << 20) or b""))
 

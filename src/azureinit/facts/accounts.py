@@ -6,6 +6,7 @@ import errno
 import stat as stat_
 
 from azureinit.errors import LocalError
+from azureinit.facts.policy import Policy, SubIds, parse_policy
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ NSS_PLAIN = ("files", "compat", "systemd")
 CACHES = (("nscd", "/run/nscd/socket"), ("sssd", "/run/sssd.pid"))
 MOST_SKELETON_ENTRIES = 500
 MOST_SKELETON_BYTES = 4 << 20
-MOST_HOMES = 64
+MOST_HOMES = 1000
 MOST_BYTES = 16 << 20
 
 
@@ -39,39 +40,6 @@ class Group(Record):
     name: str
     gid: int
     members: tuple[str, ...]
-
-
-class SubIds(Record):
-    """A range of subordinate ids and who owns it."""
-
-    name: str
-    start: int
-    count: int
-
-
-class Policy(Record):
-    """What login.defs and useradd's defaults say of a new account. Days are None where no limit is stated."""
-
-    uid_min: int
-    uid_max: int
-    gid_min: int
-    gid_max: int
-    sub_uids: SubIds
-    sub_gids: SubIds
-    sub_uid_max: int
-    sub_gid_max: int
-    user_group: bool
-    home_mode: int
-    min_days: int | None
-    max_days: int | None
-    warn_days: int | None
-    inactive_days: int | None
-    expires: str
-    group: str
-    home: str
-    shell: str | None
-    skeleton: str
-    mail_dir: str | None
 
 
 class Skeleton(Record):
@@ -164,7 +132,10 @@ def read_accounts(machine: Machine) -> Accounts:
     passwd_bytes = machine.read("/etc/passwd", limit=MOST_BYTES) or b""
     group_bytes = machine.read("/etc/group", limit=MOST_BYTES) or b""
     users = parse_passwd(passwd_bytes)
-    skeleton, problem = _read_skeleton(machine, policy.skeleton)
+    try:
+        skeleton, problem = _read_skeleton(machine, policy.skeleton)
+    except LocalError as error:
+        skeleton, problem = (), str(error)
     nss_why = nss_problem(_first(machine, NSSWITCH), passwd_bytes + b"\n" + group_bytes)
     return Accounts(
         policy=policy,
@@ -229,78 +200,15 @@ def parse_subids(data: bytes) -> tuple[SubIds, ...]:
     )
 
 
-def parse_login_defs(data: bytes) -> dict[str, str]:
-    values = {}
-    for line in data.decode("utf-8", "surrogateescape").split("\n"):
-        words = line.split(None, 1)
-        if len(words) == 2 and not words[0].startswith("#"):
-            values[words[0]] = words[1].lstrip(' \t"').partition('"')[0].rstrip()
-    return values
-
-
-def parse_useradd_defaults(data: bytes) -> dict[str, str]:
-    pairs = (line.partition("=") for line in data.decode("utf-8", "surrogateescape").split("\n"))
-    return {key: value for key, equals, value in pairs if equals}
-
-
-def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
-    defs, useradd = parse_login_defs(login_defs), parse_useradd_defaults(useradd_defaults)
-
-    def number(key: str, default: int) -> int:
-        return _c_number(defs.get(key, ""), default)
-
-    def subids(kind: str) -> SubIds:
-        return SubIds(name="", start=number(f"SUB_{kind}_MIN", 100000), count=number(f"SUB_{kind}_COUNT", 65536))
-
-    spool = useradd.get("CREATE_MAIL_SPOOL", "").lower() == "yes"
-    return Policy(
-        uid_min=number("UID_MIN", 1000),
-        uid_max=number("UID_MAX", 60000),
-        gid_min=number("GID_MIN", 1000),
-        gid_max=number("GID_MAX", 60000),
-        sub_uids=subids("UID"),
-        sub_gids=subids("GID"),
-        sub_uid_max=number("SUB_UID_MAX", 600100000),
-        sub_gid_max=number("SUB_GID_MAX", 600100000),
-        # Where there is no login.defs there is no useradd either, and a group of one's own is what everyone else makes.
-        user_group=defs.get("USERGROUPS_ENAB", "no" if defs else "yes").lower() == "yes",
-        home_mode=number("HOME_MODE", 0o777 & ~number("UMASK", 0o022)) & 0o7777,
-        min_days=_days(number("PASS_MIN_DAYS", -1)),
-        max_days=_days(number("PASS_MAX_DAYS", -1)),
-        warn_days=_days(number("PASS_WARN_AGE", -1)),
-        inactive_days=_days(_c_number(useradd.get("INACTIVE", ""), -1)),
-        expires=useradd.get("EXPIRE", ""),
-        group=useradd.get("GROUP", "100"),
-        home=useradd.get("HOME", "").rstrip("/") or "/home",
-        shell=useradd.get("SHELL"),
-        skeleton=useradd.get("SKEL") or "/etc/skel",
-        mail_dir=defs.get("MAIL_DIR", "/var/mail" if "MAIL_FILE" not in defs else None) if spool else None,
-    )
-
-
-def _c_number(text: str, default: int) -> int:
-    """As strtol with base 0 reads it: 022 is octal."""
-    digits = text.strip().lower()
-    try:
-        if digits.lstrip("+-").startswith("0") and not digits.lstrip("+-").startswith("0x"):
-            return int(digits, 8)
-        return int(digits, 0)
-    except ValueError:
-        return default
-
-
-def _days(number: int) -> int | None:
-    return number if number >= 0 else None
-
-
 def nss_problem(nsswitch: bytes, account_files: bytes) -> str:
     """Why the account files are not all there is, or nothing."""
     for line in nsswitch.decode("utf-8", "replace").split("\n"):
         database, colon, services = line.partition("#")[0].partition(":")
         if not colon or database.strip() not in NSS_DATABASES:
             continue
-        named = "".join(part.partition("]")[2] or part for part in services.split("[")) if "[" in services else services
-        for service in named.split():
+        first, *others = services.split("[")
+        named = [first, *(part.partition("]")[2] for part in others)]  # what stands in brackets is no service
+        for service in " ".join(named).split():
             if service not in NSS_PLAIN:
                 return f"nsswitch.conf asks {service} for {database.strip()}"
             if service == "compat" and any(entry[:1] in (b"+", b"-") for entry in account_files.split(b"\n")):
@@ -376,23 +284,27 @@ def _read_link(machine: Machine, path: str) -> str:
 def _read_homes(
     machine: Machine, policy: Policy, users: tuple[Passwd, ...], skeleton: tuple[Skeleton, ...]
 ) -> tuple[Home, ...]:
-    owned = [user.home for user in users if policy.uid_min <= user.uid <= policy.uid_max]
-    paths = dict.fromkeys([*owned, *(f"{policy.home}/{name}" for name in machine.names(policy.home) or ())])
-    homes = []
-    for path in [path for path in paths if path.startswith("/")][:MOST_HOMES]:
+    paths = [user.home for user in users if policy.uid_min <= user.uid <= policy.uid_max and user.home[:1] == "/"]
+    try:
+        paths += [f"{policy.home}/{name}" for name in (machine.names(policy.home) or ())[:MOST_HOMES]]
+    except LocalError:
+        pass  # nothing can be made there either, and that step will say so
+    homes = (_read_home(machine, path, skeleton) for path in dict.fromkeys(paths))
+    return tuple(home for home in homes if home is not None)
+
+
+def _read_home(machine: Machine, path: str, skeleton: tuple[Skeleton, ...]) -> Home | None:
+    uid = -1
+    try:
         status = machine.stat(path)
         if status is None or not stat_.S_ISDIR(status.st_mode):
-            continue
-        try:
-            empty = not machine.names(path)
-            has = frozenset(
-                entry.path for entry in skeleton if machine.stat(f"{path}/{entry.path}", follow=False) is not None
-            )
-        except LocalError:
-            # A closed door is somebody's home already: nothing is missing there as far as we are concerned.
-            empty, has = False, frozenset(entry.path for entry in skeleton)
-        homes.append(Home(path=path, uid=status.st_uid, empty=empty, has=has))
-    return tuple(homes)
+            return None
+        uid = status.st_uid
+        has = (entry.path for entry in skeleton if machine.stat(f"{path}/{entry.path}", follow=False) is not None)
+        return Home(path=path, uid=uid, empty=not machine.names(path), has=frozenset(has))
+    except LocalError:
+        # A closed door is somebody's already: as far as we can tell nothing is missing behind it.
+        return Home(path=path, uid=uid, empty=False, has=frozenset(entry.path for entry in skeleton))
 
 
 def _read_mailboxes(machine: Machine, policy: Policy) -> frozenset[str] | None:

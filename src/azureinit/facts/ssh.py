@@ -7,7 +7,7 @@ import stat
 
 from azureinit.errors import AzureInitError, LocalError
 from azureinit.facts.sshd_config import Walk, expand
-from azureinit.record import Record
+from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ ONE_KEYBOARD = (8, 7)  # from here on ChallengeResponseAuthentication is another
 PASSWORD, KEYBOARD = "passwordauthentication", "kbdinteractiveauthentication"
 CHALLENGE = "challengeresponseauthentication"
 DENIED = (errno.EACCES, errno.EPERM, errno.EISDIR)
-SKEL = "/etc/skel"
 
 
 class ConfigFile(Record):
@@ -245,59 +244,41 @@ class KeysFile(Record):
     # Why it cannot be written.
     problem: str | None = None
 
+    @classmethod
+    def absent(cls, path: str, home: str) -> KeysFile:
+        """Neither the file nor any directory on the way to it."""
+        base = home.rstrip("/")
+        inside = path.startswith(f"{base}/")
+        base = base if inside else ""
+        parts = path[len(base) :].split("/")[1:-1]
+        chain = (f"{base}/{'/'.join(parts[: count + 1])}" for count in range(len(parts)))
+        directories = tuple(Directory(path=directory) for directory in chain)
+        return cls(path=path, home=home if inside else None, directories=directories)
+
 
 def read_keys_files(machine: Machine, *, home: str, username: str, paths: tuple[str, ...]) -> tuple[KeysFile, ...]:
-    if machine.is_dir(home):
-        return tuple(_read_keys_file(machine, path, home) for path in paths)
-    return tuple(_expect_keys_file(machine, path, home) for path in paths)
+    return tuple(_read_keys_file(machine, KeysFile.absent(path, home)) for path in paths)
 
 
-def _read_keys_file(machine: Machine, path: str, home: str) -> KeysFile:
-    base = home.rstrip("/")
-    inside = path.startswith(f"{base}/")
-    chain = _chain(path, base if inside else "")
+def _read_keys_file(machine: Machine, file: KeysFile) -> KeysFile:
     directories: list[Directory] = []
-    for directory in chain:
-        found = machine.stat(directory, follow=not inside)
+    for directory in file.directories:
+        found = machine.stat(directory.path, follow=file.home is None)
         if found is not None and not stat.S_ISDIR(found.st_mode):
-            return KeysFile(path=path, home=home if inside else None, problem=f"{directory} is {_kind(found.st_mode)}")
-        mode, uid = (None, None) if found is None else (stat.S_IMODE(found.st_mode), found.st_uid)
-        directories.append(Directory(path=directory, mode=mode, uid=uid))
-    found = machine.stat(path, follow=False)
-    whole = KeysFile(path=path, home=home if inside else None, directories=tuple(directories))
+            return replace(file, problem=f"{directory.path} is {_kind(found.st_mode)}")
+        there = {"mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid} if found else {}
+        directories.append(replace(directory, **there))
+    file = replace(file, directories=tuple(directories))
+    found = machine.stat(file.path, follow=False)
     if found is None:
-        return whole
+        return file
     if not stat.S_ISREG(found.st_mode):
-        return KeysFile(path=path, home=whole.home, problem=f"{path} is {_kind(found.st_mode)}")
+        return replace(file, problem=f"{file.path} is {_kind(found.st_mode)}")
     try:
-        data = machine.read(path)
+        data = machine.read(file.path)
     except LocalError as error:
-        return KeysFile(path=path, home=whole.home, problem=str(error))
-    return KeysFile(
-        path=path,
-        home=whole.home,
-        directories=whole.directories,
-        data=data,
-        mode=stat.S_IMODE(found.st_mode),
-        uid=found.st_uid,
-    )
-
-
-def _expect_keys_file(machine: Machine, path: str, home: str) -> KeysFile:
-    """In a home that is not there yet: what it will be made with."""
-    base = home.rstrip("/")
-    if not path.startswith(f"{base}/"):
-        return _read_keys_file(machine, path, home)
-    directories = tuple(Directory(path=directory) for directory in _chain(path, base))
-    skel = SKEL + path[len(base) :]
-    data = machine.read(skel) if machine.is_file(skel) else None
-    return KeysFile(path=path, home=home, directories=directories, data=data)
-
-
-def _chain(path: str, base: str) -> tuple[str, ...]:
-    """The directories between `base` and the file, outermost first."""
-    parts = path[len(base) :].split("/")[1:-1]
-    return tuple(f"{base}/{'/'.join(parts[: count + 1])}" for count in range(len(parts)))
+        return replace(file, problem=str(error))
+    return replace(file, data=data, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid)
 
 
 def _kind(mode: int) -> str:

@@ -69,18 +69,18 @@ class AccountLocks:
 
     def _lock_file(self, file: str) -> None:
         """The lock appears whole, with our number in it, because it is made elsewhere and linked into place."""
-        lock, mine = (self.machine.real(f"{file}.{end}", final=False) for end in ("lock", str(os.getpid())))
+        lock, mine = (self.machine.real(f"{file}.{end}", final=False) for end in ("lock", self.machine.pid))
         try:
             _unlink(mine)  # one left by our number's last bearer may be a link to the very lock we want
             made = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
-                os.write(made, b"%d\0" % os.getpid())
+                os.write(made, b"%d\0" % self.machine.pid)
             finally:
                 os.close(made)
             try:
                 while not self._linked(mine, lock):
                     holder = _holder(lock)
-                    if holder is not None and not _alive(holder):
+                    if holder is not None and not self._alive(holder):
                         _unlink(lock)
                     else:
                         self._pause(f"{file}.lock", holder)
@@ -95,6 +95,17 @@ class AccountLocks:
         except FileExistsError:
             return False
         self._held.append(lock)
+        return True
+
+    def _alive(self, holder: int) -> bool:
+        if holder == self.machine.pid:
+            return False  # its last bearer's: we do not wait for what we hold
+        try:
+            os.kill(holder, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
+        except PermissionError:
+            pass
         return True
 
     def _pause(self, lock: str, holder: int | None) -> None:
@@ -149,18 +160,6 @@ def _holder(lock: str) -> int | None:
     finally:
         os.close(file)
     return int(number) if number.isdigit() and int(number) > 0 else None
-
-
-def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return False  # its last bearer's: we hold no lock that we are waiting for
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _record_lock_holder(file: int) -> int | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 BACKEND = "native"
+DEFAULT = ".ssh/authorized_keys"
 LONGEST_PATH = 4096
 OTHERS_WRITE = 0o022
 
@@ -36,7 +37,9 @@ class Targets(Record):
     cautions: tuple[str, ...]
 
 
-def key_paths(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> tuple[str, ...]:
+def key_paths(
+    *, username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config
+) -> tuple[str, ...]:
     """The files that must be looked at before the keys can be planned."""
     return tuple(_targets(username, home, keys, facts, config).lines)
 
@@ -48,7 +51,7 @@ def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: F
     targets = _targets(username, home, keys, facts, config)
     cautions = tuple(Caution(name=name, why=why) for why in targets.cautions)
     seen = {file.path: file for file in facts.keys_files}
-    files = [(seen.get(path) or _unseen(path, home), lines) for path, lines in targets.lines.items()]
+    files = [(seen.get(path) or KeysFile.absent(path, home), lines) for path, lines in targets.lines.items()]
     problems = [file.problem for file, _ in files if file.problem]
     if problems:
         why = f"{problems[0]}: keys are not written through it"
@@ -101,7 +104,8 @@ def _read_by_sshd(username: str, home: str, facts: Facts, config: Config) -> tup
     if facts.ssh.authorized_keys_files == ():
         cautions.append("sshd reads no key files (AuthorizedKeysFile none)")
     if not paths:
-        paths.append(_below(home, config.ssh.authorized_keys_path))
+        configured = config.ssh.authorized_keys_path
+        paths.append(_expanded(configured, username, home, facts) or _below(home, DEFAULT))
     return paths, cautions
 
 
@@ -173,7 +177,7 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Fac
             path=file.path,
             data=after,
             mode=None if keep else mode,
-            owner=None if keep else owner,
+            owner=owner,
             beneath=file.home,
             was=file.data,
         )
@@ -181,9 +185,9 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Fac
     return actions
 
 
-def _owner(file: KeysFile, username: str, facts: Facts) -> tuple[str, int | None]:
+def _owner(file: KeysFile, username: str, facts: Facts) -> tuple[str | None, int | None]:
     if file.home is None:
-        return "root", 0
+        return None, None
     user = facts.accounts.user(username)
     return username, user.uid if user else None
 
@@ -194,14 +198,16 @@ def _is_owner(found: int | None, wanted: int | None, facts: Facts) -> bool:
 
 
 def _directory_mode(directory: Directory, *, own: bool, uid: int | None, facts: Facts) -> int | None:
-    """What to make it; None to leave it. Only `.ssh` has one right mode, but sshd never trusts what others can write."""
+    """What to make it; None to leave it. Only `.ssh` has one right mode; sshd trusts none that others can write."""
     if directory.mode is None:
         return 0o700 if own else 0o755
     if not own:
         return None
-    hidden = directory.path.endswith("/.ssh")
-    wanted = 0o700 if hidden else directory.mode & ~OTHERS_WRITE
-    return None if directory.mode == wanted and _is_owner(directory.uid, uid, facts) else wanted
+    if directory.path.endswith("/.ssh"):
+        right, wanted = _is_owner(directory.uid, uid, facts), 0o700
+    else:
+        right, wanted = directory.uid == 0 or _is_owner(directory.uid, uid, facts), directory.mode & ~OTHERS_WRITE
+    return None if right and directory.mode == wanted else wanted
 
 
 def _from_skeleton(file: KeysFile, username: str, facts: Facts) -> bytes | None:
@@ -210,12 +216,6 @@ def _from_skeleton(file: KeysFile, username: str, facts: Facts) -> bytes | None:
         return None
     relative = file.path[len(file.home.rstrip("/")) + 1 :]
     return next((entry.data for entry in facts.accounts.skeleton if entry.path == relative), None)
-
-
-def _unseen(path: str, home: str) -> KeysFile:
-    """Nobody looked, so nothing is there."""
-    inside = path.startswith(f"{home.rstrip('/')}/")
-    return KeysFile(path=path, home=home if inside else None)
 
 
 def with_keys(data: bytes, lines: tuple[str, ...]) -> bytes:

@@ -54,7 +54,7 @@ def _username_problem(name: str) -> str:
     stem = name[:-1] if name[-1] == "$" else name
     wrong = [letter for letter in stem if letter not in IN_USERNAME]
     if wrong:
-        return f"contains {ascii(wrong[0])}"
+        return f"contains {wrong[0]!a}"
     if DIGITS.issuperset(stem):
         return "would be taken for a number"
     return ""
@@ -69,7 +69,7 @@ def _hostname_problem(name: str) -> str:
     for label in labels:
         wrong = [letter for letter in label if letter not in IN_LABEL]
         if wrong:
-            return f"contains {ascii(wrong[0])}"
+            return f"contains {wrong[0]!a}"
         if not label:
             return "has an empty label"
         if len(label) > LONGEST_LABEL:

@@ -105,14 +105,11 @@ def parse_table(volume: Volume, base: int, block: int) -> bytes | None:
 
 def metadata(volume: Volume, entry: bytes, base: int) -> Where:
     """The metadata file, or its mirror, is the partition."""
-    for block in unpack_from("<2I", entry, 40):
-        try:
-            pieces = list(extents(volume, node(volume, base, block)))
-            break
-        except MediaUnreadable as error:
-            cause = error
-    else:
-        raise cause
+    file, mirror = unpack_from("<2I", entry, 40)
+    try:
+        pieces = list(extents(volume, node(volume, base, file)))
+    except MediaUnreadable:
+        pieces = list(extents(volume, node(volume, base, mirror)))
     if any(part not in (base, HOLE) for part, _, _ in pieces):
         raise MediaUnreadable("the metadata partition lies on a partition that it must not lie on")
 

@@ -1,0 +1,55 @@
+"""Setting a password by its hash, which reaches nobody's arguments; or taking it away."""
+
+from __future__ import annotations
+
+from azureinit.backends.account import NO_PASSWORD, day_field, why_no_files, why_no_tool
+from azureinit.plan.actions import Declined, EditLine, Locked, Run, Way
+from azureinit.record import Record, Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.facts.gather import Facts
+
+
+class PasswordIntent(Record):
+    """What the password field is to hold: a hash, or NO_PASSWORD."""
+
+    name: str
+    field: Secret
+    today: int
+
+
+def chpasswd(intent: PasswordIntent, facts: Facts) -> Way | Declined:
+    why = why_no_tool("chpasswd", facts)
+    if why:
+        return Declined(backend="chpasswd", why=why)
+    line = Secret(intent.name.encode() + b":" + intent.field.reveal() + b"\n")
+    return Way(backend="chpasswd", actions=(Run(argv=("chpasswd", "-e"), stdin=line),))
+
+
+def files(intent: PasswordIntent, facts: Facts) -> Way | Declined:
+    why = why_no_files(facts)
+    if why:
+        return Declined(backend="files", why=why)
+    fields = ((1, intent.field), (2, day_field(intent.today)))
+    edit = EditLine(path="/etc/shadow", key=intent.name, fields=fields)
+    return Way(backend="files", actions=(Locked(edits=(edit,)),))
+
+
+def passwd(intent: PasswordIntent, facts: Facts) -> Way | Declined:
+    """The name under which Azure's own agent locks accounts. It never could set a password."""
+    if intent.field != Secret(NO_PASSWORD):
+        return Declined(backend="passwd", why="it only locks")
+    why = why_no_tool("usermod", facts)
+    if why:
+        return Declined(backend="passwd", why=why)
+    return Way(backend="passwd", actions=(Run(argv=("usermod", "--password", NO_PASSWORD, "--", intent.name)),))
+
+
+SET: dict[str, Callable[[PasswordIntent, Facts], Way | Declined]] = {
+    "chpasswd": chpasswd,
+    "files": files,
+    "passwd": passwd,
+}

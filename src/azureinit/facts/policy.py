@@ -1,0 +1,102 @@
+"""What login.defs and useradd's defaults say of a new account."""
+
+from __future__ import annotations
+
+from azureinit.record import Record
+
+
+class SubIds(Record):
+    """A range of subordinate ids and who owns it."""
+
+    name: str
+    start: int
+    count: int
+
+
+class Policy(Record):
+    """What login.defs and useradd's defaults say of a new account. Days are None where no limit is stated."""
+
+    uid_min: int
+    uid_max: int
+    gid_min: int
+    gid_max: int
+    sub_uids: SubIds
+    sub_gids: SubIds
+    sub_uid_max: int
+    sub_gid_max: int
+    user_group: bool
+    home_mode: int
+    min_days: int | None
+    max_days: int | None
+    warn_days: int | None
+    inactive_days: int | None
+    expires: str
+    group: str
+    home: str
+    shell: str | None
+    skeleton: str
+    mail_dir: str | None
+
+
+def parse_login_defs(data: bytes) -> dict[str, str]:
+    values = {}
+    for line in data.decode("utf-8", "surrogateescape").split("\n"):
+        words = line.split(None, 1)
+        if len(words) == 2 and not words[0].startswith("#"):
+            values[words[0]] = words[1].lstrip(' \t"').partition('"')[0].rstrip()
+    return values
+
+
+def parse_useradd_defaults(data: bytes) -> dict[str, str]:
+    pairs = (line.partition("=") for line in data.decode("utf-8", "surrogateescape").split("\n"))
+    return {key: value for key, equals, value in pairs if equals}
+
+
+def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
+    defs, useradd = parse_login_defs(login_defs), parse_useradd_defaults(useradd_defaults)
+
+    def number(key: str, default: int) -> int:
+        return _c_number(defs.get(key, ""), default)
+
+    def subids(kind: str) -> SubIds:
+        return SubIds(name="", start=number(f"SUB_{kind}_MIN", 100000), count=number(f"SUB_{kind}_COUNT", 65536))
+
+    spool = useradd.get("CREATE_MAIL_SPOOL", "").lower() == "yes"
+    return Policy(
+        uid_min=number("UID_MIN", 1000),
+        uid_max=number("UID_MAX", 60000),
+        gid_min=number("GID_MIN", 1000),
+        gid_max=number("GID_MAX", 60000),
+        sub_uids=subids("UID"),
+        sub_gids=subids("GID"),
+        sub_uid_max=number("SUB_UID_MAX", 600100000),
+        sub_gid_max=number("SUB_GID_MAX", 600100000),
+        # Where there is no login.defs there is no useradd either, and a group of one's own is what everyone else makes.
+        user_group=defs.get("USERGROUPS_ENAB", "no" if defs else "yes").lower() == "yes",
+        home_mode=number("HOME_MODE", 0o777 & ~number("UMASK", 0o022)) & 0o7777,
+        min_days=_days(number("PASS_MIN_DAYS", -1)),
+        max_days=_days(number("PASS_MAX_DAYS", -1)),
+        warn_days=_days(number("PASS_WARN_AGE", -1)),
+        inactive_days=_days(_c_number(useradd.get("INACTIVE", ""), -1)),
+        expires=useradd.get("EXPIRE", ""),
+        group=useradd.get("GROUP", "100"),
+        home=useradd.get("HOME", "").rstrip("/") or "/home",
+        shell=useradd.get("SHELL"),
+        skeleton=useradd.get("SKEL") or "/etc/skel",
+        mail_dir=defs.get("MAIL_DIR", "/var/mail" if "MAIL_FILE" not in defs else None) if spool else None,
+    )
+
+
+def _c_number(text: str, default: int) -> int:
+    """As strtol with base 0 reads it: 022 is octal."""
+    digits = text.strip().lower()
+    try:
+        if digits.lstrip("+-").startswith("0") and not digits.lstrip("+-").startswith("0x"):
+            return int(digits, 8)
+        return int(digits, 0)
+    except ValueError:
+        return default
+
+
+def _days(number: int) -> int | None:
+    return number if number >= 0 else None

@@ -1,0 +1,275 @@
+"""Provisioning for other programs: the whole of it as a builder, and its parts alone.
+
+Every part works on a `Machine`: this computer by default, or `Machine(root=DIR)` for a file tree. Each plans, applies
+and plans again, as the agent does; each raises an error of `azureinit.errors` that names what failed and why.
+"""
+
+from __future__ import annotations
+
+from azureinit.apply.executor import apply_plan
+from azureinit.apply.journal import Unwritten
+from azureinit.config.model import (
+    Config,
+    HostnameProvisioners,
+    PasswordProvisioners,
+    User as UserConfig,
+    UserProvisioners,
+)
+from azureinit.errors import NotConverged, UserMissing, VmIdUnknown
+from azureinit.facts.gather import read_facts
+from azureinit.facts.ssh import read_keys_files
+from azureinit.machine import Machine, rfc3339
+from azureinit.plan.account import plan_account
+from azureinit.plan.actions import Satisfied, Step
+from azureinit.plan.hostname import plan_hostname
+from azureinit.plan.keys import key_paths, plan_keys
+from azureinit.plan.plan import home_of, make_plan, work_left
+from azureinit.plan.sshd import plan_sshd
+from azureinit.record import Record, Secret, replace
+from azureinit.report import health
+from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
+from azureinit.sources import imds, media
+from azureinit.sources.identity import read_vm_id
+from azureinit.sources.imds import Imds, PublicKey
+from azureinit.sources.metadata import Metadata
+from azureinit.telemetry.events import Events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from azureinit.errors import AzureInitError
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.actions import Plan
+    from azureinit.sources.ovf import Ovf
+
+DAY = 86400
+
+
+class User(Record):
+    """An account that is wanted: `User(name="azureuser", keys=("ssh-ed25519 ...",)).with_groups("adm")`."""
+
+    name: str
+    keys: tuple[str, ...] = ()
+    password: Secret | None = None
+    groups: tuple[str, ...] = ()
+
+    def with_password(self, password: str) -> User:
+        return replace(self, password=Secret(password))
+
+    def with_groups(self, *groups: str) -> User:
+        return replace(self, groups=groups)
+
+
+class Provision:
+    """Host name, account, password, keys and sshd in one go; nothing is reported."""
+
+    def __init__(
+        self, hostname: str, user: User, *, machine: Machine | None = None, config: Config | None = None
+    ) -> None:
+        self._hostname, self._user = hostname, user
+        self._machine, self._config = machine or Machine(), config or Config()
+        self._allow_password: bool | None = None
+
+    def hostname_provisioners(self, backends: Iterable[str]) -> Provision:
+        self._config = replace(self._config, hostname_provisioners=HostnameProvisioners(backends=tuple(backends)))
+        return self
+
+    def user_provisioners(self, backends: Iterable[str]) -> Provision:
+        self._config = replace(self._config, user_provisioners=UserProvisioners(backends=tuple(backends)))
+        return self
+
+    def password_provisioners(self, backends: Iterable[str]) -> Provision:
+        self._config = replace(self._config, password_provisioners=PasswordProvisioners(backends=tuple(backends)))
+        return self
+
+    def password_authentication(self, allow: bool) -> Provision:
+        """What sshd shall say to passwords; unset leaves sshd alone."""
+        self._allow_password = allow
+        return self
+
+    def plan(self) -> Plan:
+        return self._planner()(read_facts(self._machine, self._config), frozenset())
+
+    def provision(self) -> tuple[str, ...]:
+        """The names of the steps that were taken."""
+        return _settle(self._machine, self._config, self._planner())
+
+    def _planner(self) -> Callable[[Facts, frozenset[str]], Plan]:
+        user, machine = self._user, self._machine
+        config = replace(self._config, user=replace(self._config.user, groups=user.groups))
+        metadata = Metadata(
+            username=user.name,
+            hostname=self._hostname,
+            keys=tuple(PublicKey(data=key) for key in user.keys),
+            disable_password=None if self._allow_password is None else not self._allow_password,
+            password_hash=_hashed(machine, user.password) if user.password else None,
+            has_password=user.password is not None,
+        )
+
+        def plan(facts: Facts, done: frozenset[str]) -> Plan:
+            facts = _with_keys(machine, user.name, metadata.keys, facts, config)
+            return make_plan(metadata=metadata, facts=facts, config=config, done=done, today=_today(machine))
+
+        return plan
+
+
+def vm_id(*, machine: Machine | None = None) -> str:
+    """This VM's id, from its firmware."""
+    found = read_vm_id(machine or Machine(), "")
+    if found is None:
+        raise VmIdUnknown("the firmware does not tell the VM id", hint="only root can read it")
+    return found
+
+
+def query_imds(*, config: Config | None = None, machine: Machine | None = None) -> Imds:
+    config, machine = config or Config(), machine or Machine()
+    deadline = machine.clock.monotonic() + config.imds.total_retry_timeout_secs
+    return imds.query_imds(config, clock=machine.clock, deadline=deadline)
+
+
+def read_media(path: str = "", *, machine: Machine | None = None, wait_secs: float = 60.0) -> Ovf:
+    """The provisioning media: found, or at `path` (a device, an image file or a directory)."""
+    machine = machine or Machine()
+    deadline = machine.clock.monotonic() + wait_secs
+    return media.read_media(machine, path=path, deadline=deadline, observe=_unheard).ovf
+
+
+def set_hostname(name: str, *, machine: Machine | None = None, config: Config | None = None) -> tuple[str, ...]:
+    config = config or Config()
+    return _settle(
+        machine or Machine(), config, lambda facts, done: plan_hostname(hostname=name, facts=facts, config=config)
+    )
+
+
+def create_user(
+    name: str, *, groups: tuple[str, ...] = (), machine: Machine | None = None, config: Config | None = None
+) -> tuple[str, ...]:
+    """The account with these groups; one that exists gains groups and loses nothing."""
+    machine = machine or Machine()
+    config = replace(config or Config(), user=UserConfig(groups=groups))
+    return _settle(machine, config, lambda facts, done: _account(machine, name, None, facts, done, config))
+
+
+def set_user_password(
+    name: str, password: str, *, machine: Machine | None = None, config: Config | None = None
+) -> tuple[str, ...]:
+    machine, config = machine or Machine(), config or Config()
+    return _set_hash(name, _hashed(machine, Secret(password)), machine, config)
+
+
+def lock_user(name: str, *, machine: Machine | None = None, config: Config | None = None) -> tuple[str, ...]:
+    """No password will do any more; keys still will."""
+    return _set_hash(name, Secret("*"), machine or Machine(), config or Config())
+
+
+def install_ssh_keys(
+    name: str, keys: Iterable[str], *, machine: Machine | None = None, config: Config | None = None
+) -> tuple[str, ...]:
+    machine, config = machine or Machine(), config or Config()
+    wanted = tuple(PublicKey(data=key) for key in keys)
+
+    def plan(facts: Facts, done: frozenset[str]) -> Plan:
+        _must_exist(name, facts)
+        facts = _with_keys(machine, name, wanted, facts, config)
+        return plan_keys(username=name, home=home_of(name, facts), keys=wanted, facts=facts, config=config)
+
+    return _settle(machine, config, plan)
+
+
+def configure_sshd(
+    *, allow_password: bool, machine: Machine | None = None, config: Config | None = None
+) -> tuple[str, ...]:
+    config = config or Config()
+    return _settle(
+        machine or Machine(),
+        config,
+        lambda facts, done: plan_sshd(allow_password=allow_password, facts=facts, config=config),
+    )
+
+
+def report_ready(*, config: Config | None = None, machine: Machine | None = None) -> None:
+    config, machine = config or Config(), machine or Machine()
+    health.send_ready(config, clock=machine.clock, deadline=_verdict_deadline(config, machine))
+
+
+def report_in_progress(vm_id: str, *, config: Config | None = None, machine: Machine | None = None) -> None:
+    config, machine = config or Config(), machine or Machine()
+    health.send_in_progress(config, vm_id, clock=machine.clock, deadline=_verdict_deadline(config, machine))
+
+
+def report_failure(
+    error: AzureInitError, vm_id: str, *, config: Config | None = None, machine: Machine | None = None
+) -> None:
+    config, machine = config or Config(), machine or Machine()
+    subject = Subject(vm_id=vm_id, pps_type=None, timestamp=rfc3339(machine.clock.now()))
+    report = failure_report(error, subject, {}, limit=MAX_DESCRIPTION, size=health.size_on_the_wire)
+    health.send_failure(config, report, clock=machine.clock, deadline=_verdict_deadline(config, machine))
+
+
+def _settle(
+    machine: Machine, config: Config, planner: Callable[[Facts, frozenset[str]], Plan]
+) -> tuple[str, ...]:
+    journal = Unwritten()
+    plan = planner(read_facts(machine, config), journal.done)
+    steps = work_left(plan)
+    if steps:
+        apply_plan(machine, plan, journal=journal, events=Events(clock=machine.clock), deadline=float("inf"))
+        left = work_left(planner(read_facts(machine, config), journal.done))
+        if left:
+            raise NotConverged("there is still something to do: " + ", ".join(step.name for step in left))
+    return tuple(step.name for step in steps)
+
+
+def _account(
+    machine: Machine, name: str, password_hash: Secret | None, facts: Facts, done: frozenset[str], config: Config
+) -> Plan:
+    return plan_account(
+        username=name,
+        groups=config.user.groups,
+        password_hash=password_hash,
+        password_done=f"password {name}" in done,
+        facts=facts,
+        config=config,
+        today=_today(machine),
+    )
+
+
+def _set_hash(name: str, password_hash: Secret, machine: Machine, config: Config) -> tuple[str, ...]:
+    def plan(facts: Facts, done: frozenset[str]) -> Plan:
+        _must_exist(name, facts)
+        items = _account(machine, name, password_hash, facts, done, config)
+        return tuple(item for item in items if isinstance(item, (Step, Satisfied)) and item.name.startswith("password"))
+
+    return _settle(machine, config, plan)
+
+
+def _must_exist(name: str, facts: Facts) -> None:
+    if facts.accounts.user(name) is None:
+        raise UserMissing(f"there is no user {name!r}", user=name)
+
+
+def _with_keys(
+    machine: Machine, name: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config
+) -> Facts:
+    home = home_of(name, facts)
+    paths = key_paths(username=name, home=home, keys=keys, facts=facts, config=config)
+    return replace(facts, keys_files=read_keys_files(machine, home=home, username=name, paths=paths))
+
+
+def _hashed(machine: Machine, password: Secret) -> Secret:
+    from azureinit.machine.crypt import hash_password
+
+    return hash_password(machine, password)
+
+
+def _today(machine: Machine) -> int:
+    return int(machine.clock.now() // DAY)
+
+
+def _verdict_deadline(config: Config, machine: Machine) -> float:
+    return machine.clock.monotonic() + config.wireserver.total_retry_timeout_secs
+
+
+def _unheard(*_args: object, **_fields: object) -> None:
+    pass

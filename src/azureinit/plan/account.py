@@ -1,0 +1,146 @@
+"""The admin's account: there, in its groups, with a home, and with the password that was given, if one was."""
+
+from __future__ import annotations
+
+from azureinit.backends.account import (
+    ADD_GROUPS,
+    CREATE,
+    NO_PASSWORD,
+    AccountIntent,
+    GroupsIntent,
+    make_home,
+)
+from azureinit.backends.password import SET, PasswordIntent
+from azureinit.errors import InvalidUsername, PasswordFailed, UserFailed
+from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way
+from azureinit.plan.names import check_username, quoted
+from azureinit.record import Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Config
+    from azureinit.facts.accounts import Accounts, Passwd
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.actions import Item, Plan
+
+NOBODY = 65534
+
+
+def plan_account(
+    *,
+    username: str,
+    groups: tuple[str, ...],
+    password_hash: Secret | None,
+    password_done: bool,
+    facts: Facts,
+    config: Config,
+    today: int,
+    lock: bool = False,
+) -> Plan:
+    """`lock` takes away the password an existing account has: nobody's wish unless a caller says so."""
+    user = facts.accounts.user(username)
+    check_username(username)
+    if user is not None:
+        _check_not_the_systems(user, facts.accounts)
+    wanted, missing = _sorted_groups(username, groups, facts.accounts)
+    cautions = tuple(
+        Caution(name=f"groups of {username}", why=f"group {quoted(name)} does not exist; skipped") for name in missing
+    )
+    intent = AccountIntent(name=username, groups=wanted, today=today)
+    return (
+        *_plan_user(intent, user, facts, config),
+        *cautions,
+        _plan_password(
+            PasswordIntent(name=username, field=password_hash or Secret(NO_PASSWORD), today=today),
+            given=password_hash is not None,
+            done=password_done,
+            lock=lock,
+            facts=facts,
+            config=config,
+        ),
+    )
+
+
+def _check_not_the_systems(user: Passwd, accounts: Accounts) -> None:
+    if user.uid < accounts.policy.uid_min or user.uid == NOBODY:
+        hint = "choose an admin user name that the image does not use itself"
+        raise InvalidUsername(f"user name {quoted(user.name)} belongs to the system (uid {user.uid})", hint=hint)
+
+
+def _sorted_groups(name: str, groups: tuple[str, ...], accounts: Accounts) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which exist, and which do not. One's own group is no wish: it comes with a new account."""
+    asked = [group for group in dict.fromkeys(groups) if group != name or accounts.user(name)]
+    here = tuple(group for group in asked if accounts.group(group))
+    return here, tuple(group for group in asked if group not in here)
+
+
+def _plan_user(intent: AccountIntent, user: Passwd | None, facts: Facts, config: Config) -> Plan:
+    accounts, name = facts.accounts, intent.name
+    backends = config.user_provisioners.backends
+    unfinished = _unfinished(user, accounts) if user else "does not exist"
+    if unfinished:
+        ways = tuple(CREATE[backend](intent, facts) for backend in backends)
+        account: Item = Step(name=f"user {name}", why=unfinished, ways=ways, failure=UserFailed)
+    else:
+        account = Satisfied(name=f"user {name}", why="exists")
+    if user is None:
+        return (account,)
+    return (account, *_plan_home(user, facts), *_plan_groups(intent, facts, backends))
+
+
+def _unfinished(user: Passwd, accounts: Accounts) -> str:
+    """What a useradd that was cut off leaves out: it writes passwd first."""
+    if accounts.shadow is not None and user.password == Secret("x") and accounts.shadow_fields(user.name) is None:
+        return "has no entry in /etc/shadow"
+    if accounts.group(user.name) is None and all(group.gid != user.gid for group in accounts.groups):
+        return f"its group {user.gid} does not exist"
+    return ""
+
+
+def _plan_home(user: Passwd, facts: Facts) -> Plan:
+    """Nothing is added to a home that has an owner."""
+    name = f"home of {user.name}"
+    home = facts.accounts.home(user.home)
+    if home is not None and not (home.uid == 0 and home.empty and user.uid and facts.privileged):
+        return (Satisfied(name=name, why=f"is {user.home}"),)
+    way: Way | Declined
+    if not facts.privileged and not facts.rooted:
+        way = Declined(backend="native", why="only root makes homes")
+    else:
+        way = Way(backend="native", actions=tuple(make_home(user.home, owner=f"{user.uid}:{user.gid}", facts=facts)))
+    why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and not its own"
+    return (Step(name=name, why=why, ways=(way,), failure=UserFailed),)
+
+
+def _plan_groups(intent: AccountIntent, facts: Facts, backends: tuple[str, ...]) -> Plan:
+    name = f"groups of {intent.name}"
+    already = facts.accounts.groups_of(intent.name)
+    gained = tuple(group for group in intent.groups if group not in already)
+    if not gained:
+        return (Satisfied(name=name, why=f"in {', '.join(intent.groups)}"),) if intent.groups else ()
+    ways = tuple(ADD_GROUPS[backend](GroupsIntent(name=intent.name, groups=gained), facts) for backend in backends)
+    return (Step(name=name, why=f"gains {', '.join(gained)}", ways=ways, failure=UserFailed),)
+
+
+def _plan_password(
+    intent: PasswordIntent, *, given: bool, done: bool, lock: bool, facts: Facts, config: Config
+) -> Item:
+    name, accounts = f"password {intent.name}", facts.accounts
+    state = accounts.password_state(intent.name)
+    why = ""
+    if given:
+        if accounts.password_is(intent.name, intent.field):
+            why = "is the one that was given"
+        elif done:
+            why = "was set by an earlier run"
+    elif accounts.user(intent.name) is None:
+        why = "none was given: the new account has none"
+    elif not lock:
+        why = "none was given: the account keeps what it has"
+    elif state in ("none", "locked"):
+        why = "cannot be used already"
+    if why:
+        return Satisfied(name=name, why=why)
+    ways = tuple(SET[backend](intent, facts) for backend in config.password_provisioners.backends)
+    why = "was given" if given else "is to be locked"
+    return Step(name=name, why=why, ways=ways, once=True, failure=PasswordFailed)

@@ -1,0 +1,42 @@
+"""The host's own keys: a generalised image has none, and without one sshd neither starts nor answers questions."""
+
+from __future__ import annotations
+
+from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step, Way
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.ssh import HostKey
+    from azureinit.plan.actions import Action, Item, Plan
+
+TOOL = "ssh-keygen"
+NOT_IN_FIPS = "ed25519"
+
+
+def plan_host_keys(*, types: tuple[str, ...], facts: Facts) -> Plan:
+    if not facts.ssh.installed:
+        return (Satisfied(name="host keys", why="sshd is not installed"),) if types else ()
+    return tuple(item for kind in types for item in _plan_type(kind, facts))
+
+
+def _plan_type(kind: str, facts: Facts) -> Plan:
+    name = f"host key {kind}"
+    keys = [key for key in facts.ssh.host_keys if key.type == kind]
+    if not keys:
+        return (Satisfied(name=name, why="sshd's HostKey lines name none"),)
+    if kind == NOT_IN_FIPS and facts.ssh.fips and not all(key.whole for key in keys):
+        return (Satisfied(name=name, why="the kernel is in FIPS mode, which has no such keys"),)
+    return tuple(_plan_key(name if len(keys) == 1 else f"{name} {key.path}", key, facts) for key in keys)
+
+
+def _plan_key(name: str, key: HostKey, facts: Facts) -> Item:
+    if key.whole:
+        return Satisfied(name=name, why=key.path)
+    why = f"{key.path} is torn" if key.there else f"no {key.path}"
+    if TOOL not in facts.tools:
+        return Step(name=name, why=why, ways=(Declined(backend=TOOL, why=f"{TOOL} is not installed"),))
+    # It asks before it overwrites, and nobody would answer.
+    actions: tuple[Action, ...] = (Remove(path=key.path),) if key.there else ()
+    argv = (TOOL, "-q", "-t", key.type, "-N", "", "-C", "", "-f", facts.root + key.path)
+    return Step(name=name, why=why, ways=(Way(backend=TOOL, actions=(*actions, Run(argv=argv))),))
