@@ -1,4 +1,4 @@
-"""`python3 -m azureinit`, and what the installed launcher runs."""
+"""`python3 -m azureinit`, and what the installed launcher imports."""
 
 import gc
 
@@ -7,5 +7,4 @@ gc.disable()  # a run lives for milliseconds; collecting costs more than it free
 from azureinit.cli import main  # noqa: E402
 from azureinit.machine import leave  # noqa: E402
 
-if __name__ == "__main__":
-    leave(main())
+leave(main())

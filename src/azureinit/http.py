@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_HEADERS = 64 * 1024
 MAX_RETRY_AFTER = 60.0
+SHORTEST_DELAY = 0.05  # where a policy starts with none: it still grows
 TRANSPORT = 0  # the status of an attempt that got no answer
 
 
@@ -65,11 +66,12 @@ def send(
     started = clock.monotonic()
     until = min(deadline, started + retry.total)
     failures: dict[str, int] = {}
-    delay, attempt, last = retry.delay, 0, TRANSPORT
-    cause: Exception | None = None
+    delay, attempt = retry.delay, 0
     while True:
         attempt += 1
-        wait = delay
+        wait = delay * _jitter()
+        last = TRANSPORT
+        cause: Exception | None = None
         try:
             response = _attempt(host, port, request, retry=retry, until=until, clock=clock, limit=limit)
             last = response.status
@@ -80,36 +82,36 @@ def send(
                     observe("http", method=method, url=url, attempt=attempt, status=last)
                 return response
             told = f"status {last}"
-            wait = max(delay, _retry_after(response.headers))
+            wait = max(wait, _retry_after(response.headers))
         except (OSError, _Broken) as error:
-            told, cause, last = _in_words(error), error, TRANSPORT
+            told, cause = _in_words(error), error
         except AzureInitError as error:
             told, cause = str(error), error
         failures[told] = failures.get(told, 0) + 1
         if observe:
             observe("http", method=method, url=url, attempt=attempt, failure=told)
         fatal = last != TRANSPORT and not 200 <= last < 300 and last not in retry.statuses
-        over = attempt == retry.attempts or clock.monotonic() + wait >= until
-        if fatal or over:
-            failure = _give_up(method, url, failures, clock.monotonic() - started, status=last, timeout=not fatal)
-            raise failure from cause
-        clock.sleep(wait * _jitter())
-        delay = min(delay * retry.growth, retry.max_delay)
+        over = clock.monotonic() + wait >= until
+        if fatal or over or attempt == retry.attempts:
+            kind = HttpTimeout if over and not fatal else HttpFailed
+            raise _give_up(kind, method, url, failures, clock.monotonic() - started, status=last) from cause
+        clock.sleep(wait)
+        delay = min(max(delay * retry.growth, SHORTEST_DELAY), retry.max_delay)
 
 
 def parse_url(url: str) -> tuple[str, int, str]:
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
-    if scheme != "http" or not authority or "@" in authority:
-        raise HttpFailed(f"not a plain http:// address: {url}", endpoint=url)
-    host, port = authority, "80"
+    host, colon, port = authority.partition(":")
     if authority.startswith("["):
         host, _, port = authority[1:].partition("]")
-        port = port[1:] or "80"
-    elif ":" in authority:
-        host, _, port = authority.partition(":")
-    if not port.isdigit() or not host or int(port) > 65535:
-        raise HttpFailed(f"not a plain http:// address: {url}", endpoint=url)
+        colon, port = port[:1], port[1:]
+    plain = url.isascii() and url.isprintable() and " " not in url and not set(authority) & set("@?#")
+    if scheme != "http" or not plain or not host or colon not in ("", ":"):
+        raise HttpFailed(f"not a plain http:// address: {url!r}", endpoint=url)
+    port = port if colon else "80"
+    if not port.isdigit() or len(port) > 5 or not 0 < int(port) < 65536:
+        raise HttpFailed(f"not a plain http:// address: {url!r}", endpoint=url)
     return host, int(port), slash + path or "/"
 
 
@@ -126,9 +128,7 @@ def _request(method: str, path: str, host: str, headers: Mapping[str, str], body
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 
 
-def _attempt(
-    host: str, port: int, request: bytes, *, retry: Retry, until: float, clock: Clock, limit: int
-) -> Response:
+def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float, clock: Clock, limit: int) -> Response:
     ends = min(until, clock.monotonic() + retry.request_timeout)
 
     def left() -> float:
@@ -153,7 +153,7 @@ class _Stream:
 
     def __init__(self, connection: socket.socket, left: Callable[[], float], limit: int) -> None:
         self.connection, self.left, self.limit = connection, left, limit
-        self.held = b""
+        self.held = bytearray()
         self.taken = 0
 
     def more(self) -> bool:
@@ -172,7 +172,7 @@ class _Stream:
             if not self.more():
                 raise _Broken("connection closed before the answer was whole")
         found, _, self.held = self.held.partition(mark)
-        return found
+        return bytes(found)
 
     def exactly(self, length: int) -> bytes:
         if length > self.limit:
@@ -180,7 +180,8 @@ class _Stream:
         while len(self.held) < length:
             if not self.more():
                 raise _Broken("connection closed before the answer was whole")
-        data, self.held = self.held[:length], self.held[length:]
+        data = bytes(self.held[:length])
+        del self.held[:length]
         return data
 
     def rest(self) -> bytes:
@@ -188,48 +189,62 @@ class _Stream:
             pass
         if len(self.held) > self.limit:
             raise _Broken(f"answer larger than {self.limit} bytes")
-        return self.held
+        return bytes(self.held)
 
 
 def _response(stream: _Stream) -> Response:
     status = 100
     headers: dict[str, str] = {}
     while status // 100 == 1:
-        first, *lines = stream.until(b"\r\n\r\n", MAX_HEADERS).decode("latin-1").split("\r\n")
-        version, _, words = first.partition(" ")
-        if not version.startswith("HTTP/1.") or not words[:3].isdigit():
-            raise _Broken("answer is not HTTP")
-        status = int(words[:3])
-        headers = {}
-        for line in lines:
-            name, _, value = line.partition(":")
-            headers[name.strip().lower()] = value.strip()
-    if status in (204, 304):
-        return Response(status=status, headers=headers, body=b"")
-    if "chunked" in headers.get("transfer-encoding", "").lower():
-        body = _chunks(stream)
-    elif "content-length" in headers:
-        length = headers["content-length"]
-        if not (length.isascii() and length.isdigit() and len(length) < 16):
-            raise _Broken("answer has no sensible length")
-        body = stream.exactly(int(length))
-    else:
-        body = stream.rest()
+        status, headers = _head(stream.until(b"\r\n\r\n", MAX_HEADERS).decode("latin-1"))
+    # A refusal is told by its status alone: no broken body turns it into something to be tried again.
+    body = _body(stream, headers) if status // 100 == 2 and status != 204 else b""
     return Response(status=status, headers=headers, body=body)
 
 
+def _head(text: str) -> tuple[int, dict[str, str]]:
+    first, *lines = text.split("\r\n")
+    version, code, *_ = (*first.split(" ", 2), "")
+    # isdigit() alone would let superscripts through, which int() refuses.
+    if not version.startswith("HTTP/1.") or not (
+        code.isascii() and code.isdigit() and len(code) == 3 and code >= "100"
+    ):
+        raise _Broken("answer is not HTTP")
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        name, value = name.strip().lower(), value.strip()
+        if name == "content-length" and headers.get(name, value) != value:
+            raise _Broken("answer has two lengths")
+        headers[name] = value
+    return int(code), headers
+
+
+def _body(stream: _Stream, headers: Mapping[str, str]) -> bytes:
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        return _chunks(stream)
+    length = headers.get("content-length")
+    if length is None:
+        return stream.rest()
+    if not (length.isascii() and length.isdigit() and len(length) < 16):
+        raise _Broken("answer has no sensible length")
+    return stream.exactly(int(length))
+
+
 def _chunks(stream: _Stream) -> bytes:
-    body = b""
+    body = bytearray()
     while True:
-        size_text = stream.until(b"\r\n", 1024).partition(b";")[0].strip()
+        digits = stream.until(b"\r\n", 1024).partition(b";")[0].strip()
         try:
-            size = int(size_text, 16)
+            size = int(digits, 16) if digits.isalnum() else -1
         except ValueError:
-            raise _Broken("answer has a broken chunk") from None
-        if size < 0 or len(body) + size > stream.limit:
+            size = -1
+        if size < 0:
+            raise _Broken("answer has a broken chunk")
+        if len(body) + size > stream.limit:
             raise _Broken(f"answer larger than {stream.limit} bytes")
         if size == 0:
-            return body
+            return bytes(body)
         body += stream.exactly(size)
         if stream.exactly(2) != b"\r\n":
             raise _Broken("answer has a broken chunk")
@@ -241,7 +256,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 
 
 def _jitter() -> float:
-    """0.75 to 1: never longer than the delay, so a Retry policy stays readable."""
+    """0.75 to 1: never longer than the delay, so that a Retry policy says what is waited at most."""
     return 0.75 + os.urandom(1)[0] / 1020
 
 
@@ -256,10 +271,9 @@ def _in_words(error: Exception) -> str:
 
 
 def _give_up(
-    method: str, url: str, failures: Mapping[str, int], seconds: float, *, status: int, timeout: bool
+    kind: type[HttpFailed], method: str, url: str, failures: Mapping[str, int], seconds: float, *, status: int
 ) -> HttpFailed:
     told = ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in failures.items())
-    kind = HttpTimeout if timeout else HttpFailed
     failure = kind(f"{method} {url} failed for {seconds:.1f} s: {told}", endpoint=url)
     failure.status = status
     return failure

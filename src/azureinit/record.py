@@ -58,13 +58,14 @@ class Record(metaclass=RecordType):
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen")
 
     def as_dict(self) -> dict[str, Any]:
         return {field: getattr(self, field) for field in type(self).fields_}
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.as_dict() == self.as_dict()  # type: ignore[attr-defined]
+        return type(other) is type(self) and other.as_dict() == self.as_dict()
 
     def __hash__(self) -> int:
         return hash((type(self), *self.as_dict().values()))

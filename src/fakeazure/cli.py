@@ -12,7 +12,7 @@ from pathlib import Path
 from fakeazure import show
 from fakeazure.events import LedgerInvalid, read_events
 from fakeazure.judge import judge
-from fakeazure.run import CannotRun, Stopped, run
+from fakeazure.run import CannotRun, run
 from fakeazure.spec import Scenario, SpecInvalid, read_scenario
 
 USAGE = 2
@@ -75,8 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return judge_verb(options) if options.verb == "judge" else new_verb(options)
     except (SpecInvalid, LedgerInvalid, CannotRun) as error:
         return complain(str(error))
-    except Stopped as error:
-        return 128 + error.number
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

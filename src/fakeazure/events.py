@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fakeazure.vm import Expect
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -25,6 +27,11 @@ class Boot(Event):
     expect: Mapping[str, Any]
 
     name = "boot"
+
+    @property
+    def expected(self) -> Expect:
+        values = dict(self.expect)
+        return Expect(**values | {"says": tuple(values.get("says", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,4 +121,16 @@ def parse_line(line: str, *, where: str) -> Event:
         raise LedgerInvalid(f"{where}: not a line of a ledger") from None
     if not isinstance(event.t, int | float):
         raise LedgerInvalid(f"{where}: t is not a number")
+    check_words(event, where=where)
     return event
+
+
+def check_words(event: Event, *, where: str) -> None:
+    if isinstance(event, Told) and event.kind not in ("ready", "failed", "progress"):
+        raise LedgerInvalid(f"{where}: {event.kind!r} is nothing that a machine tells")
+    try:
+        known = not isinstance(event, Boot) or event.expected.verdict in Expect.VERDICTS
+    except (TypeError, ValueError):
+        known = False
+    if not known:
+        raise LedgerInvalid(f"{where}: expect is nothing that can be expected")

@@ -84,9 +84,7 @@ class Fabric:
         """A new boot, to be judged on its own; scripts go on where they were."""
         self.expect = expect or self.expect
         self._boots += 1
-        self.ledger.add(
-            Boot(t=self.ledger.now(), number=self._boots, vm_id=self.vm.id, expect=asdict(self.expect))
-        )
+        self.ledger.add(Boot(t=self.ledger.now(), number=self._boots, vm_id=self.vm.id, expect=asdict(self.expect)))
 
     def judge(self) -> Judgement:
         return self.ledger.judge()
@@ -112,9 +110,7 @@ class Fabric:
         if self.has_media():
             image = media.image(self.vm, self.media)
             path.write_bytes(image)
-            self.ledger.add(
-                MediaMade(t=self.ledger.now(), path=str(path), format=self.media.format, size=len(image))
-            )
+            self.ledger.add(MediaMade(t=self.ledger.now(), path=str(path), format=self.media.format, size=len(image)))
         return path
 
     def config(self) -> dict[str, dict[str, Any]]:

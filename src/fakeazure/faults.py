@@ -11,7 +11,11 @@ from typing import Any
 OFF_SCRIPT_STATUS = 409
 
 SIZES = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
-WORDS = '503, "503*", "ok", "ok*", "reset", "lost", "hang", "slow 3s", "truncate 200", "oversized 2MiB", "garbage", "html"'
+WORDS = (
+    '503, "503*", "ok", "ok*", "reset", "lost", "hang", "slow 3s", "truncate 200", "oversized 2MiB", '
+    '"garbage", "html", or {status=429, retry_after=1}'
+)
+ANSWER_KEYS = ("status", "retry_after", "body", "content_type", "forever")
 
 
 class BadFault(ValueError):
@@ -89,14 +93,14 @@ def parse_answers(entries: Iterable[Any]) -> tuple[Answer, ...]:
 
 def parse_answer(entry: Any) -> Answer:
     if isinstance(entry, bool):
-        raise BadFault(f"{entry!r} is no answer; an answer is one of {WORDS}, or {{status=429, retry_after=1}}")
+        raise BadFault(f"{entry!r} is no answer; an answer is one of {WORDS}")
     if isinstance(entry, int):
         return status_answer(entry, text=str(entry))
     if isinstance(entry, Mapping):
         return parse_table(entry)
     if isinstance(entry, str):
         return parse_word(entry)
-    raise BadFault(f"{entry!r} is no answer; an answer is one of {WORDS}, or {{status=429, retry_after=1}}")
+    raise BadFault(f"{entry!r} is no answer; an answer is one of {WORDS}")
 
 
 def parse_word(text: str) -> Answer:
@@ -112,12 +116,12 @@ def parse_word(text: str) -> Answer:
         case [("truncate" | "oversized") as kind, size] if found := re.fullmatch(r"(\d+)([a-z]*)", size.lower()):
             if found[2] in SIZES:
                 return Answer(kind=kind, text=text, forever=forever, amount=int(found[1]) * SIZES[found[2]])
-    raise BadFault(f"{text!r} is no answer; an answer is one of {WORDS}, or {{status=429, retry_after=1}}")
+    raise BadFault(f"{text!r} is no answer; an answer is one of {WORDS}")
 
 
 def parse_table(table: Mapping[str, Any]) -> Answer:
-    if unknown := table.keys() - {"status", "retry_after", "body", "content_type", "forever"}:
-        raise BadFault(f"an answer has no {', '.join(sorted(unknown))}; it has status, retry_after, body, content_type, forever")
+    if unknown := table.keys() - set(ANSWER_KEYS):
+        raise BadFault(f"an answer has no {', '.join(sorted(unknown))}; it has {', '.join(ANSWER_KEYS)}")
     status = table.get("status", 200)
     if not isinstance(status, int) or isinstance(status, bool):
         raise BadFault(f"status {status!r} is not a number")

@@ -50,7 +50,8 @@ class Response:
             "Content-Length": str(len(self.body)),
             **({} if keep_alive else {"Connection": "close"}),
         }
-        lines = [f"HTTP/1.1 {self.status} {phrase(self.status)}", *(f"{name}: {text}" for name, text in headers.items())]
+        first = f"HTTP/1.1 {self.status} {phrase(self.status)}"
+        lines = [first, *(f"{name}: {text}" for name, text in headers.items())]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 
 

@@ -68,7 +68,9 @@ def answer(request: HttpRequest, vm: Vm, imds: Imds) -> Response:
     supported = imds.api_versions if imds.api_versions is not None else VERSIONS
     version = request.query.get("api-version")
     if version not in supported:
-        problem = "was not specified in the request" if version is None else "is invalid or was not specified in the request"
+        problem = "was not specified in the request"
+        if version is not None:
+            problem = "is invalid or " + problem
         return json_response(400, {
             "error": f"Bad request. api-version {problem}. For more information refer to aka.ms/azureimds",
             "newest-versions": sorted(supported, reverse=True)[:3],
@@ -91,7 +93,7 @@ def document(vm: Vm, imds: Imds, *, version: str, extended: bool) -> dict[str, A
 
 
 def compute(vm: Vm) -> dict[str, Any]:
-    resource = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachines/{vm.name}"
+    provider = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute"
     disk = f"{vm.name}_OsDisk_1"
     return {
         "additionalCapabilities": {"hibernationEnabled": "false"},
@@ -120,7 +122,7 @@ def compute(vm: Vm) -> dict[str, Any]:
         "publicKeys": [] if vm.specialised else [{"keyData": key.data, "path": key.path} for key in vm.public_keys],
         "publisher": "Debian",
         "resourceGroupName": GROUP,
-        "resourceId": resource,
+        "resourceId": f"{provider}/virtualMachines/{vm.name}",
         "securityProfile": {
             "encryptionAtHost": "false",
             "secureBootEnabled": "false",
@@ -147,10 +149,7 @@ def compute(vm: Vm) -> dict[str, Any]:
                 "diskSizeGB": "30",
                 "encryptionSettings": {"enabled": "false", "diskEncryptionKey": {}, "keyEncryptionKey": {}},
                 "image": {"uri": ""},
-                "managedDisk": {
-                    "id": resource.replace(f"virtualMachines/{vm.name}", f"disks/{disk}"),
-                    "storageAccountType": "Premium_LRS",
-                },
+                "managedDisk": {"id": f"{provider}/disks/{disk}", "storageAccountType": "Premium_LRS"},
                 "name": disk,
                 "osType": "Linux",
                 "vhd": {"uri": ""},

@@ -1,4 +1,4 @@
-"""ISO 9660 with Joliet as a disc image: one flat directory, seen under short upper-case names and under the real ones."""
+"""ISO 9660 with Joliet as a disc image: one flat directory, under short upper-case names and under the real ones."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The judge: what the platform believes after all it was told, and whether that is the truth.
 
-    ready      told Ready, and nothing speaks against it
-    failed     told ProvisioningFailed, with a reason
-    waiting    told nothing final
-    lied       two verdicts in one boot, a verdict taken back, or Ready where the scenario's truth is otherwise
-    off-script asked more often than the scenario foresaw, so that nothing can be concluded
+ready      told Ready, and nothing speaks against it
+failed     told ProvisioningFailed, with a reason
+waiting    told nothing final
+lied       two verdicts in one boot, a verdict taken back, or Ready where the scenario's truth is otherwise
+off-script asked more often than the scenario foresaw, so that nothing can be concluded
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Chapter:
 
 def judge(events: Sequence[Event]) -> Judgement:
     chapters = by_boot(events)
-    expected = expectation(chapters[-1].boot)
+    expected = chapters[-1].boot.expected
     lies = [lie for chapter in chapters for lie in named(lies_of(chapter), chapter, chapters)]
     strays = [stray for chapter in chapters for stray in named(strays_of(chapter), chapter, chapters)]
     # A machine once Ready need not say so again after a reboot: the platform goes on believing its last verdict.
@@ -112,9 +112,9 @@ def lies_of(chapter: Chapter) -> list[str]:
             lies.append(f"told {SAYS[one.kind]} twice in one boot")
         if one.kind != "progress":
             earlier = one
-    truth = expectation(chapter.boot).verdict
+    truth = chapter.boot.expected.verdict
     if truth != "ready" and any(one.kind == "ready" for one in told(chapter)):
-        lies.append("told Ready where the truth is " + ("a failure" if truth == "failure" else "that nothing is to be told"))
+        lies.append(f"told Ready where the truth is {EXPECTED[truth]}")
     return lies
 
 
@@ -151,11 +151,6 @@ def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final:
 def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
     if "vm_id" in report and report["vm_id"] != chapter.boot.vm_id:
         yield f"the report is about vm_id {report['vm_id']}, this machine is {chapter.boot.vm_id}"
-
-
-def expectation(boot: Boot) -> Expect:
-    values = dict(boot.expect)
-    return Expect(**values | {"says": tuple(values.get("says", ()))})
 
 
 def parse_report(description: str) -> dict[str, str]:

@@ -57,7 +57,7 @@ def opened(parsed: dict[str, Any], seen: dict[Path, int]) -> Path:
 
 def latest(path: Path, seen: dict[Path, int]) -> Path:
     """`[faults.x]` under `[[faults]]` belongs to the last of them."""
-    count = sum(1 for other in seen if len(other) == len(path) + 1 and other[:-1] == path and isinstance(other[-1], int))
+    count = sum(1 for other in seen if other[:-1] == path and isinstance(other[-1], int))
     return (*path, count - 1) if count else path
 
 

@@ -95,9 +95,8 @@ def configuration(vm: Vm, media: Media, prefix: str) -> str:
 
     def public_key(key: Key) -> str:
         fingerprint = hashlib.sha1(as_bytes(key.data), usedforsecurity=False).hexdigest().upper()
-        return tag(
-            "PublicKey", tag("Fingerprint", fingerprint) + tag("Path", escape(key.path)) + tag("Value", escape(key.data))
-        )
+        parts = {"Fingerprint": fingerprint, "Path": escape(key.path), "Value": escape(key.data)}
+        return tag("PublicKey", "".join(tag(name, content) for name, content in parts.items()))
 
     parts = [
         tag("ConfigurationSetType", "LinuxProvisioningConfiguration"),

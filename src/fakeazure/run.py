@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 from fakeazure import show
 from fakeazure.events import End
@@ -27,10 +27,23 @@ from fakeazure.vm import Key, Vm
 PATIENCE_SECS = 3.0  # between asking a command to end and ending it
 
 
-class Stopped(BaseException):
-    """Somebody asked us to end."""
+class Stop:
+    """Remembers that a signal asked us to end. Nothing is thrown: a child could be lost between start and note."""
 
-    def __init__(self, number: int) -> None:
+    NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._ask) for number in self.NUMBERS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
         self.number = number
 
 
@@ -40,7 +53,7 @@ class CannotRun(Exception):
 
 def run(scenario: Scenario, command: Sequence[str], *, ledger: Path | None, until_verdict: bool) -> int:
     """The exit code: 0 when the platform was told the truth in time, 1 when not, 128 + n when stopped by signal n."""
-    with stoppable(), Workplace() as place:
+    with Stop() as stop, Workplace() as place:
         ledger = ledger or place.directory / "ledger.jsonl"
         vm, private_key = with_own_key(scenario, place.directory)
         fabric = Fabric(
@@ -55,24 +68,10 @@ def run(scenario: Scenario, command: Sequence[str], *, ledger: Path | None, unti
         with fabric:
             environment = prepared_environment(fabric, place.directory, ledger=ledger, private_key=private_key)
             introduce(fabric, command)
-            stopped = attend(fabric, place, command, environment, until_verdict=until_verdict)
-            judgement = fabric.judge()
+            attend(fabric, place, stop, command, environment, until_verdict=until_verdict)
             conclude(fabric)
-        return 128 + stopped if stopped else 0 if judgement.ok else 1
-
-
-@contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise Stopped(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            truthful = fabric.judge().ok
+        return 128 + stop.number if stop.number else 0 if truthful else 1
 
 
 def with_own_key(scenario: Scenario, directory: Path) -> tuple[Vm, Path | None]:
@@ -109,10 +108,15 @@ def prepared_environment(fabric: Fabric, directory: Path, *, ledger: Path, priva
 
 
 def attend(
-    fabric: Fabric, place: Workplace, command: Sequence[str], environment: dict[str, str], *, until_verdict: bool
-) -> int:
-    """Runs the command to its end, or to the end of its time. The signal that stopped us, or 0."""
-    stopped = 0
+    fabric: Fabric,
+    place: Workplace,
+    stop: Stop,
+    command: Sequence[str],
+    environment: dict[str, str],
+    *,
+    until_verdict: bool,
+) -> None:
+    """Runs the command to its end, or to the end of its time."""
     with terminal_kept():
         try:
             child = subprocess.Popen(command, env=environment, process_group=0)
@@ -120,23 +124,19 @@ def attend(
             raise CannotRun(f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}") from None
         place.owns(child.pid)
         lend_terminal(child.pid)
-        try:
-            in_time = wait_for(child, fabric, until_verdict=until_verdict)
-        except Stopped as error:
-            in_time, stopped = True, error.number
+        in_time = wait_for(child, fabric, stop, until_verdict=until_verdict)
         exit_code = end(child)
         place.disowns_all()
-    if exit_code == -signal.SIGINT and not stopped:
-        stopped = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
+    if exit_code == -signal.SIGINT:
+        stop.number = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
     fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None))
-    return stopped
 
 
-def wait_for(child: subprocess.Popen[Any], fabric: Fabric, *, until_verdict: bool) -> bool:
+def wait_for(child: subprocess.Popen[Any], fabric: Fabric, stop: Stop, *, until_verdict: bool) -> bool:
     """False: the time was up, and the platform had no verdict."""
     deadline = time.monotonic() + fabric.expect.within_secs
     pause = 0.001
-    while not has_ended(child):
+    while not (has_ended(child) or stop.number):
         told = bool(fabric.ledger.verdicts)
         if told and until_verdict:
             return True
@@ -183,6 +183,7 @@ def lend_terminal(group: int) -> None:
     if owns_terminal():
         with contextlib.suppress(OSError):
             os.tcsetpgrp(0, group)
+            os.killpg(group, signal.SIGCONT)  # it may have read before it was its turn, and was halted for that
 
 
 def owns_terminal() -> bool:
@@ -203,8 +204,10 @@ def introduce(fabric: Fabric, command: Sequence[str]) -> None:
 def conclude(fabric: Fabric) -> None:
     paint = show.palette_for(sys.stdout)
     lines = [*show.timeline(fabric.ledger.events, paint), "", *show.verdict(fabric.judge(), paint)]
-    for script in fabric.scripts.values():
-        if script.left:
-            lines.append(f"  Note: {script.left} of the scripted answers for {script.path} were never asked for")
+    lines += [
+        f"  Note: {script.left} of the scripted answers for {script.path} were never asked for"
+        for script in fabric.scripts.values()
+        if script.left
+    ]
     sys.stdout.flush()
     print("\n" + "\n".join(lines), flush=True)

@@ -160,7 +160,7 @@ async def exchange(service: Service, reader: asyncio.StreamReader, writer: async
 
 def respond(service: Service, request: HttpRequest, answer: Answer | None) -> Response | None:
     if answer is None:
-        return json_response(OFF_SCRIPT_STATUS, {"error": "fakeazure: the scenario's script has no answer left for this"})
+        return json_response(OFF_SCRIPT_STATUS, {"error": "fakeazure: the scenario's script has no answer left"})
     if answer.kind == "reset":
         return None
     if answer.kind == "garbage":
@@ -182,7 +182,8 @@ def scripted_status(service: Service, request: HttpRequest, answer: Answer) -> R
     if answer.body is None:
         response = json_response(answer.status, {"error": f"fakeazure: the scenario says {answer.text}"})
     else:
-        response = Response(status=answer.status, headers={"Content-Type": "application/json"}, body=answer.body.encode())
+        kind = {"Content-Type": "application/json"}
+        response = Response(status=answer.status, headers=kind, body=answer.body.encode())
     return replace(response, headers={**response.headers, **answer.headers})
 
 

@@ -153,9 +153,10 @@ def read_scenario(file: Path) -> Scenario:
 def parse_scenario(data: bytes, *, name: str) -> Scenario:
     try:
         content = data.decode("utf-8-sig")
-        document = tomllib.loads(content)
     except UnicodeDecodeError:
         raise SpecInvalid([f"{name}:1: not UTF-8 text"]) from None
+    try:
+        document = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
         raise SpecInvalid([syntax_problem(str(error), name=name, content=content)]) from None
     reader = Reader()

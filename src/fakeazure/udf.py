@@ -1,10 +1,10 @@
 """UDF 1.02 as a disc image: one read-only partition, one flat directory. Written from ECMA-167 and the OSTA rules.
 
-    sector  16..18   volume recognition: BEA01 NSR02 TEA01 (further on in a bridge, where ISO 9660 stands first)
-            32, 48   the volume descriptor sequence and its reserve copy
-            64       integrity descriptor: closed
-            256      anchor; a second one is the last sector
-            257..    the partition: file set, root directory, then an entry for each file, then their data
+sector  16..18   volume recognition: BEA01 NSR02 TEA01 (further on in a bridge, where ISO 9660 stands first)
+        32, 48   the volume descriptor sequence and its reserve copy
+        64       integrity descriptor: closed
+        256      anchor; a second one is the last sector
+        257..    the partition: file set, root directory, then an entry for each file, then their data
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def structures(files: Mapping[str, Extent], *, label: str, made: datetime, end: 
         result |= volume_sequence(start, label=label, made=made, partition_length=partition_length)
     result[INTEGRITY] = integrity(when, partition_length=partition_length, files=len(files))
     result[INTEGRITY + 1] = descriptor(8, b"\0" * 496, location=INTEGRITY + 1)
-    extents = struct.pack(
-        "<4I", SEQUENCE_SECTORS * SECTOR, MAIN_SEQUENCE, SEQUENCE_SECTORS * SECTOR, RESERVE_SEQUENCE
-    )
+    extents = struct.pack("<4I", SEQUENCE_SECTORS * SECTOR, MAIN_SEQUENCE, SEQUENCE_SECTORS * SECTOR, RESERVE_SEQUENCE)
     for anchor in (ANCHOR, end):
         result[anchor] = descriptor(2, extents + b"\0" * 480, location=anchor)
     inside = partition(files, label=label, when=when)

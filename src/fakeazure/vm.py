@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # A real key; nobody has its private half. `fakeazure run` makes a fresh pair instead and keeps both halves.
-PUBLIC_KEY = (
-    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOXdIRRV0i0g0OP4O azureuser@fakeazure"
-)
+PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOXdIRRV0i0g0OP4O azureuser@fakeazure"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import struct
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -18,21 +16,12 @@ from hypothesis import strategies as st
 
 from fakeazure import Fabric, Key, Media, Vm
 from fakeazure.media import LABEL, disc, image, ovf_env
+from need import need
 
 SECTOR = 2048
 MADE = datetime(2025, 1, 15, 12, 34, 56, tzinfo=UTC)
 WA = "{http://schemas.microsoft.com/windowsazure}"
 OVF = "{http://schemas.dmtf.org/ovf/environment/1}"
-
-
-def need(tool: str) -> str:
-    found = shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    if found is None:
-        message = f"{tool} is not installed"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    return found
 
 
 def output(*command: str) -> str:

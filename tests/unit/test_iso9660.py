@@ -72,6 +72,13 @@ def test_the_primary_root_is_read_where_joliets_is_damaged(disc: bytes) -> None:
     assert read(image) == DATA
 
 
+def test_a_root_directory_without_entries_is_broken(tmp_path: Path) -> None:
+    image = bytearray(genisoimage(tmp_path, {NAME: DATA}))
+    image[16 * SECTOR + 166 : 16 * SECTOR + 170] = bytes(4)
+    with pytest.raises(MediaUnreadable, match="empty"):
+        read(image)
+
+
 @pytest.mark.parametrize("size", [0, 100, 16 * SECTOR, 17 * SECTOR - 1])
 def test_what_is_too_short_is_not_iso9660(size: int) -> None:
     assert not is_iso9660(Memory(bytes(size)))

@@ -219,6 +219,21 @@ def test_a_spared_packet_is_read_where_it_was_moved_to(tmp_path: Path) -> None:
     for location in locations:
         disc.put(location, disc.block(location)[:56] + struct.pack("<2I", original, spare))
     assert read(disc.image) == LARGE
+    disc.put(locations[0], bytes(disc.size))
+    assert read(disc.image) == LARGE
+    for location in locations:
+        disc.put(location, bytes(disc.size))
+    with pytest.raises(MediaUnreadable, match="no sparing table"):
+        read(disc.image)
+
+
+def test_a_hole_is_no_larger_than_the_limit(blank: bytes) -> None:
+    disc = Udf(blank)
+    disc.add(NAME, b"", descriptors=struct.pack("<2I", 2 << 30 | 0x3FFFFFFF, 0), length=LIMIT)
+    assert read(disc.image) == bytes(LIMIT)
+    disc.add("large", b"", descriptors=struct.pack("<2I", 2 << 30 | 0x3FFFFFFF, 0), length=0x3FFFFFFF)
+    with pytest.raises(MediaUnreadable, match="more than"):
+        read(disc.image, "large")
 
 
 def test_the_reserve_sequence_is_read_where_the_main_one_is_damaged(blank: bytes) -> None:

@@ -127,7 +127,7 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
             before = machine.stat(path)
             if before is not None:
                 ids = f"{before.st_uid}:{before.st_gid}"
-                machine.write(f"{path}-", contents[path], mode=before.st_mode & 0o7777, owner=ids)
+                machine.write(f"{path}-", contents[path], mode=before.st_mode & 0o7777, owner=ids, sync=False)
             machine.write(path, data)
 
 

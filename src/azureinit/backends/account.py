@@ -75,7 +75,7 @@ def why_no_tool(tool: str, facts: Facts) -> str:
         return "it works on the running system, not on the one under --root"
     if tool not in facts.tools:
         return f"{tool} is not installed"
-    return "" if facts.privileged else "only root adds accounts"
+    return "" if facts.privileged else "only root changes accounts"
 
 
 # ---- the files themselves
@@ -175,8 +175,12 @@ def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Itera
     yield from _shadow_line(intent, accounts)
     if user is None:
         policy = accounts.policy
-        yield from _subids("/etc/subuid", name, accounts.subuid, policy.sub_uids, policy.sub_uid_max)
-        yield from _subids("/etc/subgid", name, accounts.subgid, policy.sub_gids, policy.sub_gid_max)
+        yield from _subids(
+            "/etc/subuid", name=name, taken=accounts.subuid, wanted=policy.sub_uids, last=policy.sub_uid_max
+        )
+        yield from _subids(
+            "/etc/subgid", name=name, taken=accounts.subgid, wanted=policy.sub_gids, last=policy.sub_gid_max
+        )
         line = f"{name}:x:{uid}:{ids.gid}:{COMMENT}:{accounts.home_of(name)}:{accounts.shell}"
         yield EditLine(path="/etc/passwd", key=name, line=line, unique=2)
 
@@ -212,17 +216,15 @@ def _expiry(date: str) -> str | None:
         return ""
     if date.isdigit():
         return date
-    from datetime import date as Date
+    import datetime
 
     try:
-        return str((Date.fromisoformat(date) - Date(1970, 1, 1)).days)
+        return str((datetime.date.fromisoformat(date) - datetime.date(1970, 1, 1)).days)
     except ValueError:
         return None
 
 
-def _subids(
-    path: str, name: str, taken: tuple[SubIds, ...] | None, wanted: SubIds, last: int
-) -> Iterator[EditLine]:
+def _subids(path: str, *, name: str, taken: tuple[SubIds, ...] | None, wanted: SubIds, last: int) -> Iterator[EditLine]:
     """The first hole that is large enough. No file, no ranges: that is how an administrator turns them off."""
     if taken is None or wanted.count <= 0 or any(ids.name == name for ids in taken):
         return

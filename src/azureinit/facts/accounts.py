@@ -52,7 +52,7 @@ class Skeleton(Record):
 
 
 class Home(Record):
-    """A directory that is or could become somebody's home; `has`: which of the skeleton's paths are there."""
+    """A directory that is or could become somebody's home; `has`: which of the skeleton's paths are there, whole."""
 
     path: str
     uid: int
@@ -300,11 +300,23 @@ def _read_home(machine: Machine, path: str, skeleton: tuple[Skeleton, ...]) -> H
         if status is None or not stat_.S_ISDIR(status.st_mode):
             return None
         uid = status.st_uid
-        has = (entry.path for entry in skeleton if machine.stat(f"{path}/{entry.path}", follow=False) is not None)
-        return Home(path=path, uid=uid, empty=not machine.names(path), has=frozenset(has))
+        has = frozenset(entry.path for entry in skeleton if _is_there(machine, path, entry, uid=uid))
+        return Home(path=path, uid=uid, empty=not machine.names(path), has=has)
     except LocalError:
         # A closed door is somebody's already: as far as we can tell nothing is missing behind it.
         return Home(path=path, uid=uid, empty=False, has=frozenset(entry.path for entry in skeleton))
+
+
+def _is_there(machine: Machine, home: str, entry: Skeleton, *, uid: int) -> bool:
+    """Files appear whole. A directory or link does not: it may have been left without its owner or mode."""
+    status = machine.stat(f"{home}/{entry.path}", follow=False)
+    if status is None:
+        return False
+    if entry.target is not None and stat_.S_ISLNK(status.st_mode):
+        return status.st_uid == uid
+    if entry.target is None and entry.data is None and stat_.S_ISDIR(status.st_mode):
+        return status.st_uid == uid and stat_.S_IMODE(status.st_mode) == entry.mode
+    return True
 
 
 def _read_mailboxes(machine: Machine, policy: Policy) -> frozenset[str] | None:

@@ -119,10 +119,11 @@ def logins_of(values: Values, version: tuple[int, int] | None) -> Logins:
 
 def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
     path = next((path for path in (MAIN, VENDOR) if machine.is_file(path)), None)
-    askable = "sshd" in tools and not machine.rooted
-    if path is None and not askable:
-        return Ssh(installed=False)
-    answer, failure, version = _ask(machine) if askable and query else (None, "", None)
+    askable = query and "sshd" in tools and not machine.rooted
+    answer, failure, version = _ask(machine) if askable else (None, "", None)
+    if path is None and answer is None:
+        # A program without a configuration never starts.
+        return Ssh(installed=False, query_failure=failure, version=version)
     unreadable: list[str] = []
     walk = _walk(machine, path or MAIN, unreadable, version)
     values = walk.values if answer is None else answer
@@ -160,9 +161,7 @@ def _walk(machine: Machine, path: str, unreadable: list[str], version: tuple[int
             unreadable.append(name)
             return None
 
-    return Walk(
-        path, read=read, expand=lambda pattern: expand(pattern, machine.names), aliases=aliases_of(version)
-    )
+    return Walk(path, read=read, expand=lambda pattern: expand(pattern, machine.names), aliases=aliases_of(version))
 
 
 def _ask(machine: Machine) -> tuple[Values | None, str, tuple[int, int] | None]:
@@ -173,8 +172,9 @@ def _ask(machine: Machine) -> tuple[Values | None, str, tuple[int, int] | None]:
         return None, str(error), None
     if ran.status == 0:
         return parse_answer(ran.out), "", ASKED
-    told = ran.err.decode("utf-8", "replace").strip()
-    return None, f"sshd -G: {told.partition(chr(10))[0][:200] or f'exit status {ran.status}'}", parse_version(told)
+    told = ran.err.decode("utf-8", "replace")
+    first = next(iter(told.split("\n")), "").strip() or f"exit status {ran.status}"
+    return None, f"sshd -G: {first[:200]}", parse_version(told)
 
 
 def parse_answer(out: bytes) -> Values:
@@ -256,7 +256,13 @@ class KeysFile(Record):
         return cls(path=path, home=home if inside else None, directories=directories)
 
 
-def read_keys_files(machine: Machine, *, home: str, username: str, paths: tuple[str, ...]) -> tuple[KeysFile, ...]:
+def read_keys_files(
+    machine: Machine,
+    *,
+    home: str,
+    username: str,  # noqa: ARG001 - whose home it is
+    paths: tuple[str, ...],
+) -> tuple[KeysFile, ...]:
     return tuple(_read_keys_file(machine, KeysFile.absent(path, home)) for path in paths)
 
 

@@ -24,6 +24,8 @@ KERNEL = ("/proc/", "/sys/", "/dev/")
 TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 MAX_LINKS = 40
+CDROM_DRIVE_STATUS, CDSL_CURRENT = 0x5326, 0x7FFFFFFF
+CDROM_NOT_READY = (1, 2, 3)  # no disc, tray open, not ready yet
 
 
 class Clock:
@@ -121,11 +123,19 @@ class Machine:
     # ---- changing files
 
     def write(
-        self, path: str, data: bytes, *, mode: int | None = None, owner: str | None = None, beneath: str | None = None
+        self,
+        path: str,
+        data: bytes,
+        *,
+        mode: int | None = None,
+        owner: str | None = None,
+        beneath: str | None = None,
+        sync: bool = True,
     ) -> None:
         """Replace a file whole: temporary beside it, synced, renamed over it. Unset mode and owner stay as they were.
 
-        `beneath` is a directory someone else owns: below it no link is followed.
+        `beneath` is a directory someone else owns: below it no link is followed. Without `sync` the file may not
+        survive a power cut.
         """
         directory, name = self._parent(path, beneath)
         temporary = temporary_name(name)
@@ -135,10 +145,7 @@ class Machine:
                 if beneath is not None or not stat_.S_ISLNK(before.st_mode):
                     raise LocalError(f"cannot write {path}: it is not a regular file", path=path)
                 before = None
-            _unlink(temporary, directory)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            # Created unreadable, so that nothing is exposed between creation and chmod.
-            file = os.open(temporary, flags, 0o600, dir_fd=directory)
+            file = _create(temporary, directory)
             try:
                 _write_all(file, data)
                 if self.privileged:
@@ -147,7 +154,8 @@ class Machine:
                         os.fchown(file, *ids)
                 wanted = mode if mode is not None else stat_.S_IMODE(before.st_mode) if before else 0o644
                 os.fchmod(file, wanted)
-                os.fsync(file)
+                if sync:
+                    os.fsync(file)
             finally:
                 os.close(file)
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -308,8 +316,14 @@ class ImageFile:
         try:
             # Non-blocking, or opening an empty drive waits for a disc.
             self.fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise local_error(error, "open", path) from error
+        try:
+            if stat_.S_ISBLK(os.fstat(self.fd).st_mode):
+                _check_medium(self.fd)
             self.size = os.lseek(self.fd, 0, os.SEEK_END)
         except OSError as error:
+            os.close(self.fd)
             raise local_error(error, "open", path) from error
 
     def read(self, offset: int, length: int) -> bytes:
@@ -320,6 +334,18 @@ class ImageFile:
 
     def close(self) -> None:
         os.close(self.fd)
+
+
+def _check_medium(drive: int) -> None:
+    """An empty optical drive opens, but reads as an error like a broken one: ask it."""
+    import fcntl
+
+    try:
+        status = fcntl.ioctl(drive, CDROM_DRIVE_STATUS, CDSL_CURRENT)
+    except OSError:
+        return  # not an optical drive
+    if status in CDROM_NOT_READY:
+        raise OSError(errno.ENOMEDIUM, os.strerror(errno.ENOMEDIUM))
 
 
 class Appender:
@@ -441,6 +467,16 @@ def _names(real: str, path: str) -> tuple[str, ...] | None:
         return None
     except OSError as error:
         raise local_error(error, "list", path) from error
+
+
+def _create(name: str, directory: int) -> int:
+    """A new file, unreadable to others until its mode is set; one that a dead run left is removed first."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, 0o600, dir_fd=directory)
+    except FileExistsError:
+        os.unlink(name, dir_fd=directory)
+        return os.open(name, flags, 0o600, dir_fd=directory)
 
 
 def _lstat(name: str, directory: int) -> os.stat_result | None:

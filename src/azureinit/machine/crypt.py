@@ -48,7 +48,7 @@ def _libcrypt(_machine: Machine, password: Secret, setting: str) -> bytes:
         except OSError:
             continue
     if library is None:
-        raise ToolMissing(f"neither {' nor '.join(LIBRARIES)} is installed")
+        raise ToolMissing(f"none of {', '.join(LIBRARIES)} is installed")
     library.crypt.restype = ctypes.c_char_p
     library.crypt.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
     return library.crypt(password.reveal(), setting.encode()) or b""

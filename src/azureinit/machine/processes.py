@@ -15,98 +15,152 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 SIGKILL, SIGPIPE = 9, 13
-KEPT = 2 << 20
+KEPT = 2 << 20  # of each stream
+TOLD = 500
+PIPE = 1 << 16
+MOST_LEFT = 16  # reads of a stream whose child has ended
+LAST_BREATH = 1.0  # how long a killed child may take to go; one that hangs in the kernel never does
+PAUSE = 0.02
 
 
 class Ran(Record):
     argv: tuple[str, ...]
-    status: int
+    status: int  # negative: the signal that ended it
     out: bytes
     err: bytes
+
+    @property
+    def ending(self) -> str:
+        return f"exit status: {self.status}" if self.status >= 0 else f"signal: {-self.status}"
+
+    @property
+    def told(self) -> str:
+        """What it complained of, at least the end of it."""
+        return (self.err.strip() or self.out.strip()).decode("utf-8", "replace")[-TOLD:]
 
     def check(self) -> Ran:
         if self.status == 0:
             return self
-        how = f"exit status: {self.status}" if self.status >= 0 else f"signal: {-self.status}"
-        told = (self.err.strip() or self.out.strip()).decode("utf-8", "replace")[-500:]
         command = self.argv[0].rpartition("/")[2]
-        text = f"{command} failed ({how})" + (f": {told}" if told else "")
-        raise SubprocessFailed(text, command=command, exit_status=how)
+        text = f"{command} failed ({self.ending})" + (f": {self.told}" if self.told else "")
+        raise SubprocessFailed(text, command=command, exit_status=self.ending)
 
 
-def run(
-    machine: Machine, argv: tuple[str, ...], *, stdin: bytes, timeout: float, env: Mapping[str, str]
-) -> Ran:
+def run(machine: Machine, argv: tuple[str, ...], *, stdin: bytes, timeout: float, env: Mapping[str, str]) -> Ran:
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
         raise ToolMissing(f"{argv[0]} is not installed", command=argv[0])
     environ = {"PATH": ":".join(machine.search), "LC_ALL": "C", "LANG": "C", **env}
     child, pipes = _spawn(path, argv, environ)
-    return _wait(machine, argv, child, pipes, stdin=stdin, timeout=timeout)
+    return _Child(child, pipes, stdin).wait(machine, argv, timeout=timeout)
 
 
 def _spawn(path: str, argv: tuple[str, ...], environ: dict[str, str]) -> tuple[int, tuple[int, int, int]]:
-    pairs = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
-    (in_read, in_write), (out_read, out_write), (err_read, err_write) = pairs
-    actions = [
-        (os.POSIX_SPAWN_DUP2, in_read, 0),
-        (os.POSIX_SPAWN_DUP2, out_write, 1),
-        (os.POSIX_SPAWN_DUP2, err_write, 2),
-    ]
+    pairs: list[tuple[int, int]] = []
+    spawned = False
     try:
+        for _stream in range(3):
+            pairs.append(os.pipe2(os.O_CLOEXEC))  # noqa: PERF401 - those made are closed if the next cannot be
+        theirs = (pairs[0][0], pairs[1][1], pairs[2][1])
+        actions = [(os.POSIX_SPAWN_DUP2, end, stream) for stream, end in enumerate(theirs)]
         child = os.posix_spawn(path, argv, environ, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE])
-    except OSError as error:
-        for end in (in_write, out_read, err_read):
-            os.close(end)
-        raise LocalError(f"cannot run {path}: {error.strerror}", path=path) from error
+        spawned = True
+    except FileNotFoundError as error:
+        raise ToolMissing(f"cannot run {path}: {error.strerror}", command=argv[0]) from error
+    except (OSError, ValueError) as error:  # the latter for a NUL in an argument
+        told = error.strerror if isinstance(error, OSError) else str(error)
+        raise LocalError(f"cannot run {path}: {told}", path=path) from error
     finally:
-        for end in (in_read, out_write, err_write):
-            os.close(end)
-    return child, (in_write, out_read, err_read)
+        for number, (read, write) in enumerate(pairs):
+            ours, other = (write, read) if number == 0 else (read, write)
+            os.close(other)
+            if not spawned:
+                os.close(ours)
+    return child, (pairs[0][1], pairs[1][0], pairs[2][0])
 
 
-def _wait(
-    machine: Machine, argv: tuple[str, ...], child: int, pipes: tuple[int, int, int], *, stdin: bytes, timeout: float
-) -> Ran:
-    feed, out, err = pipes
-    kept: dict[int, bytes] = {out: b"", err: b""}
-    for end in pipes:
-        os.set_blocking(end, False)
-    poll = select.poll()
-    exited = _pidfd(child)
-    open_ends = {feed, out, err}
-    for end, wanted in ((feed, select.POLLOUT), (out, select.POLLIN), (err, select.POLLIN), (exited, select.POLLIN)):
-        if end >= 0:
-            poll.register(end, wanted)
-    deadline = machine.clock.monotonic() + timeout
-    done = False
-    try:
-        while not done:
-            left = deadline - machine.clock.monotonic()
-            if left <= 0:
-                os.killpg(child, SIGKILL)
-                os.waitpid(child, 0)
-                raise SubprocessTimeout(f"{argv[0]} was ended after {timeout:g} s", command=argv[0])
-            # Without a pidfd the end of both streams is the end of the child.
-            done = exited < 0 and not open_ends & {out, err}
-            for end, _event in () if done else poll.poll(left * 1000):
-                if end == exited:
-                    done = True
-                elif end == feed:
-                    stdin = _feed(feed, stdin)
-                    if not stdin:
-                        _drop(feed, poll, open_ends)
-                elif not _drain(end, kept):
-                    _drop(end, poll, open_ends)
-        # A daemon left behind may hold the streams open for ever: take what is there, do not wait for more.
-        for end in open_ends & {out, err}:
-            _drain(end, kept)
-        status = os.waitpid(child, 0)[1]
-    finally:
-        for end in (*open_ends, *((exited,) if exited >= 0 else ())):
-            os.close(end)
-    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
-    return Ran(argv=argv, status=code, out=kept[out], err=kept[err])
+class _Child:
+    """One child, its three streams, and its end."""
+
+    def __init__(self, child: int, pipes: tuple[int, int, int], stdin: bytes) -> None:
+        self.child, self.stdin = child, memoryview(stdin)
+        self.feed, self.out, self.err = pipes
+        self.kept = {self.out: bytearray(), self.err: bytearray()}
+        self.open = set(pipes)
+        self.poll = select.poll()
+        for end in pipes:
+            os.set_blocking(end, False)
+            self.poll.register(end, select.POLLOUT if end == self.feed else select.POLLIN)
+        self.exited = _pidfd(child)
+        if self.exited >= 0:
+            self.poll.register(self.exited, select.POLLIN)
+
+    def wait(self, machine: Machine, argv: tuple[str, ...], *, timeout: float) -> Ran:
+        deadline = machine.clock.monotonic() + timeout
+        status: int | None = None
+        try:
+            while status is None:
+                left = deadline - machine.clock.monotonic()
+                if left <= 0:
+                    raise self.late(argv, timeout)
+                # Without a pidfd nothing wakes us at the child's end: a daemon may hold its streams open for ever.
+                for end, _event in self.poll.poll(1000 * (left if self.exited >= 0 else min(left, PAUSE))):
+                    if end != self.exited and not self.move(end):
+                        self.close(end)
+                status = self.ended()
+            for end in (self.out, self.err):
+                for _read in range(MOST_LEFT if end in self.open else 0):
+                    if not self.move(end):
+                        break
+        finally:
+            if status is None:
+                self.kill()
+            for end in (*self.open, *((self.exited,) if self.exited >= 0 else ())):
+                os.close(end)
+        return self.ran(argv, os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status))
+
+    def ran(self, argv: tuple[str, ...], status: int) -> Ran:
+        return Ran(argv=argv, status=status, out=bytes(self.kept[self.out]), err=bytes(self.kept[self.err]))
+
+    def late(self, argv: tuple[str, ...], timeout: float) -> SubprocessTimeout:
+        command = argv[0].rpartition("/")[2]
+        told = self.ran(argv, -SIGKILL).told
+        text = f"{command} was ended after {max(timeout, 0.0):g} s" + (f": {told}" if told else "")
+        return SubprocessTimeout(text, command=command)
+
+    def ended(self) -> int | None:
+        pid, status = os.waitpid(self.child, os.WNOHANG)
+        return status if pid else None
+
+    def kill(self) -> None:
+        """The whole group, and no zombie of it; but nobody is waited for who cannot be killed."""
+        try:
+            os.killpg(self.child, SIGKILL)
+        except OSError:
+            pass
+        for _pause in range(int(LAST_BREATH / PAUSE)):
+            if self.ended() is not None:
+                return
+            select.select((), (), (), PAUSE)
+
+    def move(self, end: int) -> bool:
+        """A piece of a stream, so that the clock is looked at between two of them; False at its end."""
+        try:
+            if end == self.feed:
+                self.stdin = self.stdin[os.write(end, self.stdin[:PIPE]) :] if self.stdin else self.stdin
+                return bool(self.stdin)
+            data = os.read(end, PIPE)
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            return False  # it did not want the rest; its exit status tells
+        self.kept[end] += data[: KEPT - len(self.kept[end])]
+        return bool(data)
+
+    def close(self, end: int) -> None:
+        self.poll.unregister(end)
+        self.open.discard(end)
+        os.close(end)
 
 
 def _pidfd(child: int) -> int:
@@ -114,30 +168,3 @@ def _pidfd(child: int) -> int:
         return os.pidfd_open(child)
     except (OSError, AttributeError):
         return -1
-
-
-def _feed(end: int, data: bytes) -> bytes:
-    try:
-        return data[os.write(end, data) :] if data else b""
-    except BlockingIOError:
-        return data
-    except BrokenPipeError:
-        return b""  # it did not want the rest; its exit status tells
-
-
-def _drain(end: int, kept: dict[int, bytes]) -> bool:
-    """False at the end of the stream."""
-    while True:
-        try:
-            data = os.read(end, 1 << 16)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        kept[end] = (kept[end] + data)[:KEPT]
-
-
-def _drop(end: int, poll: select.poll, open_ends: set[int]) -> None:
-    poll.unregister(end)
-    open_ends.discard(end)
-    os.close(end)

@@ -1,14 +1,15 @@
 """Asking IMDS and the media at the same time, and when to stop waiting for the other one.
 
-Once one source is enough the other gets `sources.grace_secs`. Where passwords are on and there is no key the media
-must answer, within `provisioning_media.wait_secs`. What ends a wait is a message or the clock, never a sleep.
+Once one source is enough the other gets `sources.grace_secs`. Where passwords are on and there is no key IMDS is not
+enough, so the media must answer, within `provisioning_media.wait_secs`. What ends a wait is a message or the clock,
+never a sleep.
 """
 
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed
 from azureinit.record import Record
-from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised, wants_password
+from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     Ask = Callable[[], Metadata]
 
 PROXY_AGENT = "azure-proxy-agent"
+# A source that keeps its own limit knows better why it failed: it gets this long to say so.
+LAST_WORD = 1.0
 
 
 class Gathered(Record):
@@ -50,14 +53,14 @@ def ask_sources(machine: Machine, config: Config, *, deadline: float, observe: O
     def ask_imds() -> Metadata:
         from azureinit.sources.imds import query_imds
 
-        def wait_for_proxy() -> None:
-            machine.clock.wait(media_known.wait, config.sources.grace_secs)
-            _wait_for_proxy(machine, config, demanded=bool(media and media[0].ovf.proxy_agent))
+        def wait_for_proxy(refusal: str) -> None:
+            if machine.find(PROXY_AGENT) is None:
+                machine.clock.wait(media_known.wait, config.sources.grace_secs)
+            demanded = bool(media and media[0].ovf.proxy_agent)
+            wait_for_proxy_agent(machine, config, refusal=refusal, demanded=demanded, deadline=deadline)
 
         return from_imds(
-            query_imds(
-                config, clock=machine.clock, deadline=deadline, observe=observe, wait_for_proxy=wait_for_proxy
-            )
+            query_imds(config, clock=machine.clock, deadline=deadline, observe=observe, wait_for_proxy=wait_for_proxy)
         )
 
     for name, ask in (("imds", ask_imds), ("media", ask_media)):
@@ -71,9 +74,7 @@ def ask_sources(machine: Machine, config: Config, *, deadline: float, observe: O
 
     def finish() -> Gathered:
         answers, failures = collect(receive, clock=machine.clock, deadline=deadline, config=config)
-        return Gathered(
-            answers=answers, failures=failures, device=media[0].device if "media" in answers else None
-        )
+        return Gathered(answers=answers, failures=failures, device=media[0].device if "media" in answers else None)
 
     return finish
 
@@ -89,7 +90,8 @@ def collect(
     started = clock.monotonic()
     answers: dict[str, Metadata] = {}
     failures: dict[str, AzureInitError] = {}
-    limits = {"imds": deadline, "media": min(deadline, started + config.provisioning_media.wait_secs)}
+    media_limit = min(deadline, started + config.provisioning_media.wait_secs)
+    limits = {"imds": deadline + LAST_WORD, "media": media_limit + LAST_WORD}
     while True:
         waiting = {name: limit for name, limit in limits.items() if name not in answers and name not in failures}
         if not waiting:
@@ -106,10 +108,10 @@ def collect(
             failures[name] = answer
             continue
         answers[name] = answer
+        failures.pop(name, None)  # later than it should have been, but still while we waited for the other
         if is_enough(answer) or (name == "imds" and is_specialised(answer)):
-            if not (name == "imds" and wants_password(answer)):
-                other = "media" if name == "imds" else "imds"
-                limits[other] = min(limits[other], now + config.sources.grace_secs)
+            other = "media" if name == "imds" else "imds"
+            limits[other] = min(limits[other], now + config.sources.grace_secs)
 
 
 def _too_late(name: str, seconds: float) -> AzureInitError:
@@ -135,27 +137,32 @@ def _read_media(machine: Machine, config: Config, *, deadline: float, observe: O
     return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe)
 
 
-def _wait_for_proxy(machine: Machine, config: Config, *, demanded: bool) -> None:
+def wait_for_proxy_agent(machine: Machine, config: Config, *, refusal: str, demanded: bool, deadline: float) -> None:
     """Where the metadata security protocol is on, IMDS refuses everyone until the proxy agent has its keys."""
-    installed = machine.find(PROXY_AGENT) is not None
-    if not config.azure_proxy_agent.enable or not (demanded or installed):
-        raise ProxyAgentFailed("IMDS refused us, and no azure-proxy-agent is expected here")
-    if not installed:
-        raise ProxyAgentFailed("the platform asks for azure-proxy-agent, which is not installed")
+    if not config.azure_proxy_agent.enable:
+        raise ProxyAgentFailed(f"{refusal}, and azure_proxy_agent.enable is false")
+    if machine.find(PROXY_AGENT) is None:
+        why = "asked for by the platform but not installed" if demanded else "neither installed nor asked for"
+        raise ProxyAgentFailed(f"{refusal}, and {PROXY_AGENT} is {why}")
     seconds = config.azure_proxy_agent.wait_secs
-    ran = machine.run((PROXY_AGENT, "--status", "--wait", f"{seconds:.0f}"), timeout=seconds + 10)
+    timeout = min(seconds + 10, deadline - machine.clock.monotonic())
+    try:
+        ran = machine.run((PROXY_AGENT, "--status", "--wait", f"{seconds:.0f}"), timeout=timeout)
+    except AzureInitError as error:
+        raise ProxyAgentFailed(f"{refusal}, and {error}") from error
     if ran.status != 0:
-        told = (ran.err.strip() or ran.out.strip()).decode("utf-8", "replace")[:500]
-        raise ProxyAgentFailed(f"azure-proxy-agent is not ready: {told}", exit_code=ran.status)
+        told = b": ".join(filter(None, (ran.err.strip(), ran.out.strip()))).decode("utf-8", "replace")
+        raise ProxyAgentFailed(
+            f"{refusal}, and {PROXY_AGENT} is not ready ({ran.ending}): {told[:500] or 'it says nothing'}",
+            exit_status=ran.ending,
+        )
 
 
 def from_saved(values: Mapping[str, object]) -> Metadata:
     """What an earlier run of this VM kept of its media."""
-    known = {key: value for key, value in values.items() if key in Metadata.fields_}
-    keys = known.pop("keys", ())
     from azureinit.sources.imds import PublicKey
 
-    return Metadata(
-        **known,  # type: ignore[arg-type]
-        keys=tuple(PublicKey(data=data, path=path) for data, path in keys),  # type: ignore[attr-defined]
-    )
+    kept = {key: value for key, value in values.items() if key in Metadata.fields_}
+    pairs: list[tuple[str, str | None]] = kept.pop("keys", [])  # type: ignore[assignment]
+    keys = tuple(PublicKey(data=data, path=path) for data, path in pairs)
+    return Metadata(**kept, keys=keys)  # type: ignore[arg-type]

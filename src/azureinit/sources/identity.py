@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from azureinit.errors import ConfigInvalid, LocalError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 ZERO = "00000000-0000-0000-0000-000000000000"
+NOBODY = (ZERO, "ffffffff-ffff-ffff-ffff-ffffffffffff")  # SMBIOS: not present, not set
 EFI = ("/sys/firmware/efi", "/dev/efi")
 
 
@@ -19,9 +22,13 @@ def is_azure(machine: Machine) -> bool:
 def read_vm_id(machine: Machine, configured: str) -> str | None:
     """The configured id, else the firmware's; None where there is none to be had (IMDS may know)."""
     if configured:
-        return parse_vm_id(configured, swapped=False)
-    from azureinit.errors import LocalError
-
+        found = parse_vm_id(configured, swapped=False)
+        if found is None:
+            raise ConfigInvalid(
+                f"platform.vm_id must be the UUID of a VM, not {configured!r}",
+                hint="remove it: the firmware knows the id",
+            )
+        return found
     try:
         text = machine.read("/sys/class/dmi/id/product_uuid", limit=4096)
     except LocalError:
@@ -35,15 +42,17 @@ def read_vm_id(machine: Machine, configured: str) -> str | None:
 def parse_vm_id(text: str, *, swapped: bool) -> str | None:
     """Lower case; on Gen1 the first three groups are byte-swapped (SMBIOS before 2.6 was read big-endian)."""
     value = text.strip().lower()
-    digits = value.replace("-", "")
-    if len(digits) != 32 or [len(group) for group in value.split("-")] != [8, 4, 4, 4, 12]:
+    groups = value.split("-")
+    if [len(group) for group in groups] != [8, 4, 4, 4, 12] or not value.isascii():
         return None
     try:
-        raw = bytes.fromhex(digits)
+        raw = bytes.fromhex("".join(groups))
     except ValueError:
+        return None
+    if len(raw) != 16:  # fromhex() passes over blanks
         return None
     if swapped:
         raw = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
     digits = raw.hex()
     value = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    return None if value == ZERO else value
+    return None if value in NOBODY else value

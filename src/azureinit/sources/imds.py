@@ -7,6 +7,7 @@ import json
 from azureinit.errors import HttpFailed, ImdsInvalid, ImdsUnavailable
 from azureinit.http import Retry, send
 from azureinit.record import Record
+from azureinit.sources.identity import NOBODY, parse_vm_id
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from azureinit.http import Observe, Response
     from azureinit.machine import Clock
 
-VERSIONS = ("2023-11-15", "2021-08-01", "2019-06-01")
+# The oldest knows neither `extended` nor an osProfile: it gives the VM's id and keys.
+QUESTIONS = ("2023-11-15&extended=true", "2021-08-01&extended=true", "2019-06-01")
 RETRIED = frozenset((404, 408, 410, 429, *range(500, 600)))
 DENIED = (401, 403)
 MAX_BODY = 1 << 20
@@ -39,6 +41,8 @@ class Imds(Record):
     keys: tuple[PublicKey, ...]
     pps_type: str | None
     has_custom_data: bool | None
+    # An empty profile says that nothing is asked; one that is not there says nothing.
+    has_profile: bool = True
 
 
 def query_imds(
@@ -47,21 +51,24 @@ def query_imds(
     clock: Clock,
     deadline: float,
     observe: Observe | None = None,
-    wait_for_proxy: Callable[[], None] | None = None,
+    wait_for_proxy: Callable[[str], None] | None = None,
 ) -> Imds:
-    """Newest API first; a 400 walks to the next. 401 or 403 waits for the proxy agent, once, where there is one."""
+    """Newest API first; a 400 walks to the next. 401 or 403 waits for the proxy agent, once, where there is one.
+
+    `wait_for_proxy` is told why it is asked.
+    """
     found: list[Imds] = []
 
     def accept(response: Response) -> None:
         found.append(parse_imds(response.body))
 
     until = min(deadline, clock.monotonic() + config.imds.total_retry_timeout_secs)
-    versions = list(VERSIONS)
+    questions = list(QUESTIONS)
     while True:
         try:
             send(
                 "GET",
-                f"{config.imds.endpoint.rstrip('/')}/metadata/instance?api-version={versions[0]}&extended=true",
+                f"{config.imds.endpoint.rstrip('/')}/metadata/instance?api-version={questions[0]}",
                 headers={"Metadata": "true", "User-Agent": f"azure-init v{VERSION}"},
                 retry=_policy(config),
                 deadline=until,
@@ -72,10 +79,10 @@ def query_imds(
             )
             return found[-1]
         except HttpFailed as error:
-            if error.status == 400 and len(versions) > 1:
-                del versions[0]
+            if error.status == 400 and len(questions) > 1:
+                del questions[0]
             elif error.status in DENIED and wait_for_proxy is not None:
-                wait_for_proxy()
+                wait_for_proxy(f"IMDS refused with status {error.status}")
                 wait_for_proxy = None
             else:
                 raise ImdsUnavailable(str(error), endpoint=config.imds.endpoint) from error
@@ -95,19 +102,21 @@ def _policy(config: Config) -> Retry:
 def parse_imds(body: bytes) -> Imds:
     try:
         document = json.loads(body.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        raise ImdsInvalid("IMDS answered something that is not JSON") from None
+    except (ValueError, RecursionError) as error:
+        what = "HTML" if body.lstrip()[:1] == b"<" else getattr(error, "msg", type(error).__name__)
+        raise ImdsInvalid(f"IMDS answered something that is not JSON: {what}") from None
     compute = _table(document, "compute", "IMDS document", required=True)
     profile = _table(compute, "osProfile", "compute")
     extended = _table(_table(document, "extended", "IMDS document"), "compute", "extended")
     return Imds(
-        vm_id=_text(compute, "vmId"),
+        vm_id=_vm_id(compute),
         username=_text(profile, "adminUsername"),
         hostname=_text(profile, "computerName"),
         disable_password=_flag(profile, "disablePasswordAuthentication"),
         keys=_keys(compute),
         pps_type=_text(extended, "ppsType"),
         has_custom_data=_flag(extended, "hasCustomData"),
+        has_profile="osProfile" in compute,
     )
 
 
@@ -126,7 +135,20 @@ def _text(table: dict[str, Any], name: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise ImdsInvalid(f"{name} is not a string", key=name)
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write and no file can
+        raise ImdsInvalid(f"{name} is not text", key=name) from None
     return value
+
+
+def _vm_id(compute: dict[str, Any]) -> str | None:
+    """It becomes part of file names, so nothing but a UUID will do."""
+    told = _text(compute, "vmId")
+    found = parse_vm_id(told, swapped=False) if told else None
+    if told and found is None and told.strip().lower() not in NOBODY:
+        raise ImdsInvalid("vmId is not a UUID", key="vmId")
+    return found
 
 
 def _flag(table: dict[str, Any], name: str) -> bool | None:
@@ -147,6 +169,4 @@ def _keys(compute: dict[str, Any]) -> tuple[PublicKey, ...]:
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise ImdsInvalid("publicKeys is not a list of objects", key="publicKeys")
     pairs = [(_text(value, "keyData"), _text(value, "path")) for value in values]
-    return tuple(PublicKey(data=data, path=path) for data, path in pairs if data)
-
-
+    return tuple(PublicKey(data=data, path=path) for data, path in pairs if data and not data.isspace())

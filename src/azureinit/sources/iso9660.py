@@ -118,6 +118,8 @@ def entries(tree: Tree) -> Iterator[tuple[str, bytes]]:
             skip = rock_ridge_skip(record)
         elif not record[25] & (IS_DIRECTORY | ASSOCIATED):
             yield name_of(tree, record, skip), record
+    if seen == 0:
+        raise MediaUnreadable("the root directory is empty, and so damaged")
 
 
 def name_of(tree: Tree, record: bytes, skip: int | None) -> str:

@@ -234,7 +234,7 @@ def mount_and_read(machine: Machine, device: str, first: MediaUnreadable) -> byt
 
 
 def read_image(image: Image) -> tuple[str, bytes | None]:
-    """The file system that holds the file, or one that does not; "" where there is none. A disc may carry both kinds."""
+    """The file system that holds the file, or one that does not; "" for none of ours. A disc may carry both kinds."""
     if image.size == 0:
         raise NotHere("no medium", again=True)
     how = ""

@@ -6,6 +6,7 @@ settings. A disagreement is kept as a warning with both values.
 
 from __future__ import annotations
 
+from azureinit.config.model import shown
 from azureinit.errors import HostnameMissing, NoCredentials, PpsUnsupported, UsernameMissing
 from azureinit.record import Record
 from azureinit.sources.imds import PublicKey
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from azureinit.errors import AzureInitError, MetadataError
+    from azureinit.errors import AzureInitError
     from azureinit.record import Secret
     from azureinit.sources.imds import Imds
     from azureinit.sources.ovf import Ovf
@@ -33,6 +34,8 @@ class Metadata(Record):
     custom_data: Secret | None = None
     pps_type: str | None = None
     proxy_agent: bool = False
+    # IMDS has an osProfile, so one that is empty means that nothing is asked.
+    has_profile: bool = False
     provenance: dict[str, str] = {}  # noqa: RUF012 - frozen by Record, never changed
     warnings: tuple[str, ...] = ()
 
@@ -44,7 +47,9 @@ def from_imds(imds: Imds) -> Metadata:
         hostname=imds.hostname,
         disable_password=imds.disable_password,
         keys=imds.keys,
-        pps_type=imds.pps_type,
+        # Its "None" must not outvote the media: either of them may ask for pre-provisioning.
+        pps_type=None if (imds.pps_type or "").lower() == "none" else imds.pps_type,
+        has_profile=imds.has_profile,
     )
 
 
@@ -63,6 +68,7 @@ def from_ovf(ovf: Ovf) -> Metadata:
 
 
 SOURCES = ("imds", "media", "saved")  # who wins, in order
+COMPARED = ("username", "hostname", "disable_password", "keys", "pps_type")
 
 
 def merge(answers: Mapping[str, Metadata]) -> Metadata:
@@ -79,15 +85,27 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
             continue
         provenance[field], values[field] = told[0]
         for name, value in told[1:]:
-            if field in ("username", "hostname", "disable_password", "pps_type") and value != values[field]:
-                warnings.append(
-                    f"{field}: {provenance[field]} says {values[field]!r}, {name} says {value!r}; using the first"
-                )
+            if field in COMPARED and _comparable(value) != _comparable(values[field]):
+                first, other = _in_words(values[field]), _in_words(value)
+                warnings.append(f"{field}: {provenance[field]} says {first}, {name} says {other}; using the first")
     return Metadata(**values, provenance=provenance, warnings=tuple(warnings))  # type: ignore[arg-type]
 
 
 def _says(field: str, value: object) -> bool:
     return value is not None and value != () and not (value is False and field != "disable_password")
+
+
+def _comparable(value: object) -> object:
+    """Neither their order nor their comments make other keys."""
+    return {tuple(key.data.split()[:2]) for key in value} if isinstance(value, tuple) else value
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, tuple):
+        # The end is where keys differ.
+        words = [f"{kind} ...{blob[-12:]}" for kind, blob in ((*key.data.split()[:2], "", "")[:2] for key in value)]
+        return shown(", ".join(words), longest=300)
+    return repr(shown(value)) if isinstance(value, str) else str(value).lower()
 
 
 def is_enough(metadata: Metadata) -> bool:
@@ -96,31 +114,26 @@ def is_enough(metadata: Metadata) -> bool:
     return bool(metadata.username and metadata.hostname and credential)
 
 
-def wants_password(metadata: Metadata) -> bool:
-    """Passwords are on and there is no key: only the media can tell the password."""
-    return metadata.disable_password is False and not metadata.keys
-
-
 def is_specialised(metadata: Metadata) -> bool:
-    """Neither source asks for anything: the disk was captured with its users in it."""
-    return not (metadata.username or metadata.hostname or metadata.keys or metadata.has_password)
+    """The platform asks for nothing, and says so: the disk was captured with its users in it."""
+    asked = metadata.username or metadata.hostname or metadata.keys or metadata.has_password or metadata.pps_type
+    return metadata.has_profile and not asked and metadata.disable_password is None
 
 
 def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError]) -> None:
     """Raise what is missing, with every source's failure."""
     if (metadata.pps_type or "None").lower() != "none":
         raise PpsUnsupported(
-            f"the platform asks for pre-provisioning of type {metadata.pps_type}, which this agent cannot do yet",
+            f"the platform asks for pre-provisioning of type {shown(metadata.pps_type or '')}, "
+            "which this agent cannot do yet",
             hint="deploy without pre-provisioning",
         )
     told = {name: str(error) for name, error in failures.items()}
     because = "".join(f"; {name}: {text}" for name, text in told.items())
-    missing: type[MetadataError] | None = None
     if not metadata.username:
-        missing, text = UsernameMissing, "no source names the admin user"
-    elif not metadata.hostname:
-        missing, text = HostnameMissing, "no source names the host"
-    elif not (metadata.keys or metadata.has_password):
-        missing, text = NoCredentials, f"neither a key nor a password was given for {metadata.username!r}"
-    if missing is not None:
-        raise missing(text + because, **told)
+        raise UsernameMissing(f"no source names the admin user{because}", **told)
+    if not metadata.hostname:
+        raise HostnameMissing(f"no source names the host{because}", **told)
+    if not (metadata.keys or metadata.has_password):
+        who = shown(metadata.username)
+        raise NoCredentials(f"neither a key nor a password was given for {who!r}{because}", **told)

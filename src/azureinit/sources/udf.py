@@ -1,8 +1,7 @@
 """UDF without the kernel: one file out of the root directory of an image, with every length and loop capped.
 
 The way down: anchor -> volume descriptor sequence -> partitions and logical volume -> file set -> root directory ->
-file. Structures are those of ECMA-167 and OSTA UDF 1.02 to 2.60; partitions other than
-plain ones are in udf_partitions.py.
+file. Structures are those of ECMA-167 and OSTA UDF 1.02 to 2.60; partitions not plain are in udf_partitions.py.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ HOLE = -1
 MOST_DESCRIPTORS = 64
 MOST_POINTERS = 4
 MOST_MAPS = 8
-MOST_EXTENTS = 4096
+MOST_EXTENTS = 1024
 MOST_CONTINUATIONS = 64
 MOST_NAMES = 4096
 MOST_DIRECTORY = 1 << 20
@@ -57,13 +56,16 @@ class Bounded:
     def read(self, offset: int, length: int) -> bytes:
         if offset < 0 or length < 0 or offset + length > self.size:
             raise MediaUnreadable(f"{length} bytes at {offset} lie outside the medium of {self.size} bytes")
-        self._left -= max(length, 512)  # so that the number of reads is capped too
-        if self._left < 0:
-            raise MediaUnreadable("gave up: the medium sends the reader round and round")
+        self.spend(max(length, 512))  # so that the number of reads is capped too
         data = self._image.read(offset, length)
         if len(data) != length:
             raise MediaUnreadable(f"short read: {len(data)} of {length} bytes at {offset}")
         return data
+
+    def spend(self, length: int) -> None:
+        self._left -= length
+        if self._left < 0:
+            raise MediaUnreadable("gave up: the medium sends the reader round and round")
 
 
 class Volume:
@@ -78,6 +80,7 @@ class Volume:
     def read(self, extent: Extent) -> bytes:
         part, block, left = extent
         if part == HOLE:
+            self.disc.spend(left)
             return bytes(left)
         pieces = []
         while left > 0:
@@ -239,7 +242,7 @@ def add_partitions(volume: Volume, maps: list[bytes], partitions: dict[int, tupl
         add_layered_partitions(volume, maps, partitions)
 
 
-def unusable(block: int) -> tuple[int, int]:
+def unusable(_block: int) -> tuple[int, int]:
     raise MediaUnreadable("a partition is of a kind this reader does not know, or is not described")
 
 
@@ -339,7 +342,9 @@ def find(directory: bytes, name: str) -> tuple[int, int] | None:
         characteristics, name_length, block, part, use_length = unpack_from("<BB4xIH6xH", one, 18)
         crc, covered = unpack_from("<2H", one, 8)
         end = at + 38 + use_length + name_length
-        if end > len(directory) or crc_hqx(directory[at + 16 : at + 16 + covered], 0) != crc:
+        following = at + (end - at + 3) // 4 * 4
+        checked = directory[at + 16 : at + 16 + covered]
+        if end > len(directory) or at + 16 + covered > following or crc_hqx(checked, 0) != crc:
             raise MediaUnreadable("a directory entry is damaged")
         if not characteristics & 0b1110:  # parent, deleted, directory
             called = decoded(directory[end - name_length : end])
@@ -347,7 +352,7 @@ def find(directory: bytes, name: str) -> tuple[int, int] | None:
                 return part, block
             if second is None and called.lower() == name.lower():
                 second = part, block
-        at = min(at + (end - at + 3) // 4 * 4, len(directory))
+        at = min(following, len(directory))
     raise MediaUnreadable("the root directory has too many entries")
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from azureinit.sources.udf import Where
 
 VAT_150, VAT_200 = 0, 248  # file types of a virtual allocation table, by UDF revision
+UNUSED = 0xFFFFFFF0  # and above: spare packets that stand for no other
 MOST_TABLE = 1 << 20
 TABLE_SEARCH = 16 << 20
 SEARCHED_AT_ONCE = 256 << 10
@@ -39,26 +40,33 @@ def add_layered_partitions(volume: Volume, maps: list[bytes], partitions: dict[i
 
 def sparable(volume: Volume, entry: bytes, base: Where) -> Where:
     packet, tables, size = unpack_from("<HBxI", entry, 40)
-    moved: dict[int, int] | None = None
-    for location in unpack_from("<4I", entry, 48)[:tables]:
-        data = volume.disc.read(location * volume.block_size, min(max(size, 56), MOST_TABLE))
-        if data[17:35] == b"*UDF Sparing Table":
-            count = min(unpack_from("<H", data, 48)[0], (len(data) - 56) // 8)
-            pairs = [unpack_from("<2I", data, 56 + 8 * index) for index in range(count)]
-            moved = {original: mapped for original, mapped in pairs if original < 0xFFFFFFF0}
-            break
-    if moved is None or packet == 0:
+    found = (sparing_table(volume, at, size) for at in unpack_from("<4I", entry, 48)[:tables])
+    spared = next((table for table in found if table is not None), None)
+    if spared is None or packet == 0:
         raise MediaUnreadable("no sparing table")
-    spared = moved
+    moved = spared
 
     def where(block: int) -> tuple[int, int]:
         within = block % packet
         absolute, run = base(block)
-        if block - within in spared:
-            absolute = spared[block - within] + within
+        if block - within in moved:
+            absolute = moved[block - within] + within
         return absolute, min(run, packet - within)
 
     return where if moved else base
+
+
+def sparing_table(volume: Volume, at: int, size: int) -> dict[int, int] | None:
+    """Which packets were moved, and where to; None when the table is not there. Copies of it lie elsewhere."""
+    try:
+        data = volume.disc.read(at * volume.block_size, min(max(size, 56), MOST_TABLE))
+    except MediaUnreadable:
+        return None
+    if data[17:35] != b"*UDF Sparing Table":
+        return None
+    count = min(unpack_from("<H", data, 48)[0], (len(data) - 56) // 8)
+    pairs = [unpack_from("<2I", data, 56 + 8 * index) for index in range(count)]
+    return {original: mapped for original, mapped in pairs if original < UNUSED}
 
 
 def virtual(volume: Volume, base: int) -> Where:

@@ -1,0 +1,30 @@
+"""What a test needs of the machine it runs on: missing, it is a skip with a reason, and under CI=true a failure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+
+def need(tool: str) -> str:
+    """The tool's path."""
+    path = shutil.which(tool, path=os.pathsep.join((os.environ.get("PATH", ""), *SBIN)))
+    if path is None:
+        unfit(f"{tool} is not installed")
+    assert path is not None
+    return path
+
+
+def need_root() -> None:
+    if os.geteuid() != 0:
+        unfit("only root can do this")
+
+
+def unfit(why: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"cannot run here: {why}")
+    pytest.skip(why)

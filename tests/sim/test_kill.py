@@ -1,0 +1,73 @@
+"""SIGKILL before any system call that changes something, then a second run: it arrives at the same machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from conftest import PYTHON, SRC, Bench, Benches
+from fakeazure import Expect, Vm
+from need import need
+from trees import listing
+
+CHANGING = (
+    "write,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,chmod,fchmod,fchmodat,"
+    "chown,fchown,fchownat,ftruncate,fsync,sendto"
+).split(",")
+KILLED = -9
+PASSWORD = "correct horse"
+
+
+def strace(one: Bench, *options: str) -> int:
+    agent = [PYTHON, "-B", "-m", "azureinit", "--config", str(one.config), "--root", str(one.tree)]
+    environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(SRC)}
+    ran = subprocess.run(["strace", "-qq", *options, *agent], env=environ, capture_output=True, timeout=60)
+    return ran.returncode
+
+
+def comparable(tree: Path) -> Mapping[str, tuple[str, str, bytes]]:
+    """The machine, less what tells the history of a run, with the salt of the hash taken out."""
+    return {
+        name: (mode, owner, re.sub(rb"\$6\$[^:]*", b"$6$...", content))
+        for name, (mode, owner, content) in listing(tree).items()
+        if not name.startswith(("var/lib/azure-init/", "var/log/"))
+        # What an account file was before its last change depends on how many runs it took.
+        and not (name.startswith("etc/") and name.endswith("-"))
+    }
+
+
+def count(trace: Path) -> dict[str, int]:
+    calls: dict[str, int] = {}
+    for line in trace.read_text().splitlines():
+        name = line.partition("(")[0]
+        calls[name] = calls.get(name, 0) + 1
+    return calls
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches, tmp_path: Path, part: int) -> None:
+    need("strace")
+    vm = Vm(password=PASSWORD, disable_password=False, custom_data="#!/bin/sh\n")
+    whole = bench(vm=vm)
+    trace = tmp_path / "trace"
+    assert strace(whole, "-o", str(trace), "-e", f"trace={','.join(CHANGING)}") == 0
+    wanted = comparable(whole.tree)
+    points = [(call, n) for call, times in sorted(count(trace).items()) for n in range(1, times + 1)]
+    assert len(points) > 100, "the run no longer changes anything?"
+    for call, n in points[part::8]:
+        one = bench(vm=vm, expect=Expect(verdict="ready"))
+        status = strace(one, "-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={n}")
+        if status == KILLED:
+            one.fabric.reboot()
+            ran = one.agent()
+            assert ran.status == 0, f"after a kill before {call} {n}: {ran.err}"
+        else:
+            assert status == 0, f"{call} {n}"  # threads made the count differ by a call
+        machine = comparable(one.tree)
+        assert machine == wanted, f"after a kill before {call} {n}"
+        left = [name for name in machine if name.endswith("~") or name.endswith(".lock") and name != "etc/.pwd.lock"]
+        assert left == [], f"after a kill before {call} {n}"
+        one.fabric.stop()

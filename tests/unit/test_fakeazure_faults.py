@@ -1,0 +1,192 @@
+"""Faults as data: each answer as a client meets it, and the end of a script."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from fakeazure import Fabric
+from fakeazure.faults import BadFault, parse_answer, parse_answers, parse_script
+
+INSTANCE = "/metadata/instance"
+HEALTH = "/provisioning/health"
+
+
+def scripted(*answers: Any, path: str = INSTANCE) -> Fabric:
+    return Fabric(faults=[{"path": path, "answers": list(answers)}])
+
+
+def ask(fabric: Fabric, *, timeout: float = 10) -> tuple[int, http.client.HTTPMessage, bytes]:
+    connection = http.client.HTTPConnection(urlsplit(fabric.imds).netloc, timeout=timeout)
+    try:
+        connection.request("GET", INSTANCE + "?api-version=2023-11-15", headers={"Metadata": "true"})
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+    finally:
+        connection.close()
+
+
+def tell(fabric: Fabric) -> int:
+    connection = http.client.HTTPConnection(urlsplit(fabric.wireserver).netloc, timeout=10)
+    try:
+        connection.request("POST", HEALTH, body=b'{"state":"Ready"}')
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_answers_are_used_up_one_a_request_in_their_order() -> None:
+    with scripted(503, 404, "ok*") as fabric:
+        assert [ask(fabric)[0] for _ in range(5)] == [503, 404, 200, 200, 200]
+        assert [request.fault for request in fabric.ledger.requests] == ["503", "404", "ok*", "ok*", "ok*"]
+
+
+def test_a_status_may_go_on_for_ever() -> None:
+    with scripted("502*") as fabric:
+        assert {ask(fabric)[0] for _ in range(10)} == {502}
+        assert not any(request.off_script for request in fabric.ledger.requests)
+
+
+def test_running_off_the_end_is_an_error_and_never_begins_anew() -> None:
+    with scripted(503, "ok") as fabric:
+        assert [ask(fabric)[0] for _ in range(4)] == [503, 200, 409, 409]
+        assert [request.off_script for request in fabric.ledger.requests] == [False, False, True, True]
+        tell(fabric)
+        judgement = fabric.judge()
+    assert judgement.state == "off-script" and not judgement.ok
+    assert judgement.complaints == ("/metadata/instance was asked 2 more times than its script has answers",)
+
+
+def test_other_paths_are_not_touched() -> None:
+    with scripted(503) as fabric:
+        assert tell(fabric) == 201
+        assert fabric.ledger.requests[0].fault is None
+
+
+def test_a_status_may_carry_retry_after_and_a_body() -> None:
+    with scripted({"status": 429, "retry_after": 7}, {"body": "{}", "content_type": "text/plain"}) as fabric:
+        status, headers, _ = ask(fabric)
+        assert (status, headers["Retry-After"]) == (429, "7")
+        status, headers, body = ask(fabric)
+        assert (status, headers["Content-Type"], body) == (200, "text/plain", b"{}")
+
+
+@pytest.mark.parametrize("answer", ["reset", "lost"])
+def test_a_reset_is_a_reset(answer: str) -> None:
+    with scripted(answer, "ok") as fabric:
+        with pytest.raises(ConnectionResetError):
+            ask(fabric)
+        assert fabric.ledger.requests[0].status is None
+        assert ask(fabric)[0] == 200
+
+
+def test_truncation_breaks_its_promise() -> None:
+    with scripted("truncate 200", "truncate 1MiB") as fabric:
+        for count in (200, None):
+            with pytest.raises(http.client.IncompleteRead) as caught:
+                ask(fabric)
+            assert caught.value.expected and caught.value.expected > 0
+            assert count is None or len(caught.value.partial) == count
+            assert count is not None or caught.value.expected == 1
+
+
+def test_garbage_and_html_come_with_a_200() -> None:
+    with scripted("garbage", "html") as fabric:
+        status, headers, body = ask(fabric)
+        assert status == 200 and headers["Content-Type"].startswith("application/json")
+        with pytest.raises(ValueError, match="decode"):
+            json.loads(body)
+        status, headers, body = ask(fabric)
+        assert status == 200 and headers["Content-Type"] == "text/html" and body.startswith(b"<!DOCTYPE html")
+
+
+def test_an_oversized_answer_is_the_right_one_with_a_tail() -> None:
+    with scripted("oversized 2MiB") as fabric:
+        _, _, body = ask(fabric)
+        assert len(body) == 2 * 2**20
+        assert json.loads(body)["compute"]
+
+
+def test_a_slow_answer_is_the_right_one() -> None:
+    with scripted("slow 20ms") as fabric:
+        assert ask(fabric)[0] == 200
+        assert fabric.ledger.requests[0].took >= 0.02
+
+
+@pytest.mark.parametrize("answer", ["hang", "slow 60s"])
+def test_who_does_not_wait_is_noted(answer: str) -> None:
+    with scripted(answer, "ok") as fabric:
+        with pytest.raises(TimeoutError):
+            ask(fabric, timeout=0.05)
+        assert fabric.ledger.wait(lambda ledger: len(ledger.requests) == 1, timeout=10)
+        request = fabric.ledger.requests[0]
+        assert (request.status, request.note) == (None, "the client left first")
+        assert ask(fabric)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("answer", "heard", "acknowledged"),
+    [
+        ("ok", True, True), ("slow 1ms", True, True), (200, True, True), ("oversized 10", True, True),
+        ("lost", True, False), ("truncate 0", True, False),
+        (503, False, None), ("reset", False, None), ("html", False, None), ("garbage", False, None),
+    ],
+)  # fmt: skip
+def test_a_verdict_counts_where_the_platform_heard_it(answer: Any, heard: bool, acknowledged: bool | None) -> None:
+    with scripted(answer, path=HEALTH) as fabric:
+        try:
+            tell(fabric)
+        except (ConnectionError, http.client.HTTPException):
+            pass
+        verdicts = fabric.ledger.verdicts
+        assert len(verdicts) == heard
+        assert [verdict.acknowledged for verdict in verdicts] == ([acknowledged] if heard else [])
+
+
+def test_a_verdict_said_again_because_its_answer_was_lost_is_no_lie() -> None:
+    with scripted("lost", "ok", path=HEALTH) as fabric:
+        with pytest.raises(ConnectionResetError):
+            tell(fabric)
+        assert tell(fabric) == 201
+        assert fabric.judge().ok
+
+
+def test_scripts_of_one_fabric_do_not_run_on_in_another() -> None:
+    script = parse_script({"path": INSTANCE, "answers": [503, "ok*"]})
+    for _ in range(2):
+        with Fabric(faults=[script]) as fabric:
+            assert ask(fabric)[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (True, "True is no answer"),
+        (99, "99 is no HTTP status"),
+        ("700", "700 is no HTTP status"),
+        (1.5, "1.5 is no answer"),
+        ("slow", "'slow' is no answer"),
+        ("slow soon", "'slow soon' is no answer"),
+        ("truncate 5 apples", "is no answer"),
+        ("truncate 5x", "is no answer"),
+        ("maybe", "'maybe' is no answer"),
+        ("", "'' is no answer"),
+        ({"status": "many"}, "status 'many' is not a number"),
+        ({"state": 200}, "an answer has no state"),
+        ([], "[] is no answer"),
+    ],
+)
+def test_what_is_no_answer_is_refused(answer: Any, says: str) -> None:
+    with pytest.raises(BadFault) as caught:
+        parse_answer(answer)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("answers", "says"), [([], "empty list"), (["ok*", 503], "nothing can follow it")])
+def test_scripts_that_cannot_be_meant_are_refused(answers: list[Any], says: str) -> None:
+    with pytest.raises(BadFault, match=says):
+        parse_answers(answers)

@@ -1,0 +1,279 @@
+"""`fakeazure run`, `judge` and `new`, as commands."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+import fakeazure
+from need import need
+
+SOURCE = str(Path(fakeazure.__file__).parent.parent)
+AGENT = """
+import os, sys, urllib.request
+def ask(url, data=None):
+    request = urllib.request.Request(url, data, {"Metadata": "true", "Content-Type": "application/json"})
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).read()
+def imds():
+    return ask(os.environ["FAKEAZURE_IMDS"] + "/metadata/instance?api-version=2023-11-15&extended=true")
+def tell(body):
+    ask(os.environ["FAKEAZURE_WIRESERVER"] + "/provisioning/health", body.encode())
+READY = '{"state":"Ready"}'
+FAILED = '{"state":"NotReady","details":{"subStatus":"ProvisioningFailed","description":"result=error|reason=no luck"}}'
+"""
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "fakeazure", *arguments]
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    place = tmp_path / "place"
+    place.mkdir(exist_ok=True)
+    return {**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(place)}
+
+
+def agent(body: str) -> list[str]:
+    return ["--", sys.executable, "-c", AGENT + textwrap.dedent(body)]
+
+
+def fake(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(*arguments), env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert list((tmp_path / "place").iterdir()) == []
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def scenario(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "scenario.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_an_honest_agent_is_believed(tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", *agent("imds(); tell(READY)"))
+    assert done.returncode == 0
+    assert "GET  /metadata/instance?api-version=2023-11-15&extended=true  200 OK\n" in done.stdout
+    assert "tells: Ready" in done.stdout and "(as expected)" in done.stdout
+    assert "\033" not in done.stdout + done.stderr
+
+
+def test_the_command_finds_everything_in_its_environment(tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", *agent("""
+        import tomllib
+        e = os.environ
+        config = tomllib.load(open(e["AZURE_INIT_CONFIG"], "rb"))
+        assert e["AZURE_INIT_CONFIG"] == e["FAKEAZURE_CONFIG"]
+        assert config["imds"]["endpoint"] == e["FAKEAZURE_IMDS"]
+        assert config["wireserver"]["health_endpoint"] == e["FAKEAZURE_WIRESERVER"] + "/provisioning/health"
+        assert config["provisioning_media"]["path"] == e["FAKEAZURE_MEDIA"]
+        assert open(e["FAKEAZURE_MEDIA"], "rb").read()[16 * 2048 + 1 :][:5] == b"BEA01"
+        imds()
+        assert open(e["FAKEAZURE_LEDGER"]).read().count('"event": "request"') == 1
+        tell(READY)
+    """))  # fmt: skip
+    assert "the command ends with status 0" in done.stdout
+    assert done.returncode == 0
+
+
+def test_without_media_the_named_file_is_not_there(tmp_path: Path) -> None:
+    file = scenario(tmp_path, "[media]\nenable = false\n")
+    done = fake(tmp_path, "run", file, *agent('assert not os.path.exists(os.environ["FAKEAZURE_MEDIA"]); tell(READY)'))
+    assert done.returncode == 0 and "disc" not in done.stdout
+
+
+def test_the_commands_status_is_shown_and_does_not_count(tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", *agent("tell(READY); sys.exit(7)"))
+    assert done.returncode == 0 and "the command ends with status 7" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("imds()", "Wrong: Ready was expected, and the platform was told no verdict"),
+        ("tell(FAILED)", "Wrong: Ready was expected, and the platform was told of a failure"),
+        ("tell(READY); tell(FAILED)", "Wrong: told Ready, and then a failure, in one boot"),
+        ("tell(READY); tell(READY)", "Wrong: told Ready twice in one boot"),
+    ],
+)
+def test_what_is_not_the_truth_ends_with_1(body: str, says: str, tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", *agent(body))
+    assert done.returncode == 1 and says in done.stdout
+
+
+def test_a_failure_is_right_where_it_is_expected(tmp_path: Path) -> None:
+    file = scenario(tmp_path, '[expect]\nverdict = "failure"\nreason = "luck"\n')
+    done = fake(tmp_path, "run", file, *agent("tell(FAILED)"))
+    assert done.returncode == 0 and "tells: failed: no luck" in done.stdout
+    done = fake(tmp_path, "run", file, *agent("tell(READY)"))
+    assert done.returncode == 1 and "Wrong: told Ready where the truth is a failure" in done.stdout
+
+
+def test_faults_are_played_and_shown(tmp_path: Path) -> None:
+    file = scenario(tmp_path, '[[faults]]\npath = "/metadata/instance"\nanswers = [503, "ok", 500]\n')
+    body = """
+        try: imds()
+        except urllib.error.HTTPError: imds()
+        tell(READY)
+    """
+    done = fake(tmp_path, "run", file, *agent("import urllib.error\n" + textwrap.dedent(body)))
+    assert done.returncode == 0
+    assert "503 Service Unavailable  (scripted: 503)" in done.stdout
+    assert "1 of the scripted answers for /metadata/instance were never asked for" in done.stdout
+
+
+def test_a_command_that_says_nothing_in_time_is_stopped(tmp_path: Path) -> None:
+    file = scenario(tmp_path, "[expect]\nwithin_secs = 0.3\n")
+    done = fake(tmp_path, "run", file, "--", "sleep", "60")
+    assert done.returncode == 1 and "its time is up" in done.stdout
+
+
+def test_a_daemon_is_ended_once_it_has_told_its_verdict(tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", "--until-verdict", *agent("tell(READY)\nimport time; time.sleep(60)"))
+    assert done.returncode == 0
+
+
+def test_a_kept_ledger_can_be_judged_again(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    ran = fake(tmp_path, "run", "--ledger", str(ledger), *agent("imds(); tell(READY); tell(FAILED)"))
+    judged = fake(tmp_path, "judge", str(ledger))
+    assert (ran.returncode, judged.returncode) == (1, 1)
+    assert judged.stdout.strip() == ran.stdout.strip()
+    assert fake(tmp_path, "judge", "--brief", str(ledger)).stdout.startswith("Verdict: the machine lied\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "required: VERB"),
+        (["fly"], "invalid choice"),
+        (["run"], "nothing to run: say the command after --"),
+        (["run", "--"], "nothing to run"),
+        (["run", "/no/such.toml", "--", "true"], "/no/such.toml: No such file or directory"),
+        (["run", "--ledger", "/no/such/file", "--", "true"], "--ledger /no/such/file: no such directory"),
+        (["run", "--", "/no/such/command"], "cannot run /no/such/command: no such file or directory"),
+        (["judge", "/no/such/ledger"], "/no/such/ledger: No such file or directory"),
+        (["judge", "x", "--", "true"], "judge runs no command"),
+        (["new", "/no/such/file"], "/no/such/file: no such file or directory"),
+    ],
+)
+def test_wrong_usage_is_told_in_a_line_and_ends_with_2(arguments: list[str], says: str, tmp_path: Path) -> None:
+    done = fake(tmp_path, *arguments)
+    assert done.returncode == 2 and says in done.stderr
+
+
+def test_a_wrong_scenario_is_told_line_by_line_and_ends_with_2(tmp_path: Path) -> None:
+    file = scenario(tmp_path, "[vm]\nnmae = 1\n[media]\nformat = 2\n")
+    done = fake(tmp_path, "run", file, "--", "true")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"fakeazure: {file}:2: vm.nmae: is not known; did you mean name?",
+        f"fakeazure: {file}:4: media.format: 2 is not one of udf, iso, bridge",
+    ]
+
+
+def test_new_writes_a_scenario_once(tmp_path: Path) -> None:
+    file = tmp_path / "new.toml"
+    assert fake(tmp_path, "new", str(file)).returncode == 0
+    assert file.read_text() == fake(tmp_path, "new").stdout
+    again = fake(tmp_path, "new", str(file))
+    assert again.returncode == 2 and "is there already" in again.stderr
+    assert fake(tmp_path, "run", str(file), *agent("imds(); tell(READY)")).returncode == 0
+
+
+def alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def wait_until_gone(*processes: int, place: Path) -> None:
+    deadline = time.monotonic() + 20
+    while any(map(alive, processes)) or list(place.iterdir()):
+        assert time.monotonic() < deadline, "something outlived fakeazure"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_outlives_a_signal(number: signal.Signals, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 300 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+    running = subprocess.Popen(
+        command("run", "--", "sh", "-c", script), env=environment(tmp_path),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not pids.exists():
+        time.sleep(0.01)
+    shell, sleeper = map(int, pids.read_text().split())
+    running.send_signal(number)
+    out, err = running.communicate(timeout=20)
+    assert running.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    wait_until_gone(shell, sleeper, place=tmp_path / "place")
+    assert "Traceback" not in err
+    assert ("Verdict: none, the platform is still waiting" in out) == (number != signal.SIGKILL)
+
+
+def on_terminal(tmp_path: Path, *arguments: str, keys: bytes = b"", **variables: str) -> tuple[int, bytes]:
+    child, terminal = pty.fork()
+    if child == 0:
+        place = environment(tmp_path) | {"TERM": "xterm"} | variables
+        os.execve(sys.executable, command(*arguments), {k: v for k, v in place.items() if v or k != "NO_COLOR"})
+    received = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:
+            break
+        received += part
+        if keys and b"started" in received:
+            os.write(terminal, keys)
+            keys = b""
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), received
+
+
+def test_a_terminal_gets_colour_unless_it_says_no(tmp_path: Path) -> None:
+    code, received = on_terminal(tmp_path, "run", *agent("tell(READY)"), NO_COLOR="")
+    assert code == 0 and b"\033[32mVerdict: Ready" in received
+    code, received = on_terminal(tmp_path, "run", *agent("tell(READY)"), NO_COLOR="1")
+    assert code == 0 and b"\033" not in received
+
+
+def test_the_command_may_read_the_terminal_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
+    code, received = on_terminal(
+        tmp_path, "run", *agent("print('sta' + 'rted'); x = input(); tell(READY)"), keys=b"hello\n"
+    )
+    assert code == 0 and b"Verdict: Ready" in received
+    code, received = on_terminal(tmp_path, "run", "--", "sh", "-c", "echo 'sta''rted'; sleep 60", keys=b"\x03")
+    assert code == 130
+    assert b"still waiting" in received
+    wait_until_gone(place=tmp_path / "place")
+
+
+def test_the_first_example_of_the_documentation_works(tmp_path: Path) -> None:
+    need("curl")
+    page = Path(__file__).parents[2] / "docs/fakeazure.md"
+    shell, shown = re.findall(r"```(?:sh)?\n(.*?)```", page.read_text(), re.DOTALL)[:2]
+    script = f'fakeazure() {{ "{sys.executable}" -m fakeazure "$@"; }}\n{shell}'
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True,
+                          timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 0
+
+    def timeless(text: str) -> str:
+        return re.sub(r" +[\d.]+ s", " T", text).strip()
+
+    assert timeless(done.stdout) == timeless(shown)

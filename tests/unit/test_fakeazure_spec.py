@@ -1,0 +1,209 @@
+"""Scenario files: what they may say, and how their mistakes are told, all at once and with their lines."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakeazure import Expect, Imds, Key, Media, Vm
+from fakeazure.faults import WORDS
+from fakeazure.lines import key_lines
+from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
+from need import need
+
+TEMPLATE = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(SpecInvalid) as caught:
+        parse_scenario(text.encode(), name="s.toml")
+    return caught.value.problems
+
+
+def test_an_empty_file_is_a_machine() -> None:
+    scenario = parse_scenario(b"", name="s.toml")
+    vm = scenario.vm
+    assert (vm.username, vm.name, len(vm.keys)) == ("azureuser", "fake-vm", 1)
+    assert (scenario.media, scenario.imds, scenario.faults, scenario.expect) == (Media(), Imds(), (), None)
+
+
+def test_the_default_key_is_one_that_ssh_takes(tmp_path: Path) -> None:
+    file = tmp_path / "key.pub"
+    file.write_text(Vm().public_keys[0].data)
+    shown = subprocess.run([need("ssh-keygen"), "-l", "-f", file], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0 and "(ED25519)" in shown.stdout
+
+
+def test_everything_can_be_said() -> None:
+    scenario = parse_scenario(
+        b"""
+[vm]
+id = "52D3A29B-C2E6-43DB-9BFF-BB2FF1BFD7E2"
+name = "web"
+username = "-rf"
+password = "p"
+generation = 1
+tags = { a = "b" }
+[[vm.keys]]
+data = "ssh-rsa A"
+path = "/k"
+[[vm.keys]]
+data = "ssh-rsa B"
+[media]
+format = "bridge"
+prefixes = "ns1"
+hostname = "other"
+[imds]
+api_versions = ["2019-06-01"]
+remove = ["compute.publicKeys"]
+[imds.set.compute.osProfile]
+computerName = ""
+[wireserver]
+enable = false
+[[faults]]
+path = "/metadata/instance/"
+answers = [503, {status = 429, retry_after = 1}, "ok*"]
+[expect]
+verdict = "failure"
+reason = "bad name"
+says = ["-rf"]
+within_secs = 5
+""",
+        name="s.toml",
+    )
+    assert scenario.vm == Vm(
+        id="52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2", name="web", username="-rf", password="p", generation=1,
+        tags={"a": "b"}, keys=(Key("ssh-rsa A", "/k"), Key("ssh-rsa B")),
+    )  # fmt: skip
+    assert scenario.media == Media(format="bridge", prefixes="ns1", hostname="other")
+    assert scenario.imds.set == {"compute": {"osProfile": {"computerName": ""}}}
+    assert not scenario.wireserver and scenario.own_keys
+    assert (scenario.faults[0].path, len(scenario.faults[0].answers)) == ("/metadata/instance", 3)
+    assert scenario.expect == Expect(verdict="failure", reason="bad name", says=("-rf",), within_secs=5)
+
+
+def test_keys_may_be_plain_strings() -> None:
+    assert parse_scenario(b'[vm]\nkeys = ["ssh-rsa A", {data = "B"}]', name="s").vm.keys == ("ssh-rsa A", Key("B"))
+
+
+def test_all_mistakes_are_told_at_once_in_the_files_order() -> None:
+    assert problems("""\
+[vm]
+nmae = "x"
+id = "seven"
+password = 7
+
+generation = 3
+keys = [
+  "ssh-rsa A",
+  7,
+]
+specialised = "no"
+[media]
+format = "floppy"
+[imds]
+api_versions = ["newest"]
+[[faults]]
+path = "/a"
+answers = [503, "maybe"]
+[[faults]]
+path = "metadata"
+answers = ["ok"]
+[[faults]]
+path = "/b"
+wait = 3
+[[faults]]
+path = "/c"
+answers = ["ok*", 503]
+[[faults]]
+path = "/d"
+answers = "ok"
+[expect]
+verdict = "perhaps"
+within_secs = -1
+[kitchen]
+sink = true
+""") == [
+        "s.toml:2: vm.nmae: is not known; did you mean name?",
+        "s.toml:3: vm.id: 'seven' is not a UUID",
+        "s.toml:4: vm.password: is not a string",
+        "s.toml:6: vm.generation: 3 is not one of 1, 2",
+        "s.toml:7: vm.keys: a key is a string, or a table of data and path",
+        "s.toml:11: vm.specialised: is neither true nor false",
+        "s.toml:13: media.format: 'floppy' is not one of udf, iso, bridge",
+        "s.toml:15: imds.api_versions: 'newest' is not a version such as 2023-11-15",
+        f"s.toml:18: faults[0].answers: 'maybe' is no answer; an answer is one of {WORDS}",
+        "s.toml:20: faults[1].path: path 'metadata' does not begin with a slash",
+        "s.toml:22: faults[2]: has no answers",
+        "s.toml:24: faults[2].wait: is not known; known: path, answers",
+        "s.toml:27: faults[3].answers: 'ok*' is for ever, so nothing can follow it",
+        "s.toml:30: faults[4].answers: is not a list",
+        "s.toml:32: expect.verdict: 'perhaps' is not one of ready, failure, none",
+        "s.toml:33: expect.within_secs: -1 is not a number of seconds between 0 and 86400",
+        "s.toml:34: kitchen: is not known; known: vm, media, imds, wireserver, expect, faults",
+    ]
+
+
+def test_two_scripts_for_one_path_are_one_too_many() -> None:
+    text = '[[faults]]\npath="/a"\nanswers=["ok"]\n[[faults]]\npath="/a/"\nanswers=["ok"]\n'
+    assert problems(text) == ["s.toml:5: faults[1].path: /a has a script already"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("vm = 3", ["s.toml:1: vm: is not a table: write [vm]"]),
+        ("faults = 3", ["s.toml:1: faults: is not a list: write [[faults]]"]),
+        ("faults = [3]", ["s.toml:1: faults[0]: is not a table of path and answers"]),
+        ("[vm]\nname =\n", ["s.toml:2: Invalid value (column 7)"]),
+        ("[vm]\nname = '''x", ["s.toml:2: Expected \"'''\" at the end of the file"]),
+    ],
+)
+def test_broken_shapes_are_told(text: str, told: list[str]) -> None:
+    assert problems(text) == told
+
+
+def test_what_is_not_text_is_refused() -> None:
+    with pytest.raises(SpecInvalid, match="not UTF-8"):
+        parse_scenario(b"\xff\xfe", name="s.toml")
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SpecInvalid, match="No such file"):
+        read_scenario(tmp_path / "none.toml")
+
+
+@given(text=st.text(st.sampled_from("[]{}=.\"'\n \\#afv1*"), max_size=60))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    try:
+        parse_scenario(text.encode(), name="s.toml")
+    except SpecInvalid as error:
+        assert all(re.match(r"s\.toml:\d+: ", problem) for problem in error.problems)
+
+
+def test_lines_are_found_through_every_kind_of_statement() -> None:
+    text = '# c\na.b = 1\n[t]\nm = """\n[no]\n"""\nlist = [\n 1,\n]\n[[t.x]]\ny = 1\n[[t.x]]\ny = 1\n[t.x.z]\nw = 1\n'
+    lines = key_lines(text)
+    assert lines["a", "b"] == 2 and lines[("t",)] == 3 and lines["t", "m"] == 4 and lines["t", "list"] == 7
+    assert lines["t", "x", 0, "y"] == 11 and lines["t", "x", 1, "y"] == 13 and lines["t", "x", 1, "z", "w"] == 15
+
+
+def test_the_template_is_a_scenario_and_names_every_setting() -> None:
+    assert parse_scenario(TEMPLATE.encode(), name="template").expect is None
+    for section, options in KNOWN.items():
+        assert f"[{section}]" in TEMPLATE
+        for option in options:
+            assert re.search(rf"^# {option} = |^# \[\[{section}\.{option}\]\]", TEMPLATE, re.MULTILINE), option
+
+
+def test_the_templates_examples_are_valid_settings() -> None:
+    text = re.sub(r"^# (\w+ = |\[\[faults)", r"\1", TEMPLATE, flags=re.MULTILINE)
+    text = re.sub(r"^# \[\[vm\.keys\]\]\ndata.*\npath.*\n", "", text, flags=re.MULTILINE)
+    scenario = parse_scenario(text.encode(), name="template")
+    assert scenario.faults and scenario.expect and scenario.vm.password

@@ -1,0 +1,61 @@
+"""Host keys: made where they are missing or torn, and left alone otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step
+from azureinit.plan.hostkeys import plan_host_keys
+from azureinit.record import replace
+from ssh_trees import facts_of, tree
+
+WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+TOOLS = frozenset(("ssh-keygen",))
+
+
+def test_missing_and_torn_keys_are_made_and_whole_ones_stay(tmp_path: Path) -> None:
+    files = {
+        "/etc/ssh/sshd_config": "",
+        "/etc/ssh/ssh_host_ed25519_key": WHOLE,
+        "/etc/ssh/ssh_host_ecdsa_key": WHOLE[:20],
+    }
+    facts = facts_of(tree(tmp_path, files), tools=TOOLS)
+    whole, torn, missing = plan_host_keys(types=("ed25519", "ecdsa", "rsa"), facts=facts)
+    assert whole == Satisfied(name="host key ed25519", why="/etc/ssh/ssh_host_ed25519_key")
+    path = "/etc/ssh/ssh_host_ecdsa_key"
+    run = ("ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-C", "", "-f", str(tmp_path) + path)
+    assert isinstance(torn, Step)
+    assert torn.ways[0].actions == (Remove(path=path), Run(argv=run))  # type: ignore[union-attr]
+    assert isinstance(missing, Step)
+    assert (missing.name, missing.why) == ("host key rsa", "no /etc/ssh/ssh_host_rsa_key")
+    assert len(missing.ways[0].actions) == 1  # type: ignore[union-attr]
+
+
+def test_without_ssh_keygen_the_step_is_declined_by_name(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": ""}), tools=frozenset())
+    (step,) = plan_host_keys(types=("ed25519",), facts=facts)
+    assert isinstance(step, Step)
+    assert step.ways == (Declined(backend="ssh-keygen", why="ssh-keygen is not installed"),)
+
+
+def test_without_sshd_there_is_nothing_to_make(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, {}), tools=TOOLS)
+    assert plan_host_keys(types=("rsa",), facts=facts) == (Satisfied(name="host keys", why="sshd is not installed"),)
+    assert plan_host_keys(types=(), facts=facts) == ()
+
+
+def test_keys_are_made_where_the_configuration_looks_for_them(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": "HostKey /srv/my_ecdsa_key\n"}), tools=TOOLS)
+    ed25519, ecdsa = plan_host_keys(types=("ed25519", "ecdsa"), facts=facts)
+    assert ed25519 == Satisfied(name="host key ed25519", why="sshd's HostKey lines name none")
+    assert isinstance(ecdsa, Step)
+    assert ecdsa.ways[0].actions[0].argv[-1] == f"{tmp_path}/srv/my_ecdsa_key"  # type: ignore[union-attr]
+
+
+def test_fips_mode_does_without_ed25519(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": ""}), tools=TOOLS)
+    facts = replace(facts, ssh=replace(facts.ssh, fips=True))
+    ed25519, ecdsa = plan_host_keys(types=("ed25519", "ecdsa"), facts=facts)
+    assert isinstance(ed25519, Satisfied)
+    assert "FIPS" in ed25519.why
+    assert isinstance(ecdsa, Step)

@@ -1,0 +1,67 @@
+"""What a boot imports: an allow-list. Every module is a random read on a cold disk."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+SRC = Path(__file__).parents[2] / "src"
+NEVER = {
+    "argparse", "asyncio", "dataclasses", "email", "hashlib", "http", "inspect", "logging", "pathlib", "random", "ssl",
+    "shutil", "subprocess", "tempfile", "traceback", "urllib", "uuid", "xml", "ast", "difflib", "ctypes", "calendar",
+}  # fmt: skip
+WITHOUT_CONFIG = {"typing", "datetime", "tomllib", "tomli", "string"}
+PROBE = """
+import sys
+sys.path.insert(0, {src!r})
+from azureinit.cli import main
+status = main({argv!r})
+names = sorted(name for name in sys.modules)
+print([status, names])
+"""
+
+
+def loaded(*argv: str) -> tuple[int, set[str]]:
+    probe = PROBE.format(src=str(SRC), argv=list(argv))
+    ran = subprocess.run([sys.executable, "-IS", "-c", probe], capture_output=True, text=True, env={}, check=True)
+    status, names = ast.literal_eval(ran.stdout.splitlines()[-1])
+    return status, set(names)
+
+
+def config(tmp_path: Path, *, provisioned: bool) -> str:
+    vm_id = "c0ffee00-1111-2222-3333-444444444444"
+    root = tmp_path / "root"
+    (root / "var/lib/azure-init").mkdir(parents=True)
+    if provisioned:
+        (root / f"var/lib/azure-init/{vm_id}.provisioned").touch()
+    file = tmp_path / "config.toml"
+    file.write_text(
+        f'[platform]\nrequire_azure = false\nvm_id = "{vm_id}"\n'
+        '[imds]\nendpoint = "http://127.0.0.1:9"\ntotal_retry_timeout_secs = 0.1\n'
+        '[wireserver]\nhealth_endpoint = "http://127.0.0.1:9/"\ntotal_retry_timeout_secs = 0.1\n'
+        "[provisioning_media]\nwait_secs = 0.1\n"
+    )
+    return str(file)
+
+
+def test_a_machine_not_on_azure_loads_next_to_nothing(tmp_path: Path) -> None:
+    status, names = loaded("--root", str(tmp_path))
+    assert status == 0
+    assert not names & (NEVER | WITHOUT_CONFIG | {"re", "json", "socket", "threading"})
+
+
+def test_a_provisioned_machine_loads_only_its_configuration(tmp_path: Path) -> None:
+    file = config(tmp_path, provisioned=True)
+    status, names = loaded("--root", str(tmp_path / "root"), "--config", file)
+    assert status == 0
+    assert not names & (NEVER | {"json", "socket", "threading"})
+
+
+def test_a_whole_run_loads_nothing_heavy(tmp_path: Path) -> None:
+    file = config(tmp_path, provisioned=False)
+    status, names = loaded("--root", str(tmp_path / "root"), "--config", file)
+    assert status == 1
+    assert not names & NEVER
+    assert "azureinit.library" not in names

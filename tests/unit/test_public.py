@@ -1,0 +1,32 @@
+"""The library's public face is exactly `__all__`, and costs nothing until it is used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import azureinit
+import pytest
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in azureinit.__all__:
+        assert getattr(azureinit, name) is not None
+    with pytest.raises(AttributeError):
+        azureinit.nothing_of_the_kind  # noqa: B018
+
+
+def test_the_package_file_holds_nothing_but_its_names() -> None:
+    tree = ast.parse((SRC / "azureinit/__init__.py").read_text())
+    kinds = [type(node).__name__ for node in tree.body]
+    assert kinds == ["Expr", "Assign", "FunctionDef"]
+
+
+def test_importing_it_imports_nothing() -> None:
+    code = "import sys; before = set(sys.modules); import azureinit; print(sorted(set(sys.modules) - before))"
+    ran = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(SRC)}, capture_output=True, text=True)
+    assert ran.stdout.strip() == "['azureinit']"

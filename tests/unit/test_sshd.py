@@ -1,0 +1,185 @@
+"""Whether sshd takes passwords: told in the one place that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from azureinit.config.model import Config, Ssh
+from azureinit.errors import SshdFailed
+from azureinit.facts.gather import Facts
+from azureinit.facts.ssh import ConfigFile, Logins
+from azureinit.facts.ssh import Ssh as SshFacts
+from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Write
+from azureinit.plan.sshd import BEGIN, END, HEADER, plan_sshd, with_block
+from azureinit.record import replace
+from ssh_trees import DEBIAN, DROPIN, actions_of, facts_of, running, tree
+
+MAIN = "/etc/ssh/sshd_config"
+NO = b"PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+YES = NO.replace(b" no", b" yes")
+CONFIG = Config()
+
+
+def facts(root: Path, files: Mapping[str, str | bytes]) -> Facts:
+    return facts_of(tree(root, files))
+
+
+def write_of(root: Path, files: Mapping[str, str | bytes], *, allow: bool = False) -> Write:
+    plan = plan_sshd(allow_password=allow, facts=facts(root, files), config=CONFIG)
+    write = actions_of(plan)[-1]
+    assert isinstance(write, Write)
+    return write
+
+
+def declined(root: Path, files: Mapping[str, str | bytes]) -> str:
+    (step,) = plan_sshd(allow_password=False, facts=facts(root, files), config=CONFIG)
+    assert isinstance(step, Step)
+    assert step.failure is SshdFailed
+    (way,) = step.ways
+    assert isinstance(way, Declined)
+    return way.why
+
+
+def test_a_dropin_that_sorts_first_is_written_where_one_is_included(tmp_path: Path) -> None:
+    files = {MAIN: DEBIAN, "/etc/ssh/sshd_config.d/50-cloud.conf": "PasswordAuthentication yes\n"}
+    assert write_of(tmp_path, files) == Write(path=DROPIN, data=HEADER + NO, mode=0o600)
+
+
+def test_allowing_passwords_is_told_the_same_way(tmp_path: Path) -> None:
+    assert write_of(tmp_path, {MAIN: DEBIAN}, allow=True).data == HEADER + YES
+
+
+def test_a_missing_dropin_directory_is_made(tmp_path: Path) -> None:
+    plan = plan_sshd(allow_password=False, facts=facts(tmp_path, {MAIN: DEBIAN}), config=CONFIG)
+    assert actions_of(plan)[0] == MakeDir(path="/etc/ssh/sshd_config.d", mode=0o755)
+
+
+def test_an_earlier_run_that_said_otherwise_is_replaced(tmp_path: Path) -> None:
+    write = write_of(tmp_path, {MAIN: DEBIAN, DROPIN: HEADER + YES})
+    assert (write.data, write.was) == (HEADER + NO, HEADER + YES)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {MAIN: "UsePAM yes\n"},
+        {MAIN: "#Include /etc/ssh/sshd_config.d/*.conf\n"},
+        {MAIN: "PasswordAuthentication yes\n" + DEBIAN},
+        {MAIN: "Match User bob\n" + DEBIAN},
+        {MAIN: DEBIAN, "/etc/ssh/sshd_config.d/00-a.conf": "PasswordAuthentication yes\n"},
+    ],
+    ids=["no Include", "a commented Include", "a value before it", "inside a Match", "an earlier drop-in"],
+)
+def test_where_a_dropin_would_lose_the_file_gets_our_lines_first(
+    tmp_path: Path, files: Mapping[str, str | bytes]
+) -> None:
+    old = str(files[MAIN]).encode()
+    assert write_of(tmp_path, files) == Write(path=MAIN, data=BEGIN + NO + END + old, was=old)
+
+
+def test_our_lines_in_the_file_are_replaced_and_not_repeated(tmp_path: Path) -> None:
+    old = BEGIN + YES + END + b"UsePAM yes\n"
+    assert write_of(tmp_path, {MAIN: old}).data == BEGIN + NO + END + b"UsePAM yes\n"
+
+
+@given(st.binary(max_size=80))
+def test_the_rest_of_the_file_stays_byte_for_byte(data: bytes) -> None:
+    once = with_block(data, NO)
+    assert once == BEGIN + NO + END + data
+    assert with_block(once, NO) == once
+    assert with_block(once, YES) == BEGIN + YES + END + data
+
+
+def test_the_vendors_file_is_never_shadowed_nor_touched(tmp_path: Path) -> None:
+    vendor = "/usr/etc/ssh/sshd_config"
+    write = write_of(tmp_path / "a", {vendor: "Include /etc/ssh/sshd_config.d/*.conf\n"})
+    assert write.path == DROPIN
+    assert "is the vendor's" in declined(tmp_path / "b", {vendor: "UsePAM yes\n"})
+
+
+def test_a_match_all_block_that_outweighs_us_is_named(tmp_path: Path) -> None:
+    text = DEBIAN + "Match all\nPasswordAuthentication yes\n"
+    assert "Match all" in declined(tmp_path, {MAIN: text})
+
+
+def test_lines_that_sshd_says_do_not_count_are_not_written_again(tmp_path: Path) -> None:
+    asked = facts(tmp_path, {MAIN: BEGIN + NO + END + DEBIAN.encode(), DROPIN: HEADER + NO})
+    asked = replace(asked, ssh=replace(asked.ssh, logins=Logins(password=True, keyboard=False)))
+    (step,) = plan_sshd(allow_password=False, facts=asked, config=CONFIG)
+    assert isinstance(step, Step)
+    assert "do not count" in step.ways[0].why  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("allow", "config", "files", "why"),
+    [
+        (None, CONFIG, {MAIN: DEBIAN}, "no source says"),
+        (False, Config(ssh=Ssh(configure_sshd_password_authentication=False)), {MAIN: DEBIAN}, "is false"),
+        (False, CONFIG, {}, "not installed"),
+        (False, CONFIG, {MAIN: NO}, "already refuses passwords"),
+        (True, CONFIG, {MAIN: "UsePAM yes\n"}, "already takes passwords"),
+    ],
+)
+def test_where_nothing_is_left_to_do_the_reason_is_told(
+    tmp_path: Path, allow: bool | None, config: Config, files: Mapping[str, str | bytes], why: str
+) -> None:
+    (item,) = plan_sshd(allow_password=allow, facts=facts(tmp_path, files), config=config)
+    assert isinstance(item, Satisfied)
+    assert why in item.why
+
+
+def test_an_sshd_without_a_configuration_we_know_is_left_alone(tmp_path: Path) -> None:
+    unknown = replace(facts(tmp_path, {}), ssh=SshFacts(installed=True))
+    (item,) = plan_sshd(allow_password=False, facts=unknown, config=CONFIG)
+    assert isinstance(item, Caution)
+
+
+def test_on_the_running_machine_the_change_is_checked_and_heeded(tmp_path: Path) -> None:
+    here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), running=True, unit="ssh.service")
+    plan = plan_sshd(allow_password=False, facts=here, config=CONFIG)
+    make, write, reload = actions_of(plan)
+    assert make == MakeDir(path="/run/sshd", mode=0o755)
+    assert write.check == Run(argv=("sshd", "-t", "-h", "/etc/ssh/ssh_host_ed25519_key"))
+    assert reload == Run(argv=("systemctl", "--no-block", "try-reload-or-restart", "ssh.service"))
+
+
+def test_the_check_uses_a_key_that_will_be_there(tmp_path: Path) -> None:
+    here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), fips=True, privsep_dir=True)
+    (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=CONFIG))
+    assert write.check.argv[-1] == "/etc/ssh/ssh_host_ecdsa_key"
+    none = Config(ssh=Ssh(host_key_types=("rsa",)))
+    (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=none))
+    assert write.check is None
+
+
+def test_a_running_sshd_that_nobody_can_reload_is_told_about(tmp_path: Path) -> None:
+    here = replace(running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), running=True), systemd=False)
+    step, caution = plan_sshd(allow_password=False, facts=here, config=CONFIG)
+    assert isinstance(step, Step)
+    assert isinstance(caution, Caution)
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "said"),
+    [
+        ((8, 4), DEBIAN, True),
+        ((8, 7), DEBIAN, False),
+        (None, DEBIAN, False),
+        (None, "ChallengeResponseAuthentication no\n", True),
+    ],
+)
+def test_an_old_sshd_is_told_by_the_name_it_knows(
+    tmp_path: Path, version: tuple[int, int] | None, text: str, said: bool
+) -> None:
+    old = facts(tmp_path, {MAIN: text})
+    old = replace(
+        old,
+        ssh=replace(old.ssh, version=version, files=(ConfigFile(path=MAIN, data=text.encode()),)),
+    )
+    write = actions_of(plan_sshd(allow_password=False, facts=old, config=CONFIG))[-1]
+    assert (b"ChallengeResponseAuthentication no\n" in write.data.partition(END)[0]) is said
