@@ -77,7 +77,7 @@ def plan_ada(
     wanted = tuple(PublicKey(data=key) if isinstance(key, str) else key for key in keys)
     about: dict[str, Any] = {"username": "ada", "home": home, "keys": wanted, "config": config}
     paths = key_paths(facts=facts, **about)
-    seen = read_keys_files(machine, home=home, username="ada", paths=paths)
+    seen = read_keys_files(machine, home=home, paths=paths)
     return plan_keys(facts=replace(facts, keys_files=seen), **about)
 
 

@@ -206,7 +206,7 @@ def plan_for(walk: Walk) -> Plan:
     username = walk.metadata.username or ""
     home = home_of(username, walk.facts)
     paths = key_paths(username=username, home=home, keys=walk.metadata.keys, facts=walk.facts, config=walk.config)
-    keys_files = read_keys_files(walk.machine, home=home, username=username, paths=paths)
+    keys_files = read_keys_files(walk.machine, home=home, paths=paths)
     return make_plan(
         metadata=walk.metadata,
         facts=replace(walk.facts, keys_files=keys_files),

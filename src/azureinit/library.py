@@ -254,7 +254,7 @@ def _with_keys(
 ) -> Facts:
     home = home_of(name, facts)
     paths = key_paths(username=name, home=home, keys=keys, facts=facts, config=config)
-    return replace(facts, keys_files=read_keys_files(machine, home=home, username=name, paths=paths))
+    return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
 
 
 def _hashed(machine: Machine, password: Secret) -> Secret:

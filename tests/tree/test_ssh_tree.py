@@ -340,7 +340,7 @@ def test_the_admin_logs_in_with_the_key_and_no_password_is_offered(tmp_path: Pat
         "config": CONFIG,
     }
     facts = facts_of(machine)
-    seen = read_keys_files(machine, home="/root", username="root", paths=key_paths(facts=facts, **about))
+    seen = read_keys_files(machine, home="/root", paths=key_paths(facts=facts, **about))
     apply(machine, plan_host_keys(types=("ed25519",), facts=facts))
     apply(machine, plan_keys(facts=replace(facts, keys_files=seen), **about))
     apply(machine, plan_sshd(allow_password=False, facts=facts, config=CONFIG))

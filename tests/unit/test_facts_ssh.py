@@ -259,7 +259,7 @@ def test_no_answer_is_too_odd_to_parse(out: bytes) -> None:
 
 
 def seen(root: Path, path: str = "/home/ada/.ssh/authorized_keys") -> tuple[str | None, bytes | None]:
-    (file,) = read_keys_files(Machine(root=str(root)), home="/home/ada", username="ada", paths=(path,))
+    (file,) = read_keys_files(Machine(root=str(root)), home="/home/ada", paths=(path,))
     return file.problem, file.data
 
 
@@ -268,7 +268,7 @@ def test_a_key_file_is_read_with_the_way_to_it(tmp_path: Path) -> None:
     (tmp_path / "home/ada/.ssh").chmod(0o755)
     (tmp_path / "home/ada/.ssh/authorized_keys").chmod(0o644)
     path = "/home/ada/.ssh/authorized_keys"
-    (file,) = read_keys_files(machine, home="/home/ada", username="ada", paths=(path,))
+    (file,) = read_keys_files(machine, home="/home/ada", paths=(path,))
     assert (file.home, file.data, file.mode, file.problem) == ("/home/ada", b"x\n", 0o644, None)
     assert [(way.path, way.mode) for way in file.directories] == [("/home/ada/.ssh", 0o755)]
 

@@ -253,14 +253,16 @@ def test_a_terminal_gets_colour_unless_it_says_no(tmp_path: Path) -> None:
     assert code == 0 and b"\033" not in received
 
 
-def test_the_command_may_read_the_terminal_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
-    code, received = on_terminal(
-        tmp_path, "run", *agent("print('sta' + 'rted'); x = input(); tell(READY)"), keys=b"hello\n"
-    )
-    assert code == 0 and b"Verdict: Ready" in received
-    code, received = on_terminal(tmp_path, "run", "--", "sh", "-c", "echo 'sta''rted'; sleep 60", keys=b"\x03")
-    assert code == 130
-    assert b"still waiting" in received
+def test_the_command_may_read_the_terminal(tmp_path: Path) -> None:
+    body = "print('sta' + 'rted', flush=True); assert input() == 'hello'; tell(READY)"
+    code, received = on_terminal(tmp_path, "run", *agent(body), keys=b"hello\n")
+    assert code == 0 and b"the command ends with status 0" in received
+
+
+def test_ctrl_c_ends_the_command_and_shows_what_was_told(tmp_path: Path) -> None:
+    body = "import time; print('sta' + 'rted', flush=True); time.sleep(60)"
+    code, received = on_terminal(tmp_path, "run", *agent(body), keys=b"\x03")
+    assert code == 130 and b"still waiting" in received
     wait_until_gone(place=tmp_path / "place")
 
 

@@ -124,10 +124,8 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
         for path, data in results.items():
             if data == contents[path]:
                 continue
-            before = machine.stat(path)
-            if before is not None:
-                ids = f"{before.st_uid}:{before.st_gid}"
-                machine.write(f"{path}-", contents[path], mode=before.st_mode & 0o7777, owner=ids, sync=False)
+            if machine.stat(path) is not None:
+                machine.keep(path, f"{path}-")
             machine.write(path, data)
 
 

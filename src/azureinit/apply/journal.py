@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from azureinit.machine import temporary_name
+from azureinit.machine import temporary_path
 from azureinit.plan.actions import Link, Locked, Step, Way, Write
 
 TYPE_CHECKING = False
@@ -111,10 +111,8 @@ def _left_behind(plan: Plan) -> tuple[set[str], set[str]]:
     temporaries: set[str] = set()
     locks: set[str] = set()
     for path, locked in _written(plan):
-        directory, _, name = path.rpartition("/")
-        temporaries.add(f"{directory}/{temporary_name(name)}")
+        temporaries.add(temporary_path(path))
         if locked:
-            temporaries.add(f"{directory}/{temporary_name(name + '-')}")
             locks.add(f"{path}.lock")
     return temporaries, locks
 

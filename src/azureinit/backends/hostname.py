@@ -17,7 +17,7 @@ class HostnameIntent(Record):
 
 
 def native(intent: HostnameIntent, facts: Facts) -> Way | Declined:
-    write = Write(path="/etc/hostname", data=f"{intent.name}\n".encode(), mode=0o644)
+    write = Write(path="/etc/hostname", data=f"{intent.name}\n".encode(), mode=0o644, was=facts.hostname_file)
     if facts.rooted:
         return Way(backend="native", actions=(write,))
     if not facts.privileged:

@@ -150,7 +150,7 @@ def read_accounts(machine: Machine) -> Accounts:
         skeleton_problem=problem,
         home_base=machine.is_dir(policy.home),
         homes=_read_homes(machine, policy, users, skeleton),
-        shell=policy.shell or ("/bin/bash" if machine.is_file("/bin/bash") else "/bin/sh"),
+        shell=_choose_shell(machine, policy.shell),
         mailboxes=_read_mailboxes(machine, policy),
         nss_plain=not nss_why,
         nss_why=nss_why,
@@ -265,7 +265,7 @@ def _read_skeleton(machine: Machine, path: str) -> tuple[tuple[Skeleton, ...], s
             found[below] = Skeleton(path=below, mode=mode)
             pending += [(base, f"{below}/{name}") for name in reversed(machine.names(here) or ())]
         elif kind == stat_.S_IFLNK:
-            found[below] = Skeleton(path=below, mode=mode, target=_read_link(machine, here))
+            found[below] = Skeleton(path=below, mode=mode, target=machine.read_link(here))
         elif kind == stat_.S_IFREG:
             data = machine.read(here, limit=MOST_SKELETON_BYTES) or b""
             left -= len(data)
@@ -275,10 +275,11 @@ def _read_skeleton(machine: Machine, path: str) -> tuple[tuple[Skeleton, ...], s
     return tuple(found.values()), ""
 
 
-def _read_link(machine: Machine, path: str) -> str:
-    from azureinit.machine.links import read_link
-
-    return read_link(machine, path)
+def _choose_shell(machine: Machine, configured: str | None) -> str:
+    """The image's choice; /bin/sh is no choice but what useradd falls back to, and nobody's idea of an admin's shell."""
+    if configured and configured != "/bin/sh":
+        return configured
+    return "/bin/bash" if machine.is_file("/bin/bash") else "/bin/sh"
 
 
 def _read_homes(

@@ -256,13 +256,7 @@ class KeysFile(Record):
         return cls(path=path, home=home if inside else None, directories=directories)
 
 
-def read_keys_files(
-    machine: Machine,
-    *,
-    home: str,
-    username: str,  # noqa: ARG001 - whose home it is
-    paths: tuple[str, ...],
-) -> tuple[KeysFile, ...]:
+def read_keys_files(machine: Machine, *, home: str, paths: tuple[str, ...]) -> tuple[KeysFile, ...]:
     return tuple(_read_keys_file(machine, KeysFile.absent(path, home)) for path in paths)
 
 
@@ -281,7 +275,7 @@ def _read_keys_file(machine: Machine, file: KeysFile) -> KeysFile:
     if not stat.S_ISREG(found.st_mode):
         return replace(file, problem=f"{file.path} is {_kind(found.st_mode)}")
     try:
-        data = machine.read(file.path)
+        data = machine.read(file.path, beneath=file.home)
     except LocalError as error:
         return replace(file, problem=str(error))
     return replace(file, data=data, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid)

@@ -70,6 +70,7 @@ class Machine:
         self.clock = clock or Clock()
         self.privileged = os.geteuid() == 0
         self.pid = os.getpid()
+        self._known_ids: dict[str, tuple[int, int]] = {}
 
     @property
     def rooted(self) -> bool:
@@ -85,8 +86,15 @@ class Machine:
             return path
         return base + _inside(base, path, final=final)
 
-    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        return _read(self.real(path), path, limit, os.O_NONBLOCK)
+    def read(self, path: str, *, limit: int = 1 << 20, beneath: str | None = None) -> bytes | None:
+        """None where there is no such file. `beneath`: a directory someone else owns; no link below it is followed."""
+        if beneath is None:
+            return _read(self.real(path), path, limit, os.O_NONBLOCK)
+        directory, name = self._place(path, beneath)
+        try:
+            return _read(name, path, limit, os.O_NONBLOCK | os.O_NOFOLLOW, directory)
+        finally:
+            _close(directory)
 
     def read_host(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         """A file the caller named on the command line: never under the root."""
@@ -105,6 +113,15 @@ class Machine:
             return None
         except OSError as error:
             raise local_error(error, "look at", path) from error
+
+    def read_link(self, path: str) -> str | None:
+        """What a link says; None where there is no link."""
+        try:
+            return os.readlink(self.real(path, final=False))
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+                return None
+            raise local_error(error, "read", path) from error
 
     def is_dir(self, path: str) -> bool:
         found = self.stat(path)
@@ -137,8 +154,8 @@ class Machine:
         `beneath` is a directory someone else owns: below it no link is followed. Without `sync` the file may not
         survive a power cut.
         """
-        directory, name = self._parent(path, beneath)
-        temporary = temporary_name(name)
+        directory, name = self._place(path, beneath)
+        temporary = temporary_path(name)
         try:
             before = _lstat(name, directory)
             if before is not None and not stat_.S_ISREG(before.st_mode):
@@ -166,14 +183,23 @@ class Machine:
                 pass  # the first error is the one to tell; the next run removes the rest
             raise local_error(error, "write", path) from error
         finally:
-            os.close(directory)
+            _close(directory)
+
+    def keep(self, path: str, copy: str) -> None:
+        """`copy` becomes another name of what is now at `path`, which is about to be replaced."""
+        name = self.real(copy, final=False)
+        try:
+            _unlink(name, None)
+            os.link(self.real(path), name)
+        except OSError as error:
+            raise local_error(error, "write", copy) from error
 
     def appender(self, path: str, *, mode: int = 0o600) -> Appender:
         return Appender(self.real(path), path, mode)
 
     def make_dir(self, path: str, *, mode: int, owner: str | None = None, beneath: str | None = None) -> None:
         """The directory, with that mode and owner; its parent must exist."""
-        directory, name = self._parent(path, beneath)
+        directory, name = self._place(path, beneath)
         try:
             try:
                 os.mkdir(name, 0o700, dir_fd=directory)
@@ -191,7 +217,7 @@ class Machine:
         except OSError as error:
             raise local_error(error, "make directory", path) from error
         finally:
-            os.close(directory)
+            _close(directory)
 
     def make_dirs(self, path: str, *, mode: int) -> None:
         """Every missing directory down to `path`; the ones there are left as they are."""
@@ -201,7 +227,7 @@ class Machine:
             raise local_error(error, "make directory", path) from error
 
     def symlink(self, path: str, target: str, *, owner: str | None = None, beneath: str | None = None) -> None:
-        directory, name = self._parent(path, beneath)
+        directory, name = self._place(path, beneath)
         try:
             _unlink(name, directory)
             os.symlink(target, name, dir_fd=directory)
@@ -210,7 +236,7 @@ class Machine:
         except OSError as error:
             raise local_error(error, "make link", path) from error
         finally:
-            os.close(directory)
+            _close(directory)
 
     def remove(self, path: str) -> bool:
         """True if there was something to remove."""
@@ -224,9 +250,11 @@ class Machine:
 
     def owner_ids(self, owner: str) -> tuple[int, int]:
         """`name`, `name:group` or numbers, looked up in the target's own files, then in the running system's."""
-        user, _, group = owner.partition(":")
-        uid, gid = self._ids(user, "/etc/passwd")
-        return uid, self._ids(group, "/etc/group")[0] if group else gid
+        if owner not in self._known_ids:
+            user, _, group = owner.partition(":")
+            uid, gid = self._ids(user, "/etc/passwd")
+            self._known_ids[owner] = uid, self._ids(group, "/etc/group")[0] if group else gid
+        return self._known_ids[owner]
 
     def _ids(self, name: str, file: str) -> tuple[int, int]:
         if name.isdigit():
@@ -249,18 +277,17 @@ class Machine:
                 pass
         raise LocalError(f"no {name} in {file}", path=file)
 
-    def _parent(self, path: str, beneath: str | None) -> tuple[int, str]:
-        """An open directory and the last name in it."""
+    def _place(self, path: str, beneath: str | None) -> tuple[int | None, str]:
+        """Where a name is to be made: an open directory and the name in it, or no directory and the whole path."""
         try:
             if beneath is not None:
                 return _open_beneath(self.real(beneath), path[len(beneath) :], path)
-            real = self.real(path, final=False)
+            real = self.real(path, final=False).rstrip("/")
             if os.path.islink(real):
                 followed = self.real(path) if self.rooted else os.path.realpath(real)
                 if os.path.isfile(followed):  # a dangling link is replaced, a living one honoured
                     real = followed
-            parent, _, name = real.rstrip("/").rpartition("/")
-            return os.open(parent or "/", DIRECTORY), name
+            return None, real
         except OSError as error:
             raise local_error(error, "write", path) from error
 
@@ -388,9 +415,10 @@ def rfc3339(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int(fraction * 1e6):06d}+00:00"
 
 
-def temporary_name(name: str) -> str:
+def temporary_path(path: str) -> str:
     """No reader of a drop-in directory takes it: hidden, not *.conf, and sudo skips a trailing tilde."""
-    return f".{name}.azure-init~"
+    directory, slash, name = path.rpartition("/")
+    return f"{directory}{slash}.{name}.azure-init~"
 
 
 def _base(path: str) -> str:
@@ -439,9 +467,9 @@ def _open_beneath(base: str, below: str, path: str) -> tuple[int, str]:
     return directory, parts[-1]
 
 
-def _read(real: str, path: str, limit: int, flags: int) -> bytes | None:
+def _read(real: str, path: str, limit: int, flags: int, directory: int | None = None) -> bytes | None:
     try:
-        file = os.open(real, os.O_RDONLY | os.O_CLOEXEC | flags)
+        file = os.open(real, os.O_RDONLY | os.O_CLOEXEC | flags, dir_fd=directory)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -469,7 +497,7 @@ def _names(real: str, path: str) -> tuple[str, ...] | None:
         raise local_error(error, "list", path) from error
 
 
-def _create(name: str, directory: int) -> int:
+def _create(name: str, directory: int | None) -> int:
     """A new file, unreadable to others until its mode is set; one that a dead run left is removed first."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -479,18 +507,23 @@ def _create(name: str, directory: int) -> int:
         return os.open(name, flags, 0o600, dir_fd=directory)
 
 
-def _lstat(name: str, directory: int) -> os.stat_result | None:
+def _lstat(name: str, directory: int | None) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _unlink(name: str, directory: int) -> None:
+def _unlink(name: str, directory: int | None) -> None:
     try:
         os.unlink(name, dir_fd=directory)
     except FileNotFoundError:
         pass
+
+
+def _close(directory: int | None) -> None:
+    if directory is not None:
+        os.close(directory)
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -42,8 +42,7 @@ class AccountLocks:
         self.deadline = self.machine.clock.monotonic() + self.timeout
         try:
             self._lock_passwords()
-            for file in self.files:
-                self._lock_file(file)
+            self._lock_files()
         except BaseException:
             self._release()
             raise
@@ -67,9 +66,9 @@ class AccountLocks:
         except OSError as error:
             raise local_error(error, "lock", PASSWORD_LOCK) from error
 
-    def _lock_file(self, file: str) -> None:
-        """The lock appears whole, with our number in it, because it is made elsewhere and linked into place."""
-        lock, mine = (self.machine.real(f"{file}.{end}", final=False) for end in ("lock", self.machine.pid))
+    def _lock_files(self) -> None:
+        """A lock appears whole, with our number in it: made elsewhere, once, and linked into each place."""
+        mine = self.machine.real(f"{self.files[0]}.{self.machine.pid}", final=False)
         try:
             _unlink(mine)  # one left by our number's last bearer may be a link to the very lock we want
             made = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -78,16 +77,21 @@ class AccountLocks:
             finally:
                 os.close(made)
             try:
-                while not self._linked(mine, lock):
-                    holder = _holder(lock)
-                    if holder is not None and not self._alive(holder):
-                        _unlink(lock)
-                    else:
-                        self._pause(f"{file}.lock", holder)
+                for file in self.files:
+                    self._lock_file(mine, file)
             finally:
                 _unlink(mine)
         except OSError as error:
-            raise local_error(error, "lock", file) from error
+            raise local_error(error, "lock", self.files[0]) from error
+
+    def _lock_file(self, mine: str, file: str) -> None:
+        lock = self.machine.real(f"{file}.lock", final=False)
+        while not self._linked(mine, lock):
+            holder = _holder(lock)
+            if holder is not None and not self._alive(holder):
+                _unlink(lock)
+            else:
+                self._pause(f"{file}.lock", holder)
 
     def _linked(self, mine: str, lock: str) -> bool:
         try:

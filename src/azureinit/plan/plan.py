@@ -54,8 +54,7 @@ def plan_after_ready(*, facts: Facts, config: Config) -> Plan:
 
 
 def home_of(username: str, facts: Facts) -> str:
-    user = facts.accounts.user(username)
-    return user.home if user else f"/home/{username}"
+    return facts.accounts.home_of(username)
 
 
 def work_left(plan: Plan) -> tuple[Step, ...]:

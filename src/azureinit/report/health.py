@@ -23,9 +23,7 @@ def send_ready(config: Config, *, clock: Clock, deadline: float, observe: Observ
     _send(config, {"state": "Ready"}, policy(config), clock=clock, deadline=deadline, observe=observe)
 
 
-def send_failure(
-    config: Config, report: str, *, clock: Clock, deadline: float, observe: Observe | None = None
-) -> None:
+def send_failure(config: Config, report: str, *, clock: Clock, deadline: float, observe: Observe | None = None) -> None:
     body = _not_ready("ProvisioningFailed", report)
     _send(config, body, policy(config), clock=clock, deadline=deadline, observe=observe)
 
@@ -43,7 +41,7 @@ def send_in_progress(
 def size_on_the_wire(description: str) -> int:
     """Bytes of a description, escaped as JSON or as XML, whichever is longer: the platform may hold either."""
     as_xml = description.encode("utf-8", "replace")
-    marks = sum(as_xml.count(mark) for mark in (b"&", b"<", b">", b'"', b"'"))
+    marks = sum(as_xml.count(mark) for mark in (b"&", b"<", b">", b'"', b"'", b"\r"))
     return max(len(_json(description)) - 2, len(as_xml) + 5 * marks)
 
 
@@ -54,6 +52,7 @@ def policy(config: Config) -> Retry:
         total=config.wireserver.total_retry_timeout_secs,
         delay=config.wireserver.retry_interval_secs,
         statuses=RETRIED,
+        max_delay=max(10.0, config.wireserver.retry_interval_secs),
     )
 
 

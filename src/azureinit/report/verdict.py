@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 AGENT = f"Azure-Init/{VERSION}"
 DOCUMENTATION = "https://aka.ms/linuxprovisioningerror"
 MAX_DESCRIPTION = 4096
-SHORTEST = 16
+SHORTEST = 16  # of a value that is cut: less tells nothing
+CUT = "..."
+LONGEST_KEY = 64
+PPS_TYPES = ("None", "PreprovisionedOSDisk", "Running", "Savable")
+RESERVED = frozenset(("result", "reason", "agent", "pps_type", "vm_id", "timestamp", "documentation_url"))
 
 
 class Subject(Record):
@@ -26,35 +30,54 @@ class Subject(Record):
 
 
 def success_report(subject: Subject, extra: Mapping[str, str]) -> str:
-    return _encode({"result": "success", "agent": AGENT}, {}, {**_tail(subject), **extra})
+    return _encode({"result": "success", "agent": AGENT}, _tail(subject), _supporting(extra))
 
 
 def failure_report(
     error: AzureInitError, subject: Subject, extra: Mapping[str, str], *, limit: int, size: Callable[[str], int]
 ) -> str:
-    """At most `limit` by `size`: supporting data are shortened, longest first; the rest never."""
+    """At most `limit` by `size`: supporting data are cut, longest first, then left out, cause last; the rest never."""
     head = {"result": "error", "reason": error.reason, "agent": AGENT}
     tail = {**_tail(subject), "documentation_url": DOCUMENTATION}
-    supporting = {**error.supporting(), **extra}
-    report = _encode(head, supporting, tail)
-    while size(report) > limit and supporting:
-        longest = max(supporting, key=lambda key: len(supporting[key]))
-        value = supporting[longest]
-        if len(value) <= SHORTEST:
-            del supporting[longest]
+    supporting = _supporting({**error.supporting(), **extra})
+
+    def report(longest: int) -> str:
+        return _encode(head, {key: _cut(value, longest) for key, value in supporting.items()}, tail)
+
+    while supporting and size(report(SHORTEST)) > limit:
+        del supporting[next(iter(supporting))]
+    fits, longest = SHORTEST, max(map(len, supporting.values()), default=0)
+    while fits < longest:
+        middle = (fits + longest + 1) // 2
+        if size(report(middle)) <= limit:
+            fits = middle
         else:
-            keep = max(SHORTEST - 3, len(value) - max(1, (size(report) - limit) // 4, len(value) // 8))
-            supporting[longest] = value[:keep].rstrip(".") + "..."
-        report = _encode(head, supporting, tail)
-    return report
+            longest = middle - 1
+    return report(fits)
 
 
 def _tail(subject: Subject) -> dict[str, str]:
+    told = (subject.pps_type or "None").lower()
     return {
-        "pps_type": subject.pps_type or "None",
+        "pps_type": next((known for known in PPS_TYPES if known.lower() == told), "Unknown"),
         "vm_id": subject.vm_id or "unknown",
         "timestamp": subject.timestamp,
     }
+
+
+def _supporting(data: Mapping[str, str]) -> dict[str, str]:
+    """Keys that a reader can tell from the value and from the report's own."""
+    plain: dict[str, str] = {}
+    for key, value in data.items():
+        name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in key[:LONGEST_KEY]) or "_"
+        while name in RESERVED or name in plain:
+            name += "_"
+        plain[name] = value
+    return plain
+
+
+def _cut(value: str, longest: int) -> str:
+    return value if len(value) <= longest else value[: longest - len(CUT)] + CUT
 
 
 def _encode(*parts: Mapping[str, str]) -> str:

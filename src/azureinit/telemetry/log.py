@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.errors import AzureInitError
 from azureinit.machine import rfc3339
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Appender, Machine
     from azureinit.telemetry.events import Event, Listener
 
-LEVELS = {"error": ERROR, "warn": WARN, "info": INFO, "debug": DEBUG, "trace": DEBUG}
+SILENT = ERROR + 1
+LEVELS = {"off": SILENT, "error": ERROR, "warn": WARN, "info": INFO, "debug": DEBUG, "trace": DEBUG}
 WORDS = {ERROR: "error", WARN: "warning", INFO: "info", DEBUG: "debug"}
 
 
@@ -29,7 +31,15 @@ def sentence(event: Event) -> str:
     state = " failed" if event.failed else ""
     if event.kind == "start":
         return f"{event.name}: started"
-    return f"{event.name}{state}{': ' + event.text if event.text else ''}{took}"
+    return f"{event.name}{state}{': ' + one_line(event.text) if event.text else ''}{took}"
+
+
+def one_line(text: str) -> str:
+    """Whatever a program or a platform said, without its power over lines and terminals."""
+    if text.isprintable():
+        return text
+    lines = "; ".join(line.strip() for line in text.splitlines() if line.strip())
+    return "".join(letter if letter.isprintable() else "?" for letter in lines)
 
 
 def stream_listener(write: Callable[[str], object], *, level: int) -> Listener:
@@ -49,8 +59,10 @@ def file_listener(machine: Machine, path: str, *, level: int) -> Listener:
         if event.level < level:
             return
         if not log:
-            log.append(None)
-            log[0] = machine.appender(path)
+            try:
+                log.append(machine.appender(path))
+            except AzureInitError:
+                log.append(None)
         if log[0] is not None:
             line = f"{rfc3339(event.at)} {WORDS[event.level]:7} {sentence(event)}\n"
             log[0].write(line.encode("utf-8", "replace"))

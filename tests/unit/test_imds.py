@@ -1,0 +1,343 @@
+"""The instance metadata service: what is asked, what is tried again, and what a document says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wire import Answer, Server, Ticking, answer, reset, unused_url
+
+from azureinit.config.model import Config
+from azureinit.config.model import Imds as ImdsConfig
+from azureinit.errors import ImdsInvalid, ImdsUnavailable, ProxyAgentFailed
+from azureinit.record import replace
+from azureinit.sources.imds import Imds, PublicKey, parse_imds, query_imds
+
+ID = "550e8400-e29b-41d4-a716-446655440000"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA admin"
+DOCUMENT: dict[str, Any] = {
+    "compute": {
+        "vmId": ID,
+        "osProfile": {
+            "adminUsername": "azureuser",
+            "computerName": "web-1",
+            "disablePasswordAuthentication": "true",
+        },
+        "publicKeys": [{"keyData": KEY, "path": "/home/azureuser/.ssh/authorized_keys"}],
+        "unknown": [1, {"two": 3}],
+    },
+    "extended": {"compute": {"hasCustomData": "false", "ppsType": "None"}},
+    "network": {},
+}
+WHOLE = Imds(
+    vm_id=ID,
+    username="azureuser",
+    hostname="web-1",
+    disable_password=True,
+    keys=(PublicKey(data=KEY, path="/home/azureuser/.ssh/authorized_keys"),),
+    pps_type="None",
+    has_custom_data=False,
+)
+GOOD = answer(body=json.dumps(DOCUMENT).encode())
+
+
+def changed(**compute: object) -> bytes:
+    return json.dumps({"compute": {**DOCUMENT["compute"], **compute}}).encode()
+
+
+def profile(**values: object) -> bytes:
+    return changed(osProfile={**DOCUMENT["compute"]["osProfile"], **values})
+
+
+def config(url: str) -> Config:
+    return Config(imds=ImdsConfig(endpoint=url, request_timeout_secs=5.0))
+
+
+def ask(*answers: Answer, **options: Any) -> tuple[Imds, list[str]]:
+    """What came of it, and the path of every request."""
+    with Server(*answers) as server:
+        found = query_imds(config(server.url), clock=Ticking(), deadline=1e9, **options)
+    return found, paths(server)
+
+
+def failure(*answers: Answer, **options: Any) -> tuple[ImdsUnavailable, list[str]]:
+    with Server(*answers) as server, pytest.raises(ImdsUnavailable) as caught:
+        query_imds(config(server.url), clock=Ticking(), deadline=1e9, **options)
+    return caught.value, paths(server)
+
+
+def paths(server: Server) -> list[str]:
+    return [request.split(b" ")[1].decode() for request in server.requests]
+
+
+# ---- asking
+
+
+def test_the_newest_document_is_asked_for_in_full() -> None:
+    with Server(GOOD) as server:
+        assert query_imds(config(server.url + "/"), clock=Ticking(), deadline=1e9) == WHOLE
+    assert server.requests[0].startswith(
+        b"GET /metadata/instance?api-version=2023-11-15&extended=true HTTP/1.1\r\nHost: "
+    )
+    assert b"\r\nMetadata: true\r\n" in server.requests[0]
+    assert b"\r\nUser-Agent: azure-init v" in server.requests[0]
+
+
+def test_an_old_host_is_asked_for_older_versions_without_what_they_do_not_know() -> None:
+    found, asked = ask(answer(400), answer(400), GOOD)
+    assert found == WHOLE
+    assert asked == [
+        "/metadata/instance?api-version=2023-11-15&extended=true",
+        "/metadata/instance?api-version=2021-08-01&extended=true",
+        "/metadata/instance?api-version=2019-06-01",
+    ]
+
+
+def test_a_host_that_refuses_every_version_is_a_failure_at_once() -> None:
+    error, asked = failure(answer(400))
+    assert "2019-06-01" in str(error) and "status 400" in str(error)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("status", [404, 408, 410, 429, 500, 502, 503, 504, 599])
+def test_what_may_pass_is_asked_again(status: int) -> None:
+    found, asked = ask(answer(status), GOOD)
+    assert found == WHOLE
+    assert asked == ["/metadata/instance?api-version=2023-11-15&extended=true"] * 2
+
+
+@pytest.mark.parametrize("status", [301, 302, 402, 405, 406, 409, 418, 451])
+def test_what_will_not_pass_fails_at_once(status: int) -> None:
+    error, asked = failure(answer(status))
+    assert f"status {status}" in str(error)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_without_anyone_to_wait_for_fails_at_once(status: int) -> None:
+    error, asked = failure(answer(status))
+    assert f"status {status}" in str(error)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_waits_for_the_proxy_agent_and_asks_again(status: int) -> None:
+    waited: list[str] = []
+    found, asked = ask(answer(status), answer(503), GOOD, wait_for_proxy=waited.append)
+    assert found == WHOLE
+    assert waited == [f"IMDS refused with status {status}"]
+    assert len(asked) == 3
+
+
+def test_the_proxy_agent_is_waited_for_only_once() -> None:
+    waited: list[str] = []
+    error, asked = failure(answer(403), answer(401), wait_for_proxy=waited.append)
+    assert "status 401" in str(error)
+    assert waited == ["IMDS refused with status 403"]
+    assert len(asked) == 2
+
+
+def test_a_refusal_after_older_versions_asks_the_same_version_again() -> None:
+    waited: list[str] = []
+    _, asked = ask(answer(400), answer(403), GOOD, wait_for_proxy=waited.append)
+    assert asked[1] == asked[2] == "/metadata/instance?api-version=2021-08-01&extended=true"
+    assert len(waited) == 1
+
+
+def test_what_the_proxy_agent_failed_of_is_not_swallowed() -> None:
+    def broken(refusal: str) -> None:
+        raise ProxyAgentFailed(f"{refusal}, and it is broken")
+
+    with Server(answer(403)) as server, pytest.raises(ProxyAgentFailed, match="status 403, and it is broken"):
+        query_imds(config(server.url), clock=Ticking(), deadline=1e9, wait_for_proxy=broken)
+
+
+def test_nobody_there_is_told_when_the_budget_is_gone() -> None:
+    clock = Ticking()
+    with pytest.raises(ImdsUnavailable, match=r"connection refused \(\d+ times\)") as caught:
+        query_imds(config(unused_url()), clock=clock, deadline=1e9)
+    assert 1280 < clock.at <= 1300  # the default budget
+    assert caught.value.data["endpoint"].startswith("http://127.0.0.1:")
+
+
+def test_all_versions_share_one_budget() -> None:
+    clock = Ticking()
+
+    def slow_refusal(connection: Any) -> None:
+        clock.at += 200
+        connection.sendall(answer(400))
+
+    with Server(slow_refusal) as server, pytest.raises(ImdsUnavailable):
+        query_imds(replace(config(server.url)), clock=clock, deadline=1e9)
+    assert len(server.requests) == 2
+
+
+def test_the_run_s_deadline_ends_the_asking() -> None:
+    clock = Ticking()
+    with pytest.raises(ImdsUnavailable):
+        query_imds(config(unused_url()), clock=clock, deadline=1020.0)
+    assert clock.at <= 1020.0
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (answer(body=b"<html><body>Sign in</body></html>"), "not JSON: HTML"),
+        (answer(body=b"\r\n <!DOCTYPE html>"), "not JSON: HTML"),
+        (answer(body=json.dumps(DOCUMENT).encode()[:-20]), "not JSON: "),
+        (answer(body=b""), "not JSON: Expecting value"),
+        (answer(body=b"\xff\xfe{"), "not JSON: UnicodeDecodeError"),
+        (answer(body=b"[" * 200_000), "not JSON: "),
+        (answer(body=b"[]"), "IMDS document has no object compute"),
+        (answer(body=b"x" * ((1 << 20) + 1)), "answer larger than 1048576 bytes"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20), "answer larger than 1048576 bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", "connection closed before the answer was whole"),
+        (answer(body=profile(disablePasswordAuthentication="nonsense")), "disablePasswordAuthentication is neither"),
+    ],
+)
+def test_a_malformed_body_is_asked_for_again_and_named_in_the_end(said: bytes, why: str) -> None:
+    assert ask(said, reset, GOOD)[0] == WHOLE
+    error, asked = failure(said)
+    assert why in str(error)
+    assert len(asked) > 10
+
+
+def test_a_document_is_never_shown_in_an_error() -> None:
+    error, _ = failure(answer(body=b'{"compute": {"customData": "c2VjcmV0"'))
+    assert "c2VjcmV0" not in str(error) + str(error.supporting())
+
+
+# ---- understanding
+
+
+def test_a_whole_document_is_read() -> None:
+    assert parse_imds(json.dumps(DOCUMENT).encode()) == WHOLE
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert parse_imds(b"\xef\xbb\xbf" + json.dumps(DOCUMENT).encode()) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (True, True),
+        (False, False),
+        ("true", True),
+        ("false", False),
+        ("True", True),
+        ("FALSE", False),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_password_switch_is_understood_in_every_spelling(said: object, meant: object) -> None:
+    assert parse_imds(profile(disablePasswordAuthentication=said)).disable_password is meant
+
+
+@pytest.mark.parametrize("said", ["nonsense", "yes", "0", 42, 0, [], {}, 1.5])
+def test_any_other_password_switch_is_an_error(said: object) -> None:
+    with pytest.raises(ImdsInvalid, match="disablePasswordAuthentication is neither true nor false"):
+        parse_imds(profile(disablePasswordAuthentication=said))
+
+
+def test_an_empty_document_says_nothing() -> None:
+    found = parse_imds(b'{"compute": {}}')
+    assert found == Imds(
+        vm_id=None,
+        username=None,
+        hostname=None,
+        disable_password=None,
+        keys=(),
+        pps_type=None,
+        has_custom_data=None,
+        has_profile=False,
+    )
+
+
+def test_a_specialised_machine_has_a_profile_that_says_nothing() -> None:
+    empty = {"adminUsername": "", "computerName": "", "disablePasswordAuthentication": ""}
+    found = parse_imds(changed(osProfile=empty, publicKeys=[]))
+    assert found.has_profile
+    assert (found.username, found.hostname, found.disable_password, found.keys) == (None, None, None, ())
+
+
+@pytest.mark.parametrize("none", [None, "", []])
+def test_absent_keys_are_no_keys(none: object) -> None:
+    assert parse_imds(changed(publicKeys=none)).keys == ()
+
+
+def test_keys_without_data_are_passed_over_and_the_others_kept_as_they_are() -> None:
+    keys = [{"keyData": ""}, {"path": "/x"}, {"keyData": "\r\n"}, {"keyData": KEY + "\r\n", "path": ""}]
+    assert parse_imds(changed(publicKeys=keys)).keys == (PublicKey(data=KEY + "\r\n", path=None),)
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (b"null", "no object compute"),
+        (b'"text"', "no object compute"),
+        (b"{}", "no object compute"),
+        (b'{"compute": []}', "no object compute"),
+        (b'{"compute": {"osProfile": []}}', "no object osProfile"),
+        (b'{"compute": {"osProfile": "x"}}', "no object osProfile"),
+        (b'{"compute": {}, "extended": 3}', "no object extended"),
+        (b'{"compute": {}, "extended": {"compute": true}}', "no object compute"),
+        (profile(adminUsername=3), "adminUsername is not a string"),
+        (profile(adminUsername=["x"]), "adminUsername is not a string"),
+        (profile(computerName={}), "computerName is not a string"),
+        (profile(computerName="\ud800"), "computerName is not text"),
+        (changed(publicKeys={}), "publicKeys is not a list of objects"),
+        (changed(publicKeys=["ssh-rsa AAAA"]), "publicKeys is not a list of objects"),
+        (changed(publicKeys=[{"keyData": 3}]), "keyData is not a string"),
+        (changed(vmId=7), "vmId is not a string"),
+        (changed(vmId="not-a-uuid"), "vmId is not a UUID"),
+        (changed(vmId="../../../etc/passwd"), "vmId is not a UUID"),
+    ],
+)
+def test_a_document_of_the_wrong_shape_is_an_error_that_names_the_key(document: bytes, why: str) -> None:
+    with pytest.raises(ImdsInvalid, match=why):
+        parse_imds(document)
+
+
+def test_the_id_is_written_one_way() -> None:
+    assert parse_imds(changed(vmId=ID.upper())).vm_id == ID
+
+
+def test_the_id_of_nobody_is_none() -> None:
+    assert parse_imds(changed(vmId="00000000-0000-0000-0000-000000000000")).vm_id is None
+    assert parse_imds(changed(vmId="")).vm_id is None
+
+
+NAMES = ("compute", "osProfile", "adminUsername", "disablePasswordAuthentication", "publicKeys", "keyData", "vmId")
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(ID),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(NAMES) | st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(anything)
+def test_no_document_is_worse_than_invalid(document: object) -> None:
+    for body in (document, {"compute": document}, {"compute": {"osProfile": document, "publicKeys": [document]}}):
+        try:
+            assert isinstance(parse_imds(json.dumps(body).encode()), Imds)
+        except ImdsInvalid as error:
+            assert str(error)
+
+
+@given(st.binary())
+def test_no_bytes_are_worse_than_invalid(body: bytes) -> None:
+    try:
+        parse_imds(body)
+    except ImdsInvalid:
+        pass
+
+
+@given(st.integers(0, len(json.dumps(DOCUMENT)) - 1))
+def test_a_document_cut_anywhere_is_invalid(length: int) -> None:
+    with pytest.raises(ImdsInvalid, match="not JSON"):
+        parse_imds(json.dumps(DOCUMENT).encode()[:length])

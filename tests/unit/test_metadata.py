@@ -1,0 +1,323 @@
+"""Merging what the sources say, and what is missing in the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from azureinit.apply.instance import Instance, read_saved, write_saved
+from azureinit.errors import (
+    HostnameMissing,
+    ImdsUnavailable,
+    MediaAbsent,
+    NoCredentials,
+    PpsUnsupported,
+    UsernameMissing,
+)
+from azureinit.machine import Machine
+from azureinit.record import Secret, replace
+from azureinit.sources.gather import from_saved
+from azureinit.sources.imds import Imds, PublicKey
+from azureinit.sources.metadata import (
+    Metadata,
+    check_complete,
+    from_imds,
+    from_ovf,
+    is_enough,
+    is_specialised,
+    merge,
+)
+from azureinit.sources.ovf import Ovf, OvfKey
+
+ID = "550e8400-e29b-41d4-a716-446655440000"
+KEY = PublicKey(data="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfirst admin@one")
+OTHER_KEY = PublicKey(data="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAother admin@one")
+IMDS = Imds(
+    vm_id=ID,
+    username="azureuser",
+    hostname="web-1",
+    disable_password=True,
+    keys=(KEY,),
+    pps_type="None",
+    has_custom_data=False,
+)
+OVF = Ovf(
+    hostname="web-1",
+    username="azureuser",
+    password=Secret("pass-word"),
+    disable_password=True,
+    keys=(),
+    custom_data=Secret("custom-data"),
+    preprovisioned=False,
+    pps_type=None,
+    proxy_agent=True,
+    provision_guest_agent=True,
+)
+
+
+def merged(imds: Imds | None, ovf: Ovf | None) -> Metadata:
+    answers = {}
+    if ovf is not None:
+        answers["media"] = from_ovf(ovf)
+    if imds is not None:
+        answers["imds"] = from_imds(imds)
+    return merge(answers)
+
+
+# ---- who says what
+
+
+def test_each_value_is_told_with_its_source() -> None:
+    metadata = merged(IMDS, OVF)
+    assert metadata.provenance == {
+        "vm_id": "imds",
+        "username": "imds",
+        "hostname": "imds",
+        "disable_password": "imds",
+        "keys": "imds",
+        "has_profile": "imds",
+        "password": "media",
+        "has_password": "media",
+        "custom_data": "media",
+        "proxy_agent": "media",
+    }
+    assert metadata.password == Secret("pass-word")
+    assert metadata.custom_data == Secret("custom-data")
+    assert metadata.proxy_agent
+    assert metadata.warnings == ()
+
+
+def test_what_imds_does_not_say_the_media_does() -> None:
+    silent = replace(IMDS, username=None, hostname=None, disable_password=None, keys=())
+    key = OvfKey(fingerprint="AB", path="/home/u/.ssh/authorized_keys", value=KEY.data)
+    metadata = merged(silent, replace(OVF, username="other", keys=(key,)))
+    assert (metadata.username, metadata.hostname, metadata.disable_password) == ("other", "web-1", True)
+    assert metadata.keys == (PublicKey(data=KEY.data, path="/home/u/.ssh/authorized_keys"),)
+    assert metadata.provenance["username"] == metadata.provenance["keys"] == "media"
+    assert metadata.warnings == ()
+
+
+def test_one_source_alone_is_whole() -> None:
+    assert merged(IMDS, None) == replace(
+        from_imds(IMDS),
+        provenance=dict.fromkeys(("vm_id", "username", "hostname", "disable_password", "keys", "has_profile"), "imds"),
+    )
+    assert merged(None, OVF).username == "azureuser"
+
+
+def test_nothing_merges_to_nothing() -> None:
+    assert merge({}) == Metadata()
+
+
+def test_the_order_of_answers_does_not_matter() -> None:
+    one, two = from_imds(IMDS), from_ovf(replace(OVF, username="other"))
+    assert merge({"imds": one, "media": two}) == merge({"media": two, "imds": one})
+
+
+def test_a_password_switch_that_is_off_is_a_word_too() -> None:
+    metadata = merged(replace(IMDS, disable_password=False), OVF)
+    assert metadata.disable_password is False
+    assert metadata.warnings == ("disable_password: imds says false, media says true; using the first",)
+    assert merged(replace(IMDS, disable_password=None), replace(OVF, disable_password=False)).disable_password is False
+
+
+def test_keys_of_the_media_without_a_value_are_not_keys() -> None:
+    pointer = OvfKey(fingerprint="AB12", path="/home/u/.ssh/authorized_keys", value=None)
+    assert from_ovf(replace(OVF, keys=(pointer,))).keys == ()
+
+
+# ---- disagreement
+
+
+def test_a_disagreement_is_a_warning_with_both_values() -> None:
+    metadata = merged(IMDS, replace(OVF, username="other", hostname="web-2"))
+    assert (metadata.username, metadata.hostname) == ("azureuser", "web-1")
+    assert metadata.warnings == (
+        "username: imds says 'azureuser', media says 'other'; using the first",
+        "hostname: imds says 'web-1', media says 'web-2'; using the first",
+    )
+
+
+def test_other_keys_are_a_disagreement_and_other_comments_are_not() -> None:
+    same = OvfKey(fingerprint=None, path=None, value="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfirst\r\n")
+    other = replace(same, value=OTHER_KEY.data)
+    assert merged(IMDS, replace(OVF, keys=(same, same))).warnings == ()
+    metadata = merged(IMDS, replace(OVF, keys=(other,)))
+    assert metadata.keys == (KEY,)
+    assert metadata.warnings == (
+        "keys: imds says ssh-ed25519 ...5AAAAIAfirst, media says ssh-ed25519 ...5AAAAIAother; using the first",
+    )
+
+
+def test_a_warning_is_short_and_on_one_line_whatever_was_said() -> None:
+    long = "x" * (1 << 20)
+    metadata = merged(replace(IMDS, hostname=long), replace(OVF, hostname=long + "y", username="a\nb\x1b"))
+    assert len(metadata.warnings) == 2
+    assert all(len(warning) < 300 and warning.isprintable() for warning in metadata.warnings)
+
+
+def test_no_secret_is_in_a_warning_or_in_what_is_printed() -> None:
+    saved = Metadata(password_hash=Secret("$6$hash"), has_password=True, username="third")
+    metadata = merge({"imds": from_imds(IMDS), "media": from_ovf(OVF), "saved": saved})
+    printed = repr(metadata) + str(metadata.warnings) + f"{metadata}"
+    assert "third" in str(metadata.warnings)
+    assert not any(secret in printed for secret in ("pass-word", "custom-data", "$6$hash"))
+
+
+# ---- pre-provisioning
+
+
+@pytest.mark.parametrize("told", ["Running", "Savable", "PreprovisionedOSDisk", "Something new"])
+def test_either_source_may_ask_for_pre_provisioning(told: str) -> None:
+    for metadata in (merged(replace(IMDS, pps_type=told), OVF), merged(IMDS, replace(OVF, pps_type=told))):
+        assert metadata.pps_type == told
+        with pytest.raises(PpsUnsupported, match=told):
+            check_complete(metadata, {})
+
+
+def test_a_preprovisioned_vm_without_a_type_is_one() -> None:
+    with pytest.raises(PpsUnsupported):
+        check_complete(merged(IMDS, replace(OVF, preprovisioned=True)), {})
+
+
+@pytest.mark.parametrize("told", ["None", "none", "", None])
+def test_none_in_any_spelling_is_no_pre_provisioning(told: str | None) -> None:
+    metadata = merged(replace(IMDS, pps_type=told or None), OVF)
+    assert metadata.pps_type is None
+    check_complete(metadata, {})
+
+
+# ---- enough, nothing, too little
+
+
+@pytest.mark.parametrize(
+    ("metadata", "enough"),
+    [
+        (Metadata(username="u", hostname="h", keys=(KEY,)), True),
+        (Metadata(username="u", hostname="h", has_password=True), True),
+        (Metadata(username="u", hostname="h"), False),
+        (Metadata(username="u", keys=(KEY,)), False),
+        (Metadata(hostname="h", keys=(KEY,)), False),
+        (Metadata(), False),
+    ],
+)
+def test_enough_is_a_user_a_host_name_and_a_way_in(metadata: Metadata, enough: bool) -> None:
+    assert is_enough(metadata) is enough
+
+
+EMPTY = replace(IMDS, username=None, hostname=None, disable_password=None, keys=())
+
+
+def test_an_empty_profile_is_a_specialised_machine() -> None:
+    assert is_specialised(merged(EMPTY, None))
+
+
+@pytest.mark.parametrize(
+    "imds",
+    [
+        replace(EMPTY, has_profile=False),
+        replace(EMPTY, username="u"),
+        replace(EMPTY, hostname="h"),
+        replace(EMPTY, keys=(KEY,)),
+        replace(EMPTY, disable_password=False),
+        replace(EMPTY, pps_type="PreprovisionedOSDisk"),
+    ],
+)
+def test_a_machine_of_which_anything_is_asked_is_not_specialised(imds: Imds) -> None:
+    assert not is_specialised(merged(imds, None))
+
+
+def test_without_imds_nothing_is_known_to_be_specialised() -> None:
+    assert not is_specialised(Metadata())
+    assert not is_specialised(merged(EMPTY, OVF))
+
+
+FAILURES = {"imds": ImdsUnavailable("nobody answered"), "media": MediaAbsent("no drive")}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kind"),
+    [
+        (Metadata(), UsernameMissing),
+        (Metadata(hostname="h", keys=(KEY,)), UsernameMissing),
+        (Metadata(username="u", keys=(KEY,)), HostnameMissing),
+        (Metadata(username="u", hostname="h"), NoCredentials),
+        (Metadata(username="u", hostname="h", disable_password=False), NoCredentials),
+    ],
+)
+def test_what_is_missing_is_told_with_every_source_s_failure(metadata: Metadata, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="imds: nobody answered; media: no drive") as caught:
+        check_complete(metadata, FAILURES)
+    assert caught.value.data == {"imds": "nobody answered", "media": "no drive"}  # type: ignore[attr-defined]
+
+
+def test_what_is_complete_passes_whatever_failed() -> None:
+    check_complete(Metadata(username="u", hostname="h", keys=(KEY,)), FAILURES)
+
+
+# ---- what an earlier run kept
+
+
+def test_what_was_saved_comes_back_the_same(tmp_path: Path) -> None:
+    machine = Machine(root=str(tmp_path), environ={})
+    (tmp_path / "data").mkdir()
+    instance = Instance(data_dir="/data", vm_id=ID)
+    values = {
+        "username": "azureuser",
+        "hostname": "web-1",
+        "disable_password": False,
+        "has_password": True,
+        "custom_data": Secret(b"\x00\xff binary"),
+        "password_hash": Secret("$6$salt$hash"),
+        "keys": [(KEY.data, KEY.path), (OTHER_KEY.data, "/home/azureuser/.ssh/authorized_keys")],
+    }
+    write_saved(machine, instance, values)
+    saved = tmp_path / f"data/{ID}.saved"
+    assert saved.stat().st_mode & 0o777 == 0o600
+    assert isinstance(json.loads(saved.read_bytes())["keys"][0], list)
+    found = read_saved(machine, instance)
+    assert found is not None
+    assert from_saved(found) == Metadata(
+        username="azureuser",
+        hostname="web-1",
+        disable_password=False,
+        has_password=True,
+        custom_data=Secret(b"\x00\xff binary"),
+        password_hash=Secret("$6$salt$hash"),
+        keys=(KEY, replace(OTHER_KEY, path="/home/azureuser/.ssh/authorized_keys")),
+    )
+
+
+def test_saved_values_nobody_knows_are_passed_over() -> None:
+    assert from_saved({"username": "u", "of a later version": 3}) == Metadata(username="u")
+
+
+def test_what_was_saved_is_asked_last() -> None:
+    saved = Metadata(username="saved", hostname="saved", has_password=True, password_hash=Secret("h"))
+    metadata = merge({"saved": saved, "imds": from_imds(IMDS)})
+    assert (metadata.username, metadata.has_password) == ("azureuser", True)
+    assert metadata.provenance["password_hash"] == "saved"
+
+
+texts = st.none() | st.text(max_size=5)
+metadatas = st.builds(
+    Metadata,
+    username=texts,
+    hostname=texts,
+    disable_password=st.none() | st.booleans(),
+    keys=st.tuples() | st.tuples(st.builds(PublicKey, data=st.text(max_size=9), path=texts)),
+    password=st.none() | st.builds(Secret, st.text(max_size=5)),
+    has_password=st.booleans(),
+    pps_type=texts,
+)
+
+
+@given(st.dictionaries(st.sampled_from(("imds", "media", "saved")), metadatas))
+def test_every_merged_value_is_the_word_of_the_source_it_names(answers: dict[str, Metadata]) -> None:
+    metadata = merge(answers)
+    for field, name in metadata.provenance.items():
+        assert getattr(metadata, field) == getattr(answers[name], field)
