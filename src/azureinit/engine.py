@@ -219,7 +219,7 @@ def plan_for(walk: Walk) -> Plan:
 def reread(walk: Walk) -> None:
     from azureinit.facts.gather import read_facts
 
-    walk.facts = read_facts(walk.machine, walk.config)
+    walk.facts = read_facts(walk.machine, walk.config, before=walk.facts)
 
 
 def unforeseen(error: Exception) -> AzureInitError:

@@ -160,7 +160,7 @@ def test_a_link_planted_as_the_password_lock_is_not_followed(machine: Machine, t
 
 
 def test_the_lock_is_the_kind_lckpwdf_takes(machine: Machine) -> None:
-    with account_locks(machine, (), timeout=1, record=lambda _paths: None):
+    with account_locks(machine, ("/etc/passwd",), timeout=1, record=lambda _paths: None):
         ours = fcntl.F_WRLCK
         listed = Path("/proc/locks").read_text()
         inode = os.stat(machine.real("/etc/.pwd.lock")).st_ino

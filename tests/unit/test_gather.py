@@ -65,19 +65,19 @@ def outcome(
     answers, failures = collect(post.receive, clock=post, deadline=deadline, config=config)
     assert set(answers) | set(failures) == {"imds", "media"}
     assert not set(answers) & set(failures)
-    return post.at - START, answers, failures
+    return round(post.at - START, 6), answers, failures
 
 
 def test_both_answers_end_the_wait_at_once() -> None:
     for first, second in (("imds", "media"), ("media", "imds")):
         took, answers, failures = outcome((0.1, first, ENOUGH), (0.4, second, ENOUGH))
-        assert (took, set(answers), failures) == (pytest.approx(0.4), {"imds", "media"}, {})
+        assert (took, set(answers), failures) == (0.4, {"imds", "media"}, {})
 
 
 @pytest.mark.parametrize(("first", "other"), [("imds", "media"), ("media", "imds")])
 def test_once_one_is_enough_the_other_gets_the_grace(first: str, other: str) -> None:
     took, answers, failures = outcome((1.0, first, ENOUGH))
-    assert took == pytest.approx(1.0 + CONFIG.sources.grace_secs)
+    assert took == 1.0 + CONFIG.sources.grace_secs
     assert set(answers) == {first}
     assert "no answer within 4.0 s" in str(failures[other])
     assert isinstance(failures[other], MediaAbsent if other == "media" else ImdsUnavailable)
@@ -86,12 +86,12 @@ def test_once_one_is_enough_the_other_gets_the_grace(first: str, other: str) -> 
 @pytest.mark.parametrize(("first", "other"), [("imds", "media"), ("media", "imds")])
 def test_an_answer_within_the_grace_counts(first: str, other: str) -> None:
     took, answers, failures = outcome((1.0, first, ENOUGH), (3.9, other, WITH_PASSWORD))
-    assert (took, set(answers), failures) == (pytest.approx(3.9), {"imds", "media"}, {})
+    assert (took, set(answers), failures) == (3.9, {"imds", "media"}, {})
 
 
 def test_the_grace_is_configured() -> None:
     config = Config(sources=Sources(grace_secs=0.0))
-    assert outcome((1.0, "imds", ENOUGH), config=config)[0] == pytest.approx(1.0)
+    assert outcome((1.0, "imds", ENOUGH), config=config)[0] == 1.0
     both = outcome((1.0, "imds", ENOUGH), (1.0, "media", ENOUGH), config=config)
     assert set(both[1]) == {"imds", "media"}  # what has come is taken, grace or not
 
@@ -104,45 +104,45 @@ def test_a_failure_within_the_grace_is_kept_with_its_own_words() -> None:
 
 def test_passwords_on_and_no_key_waits_for_the_media() -> None:
     took, answers, _ = outcome((0.1, "imds", WANTS_PASSWORD), (50.0, "media", WITH_PASSWORD))
-    assert took == pytest.approx(50.0)
+    assert took == 50.0
     assert answers["media"].has_password
 
 
 def test_passwords_on_and_no_key_waits_no_longer_than_the_media_may_take() -> None:
     took, answers, failures = outcome((0.1, "imds", WANTS_PASSWORD))
-    assert took == pytest.approx(60.0 + LAST_WORD)
+    assert took == 60.0 + LAST_WORD
     assert set(answers) == {"imds"}
     assert isinstance(failures["media"], MediaAbsent)
     config = Config(provisioning_media=ProvisioningMedia(wait_secs=5.0))
-    assert outcome((0.1, "imds", WANTS_PASSWORD), config=config)[0] == pytest.approx(5.0 + LAST_WORD)
+    assert outcome((0.1, "imds", WANTS_PASSWORD), config=config)[0] == 5.0 + LAST_WORD
 
 
 def test_a_switch_that_is_not_told_without_a_key_waits_for_the_media_too() -> None:
     unsure = replace(WANTS_PASSWORD, disable_password=None)
-    assert outcome((0.1, "imds", unsure), (59.0, "media", WITH_PASSWORD))[0] == pytest.approx(59.0)
+    assert outcome((0.1, "imds", unsure), (59.0, "media", WITH_PASSWORD))[0] == 59.0
 
 
 def test_media_that_are_not_enough_wait_for_imds() -> None:
     took, answers, _ = outcome((0.1, "media", Metadata(username="u")), (200.0, "imds", ENOUGH))
-    assert took == pytest.approx(200.0)
+    assert took == 200.0
     assert set(answers) == {"imds", "media"}
 
 
 def test_both_failing_is_both_reasons() -> None:
     took, answers, failures = outcome((0.1, "media", ABSENT), (300.0, "imds", DOWN))
-    assert (took, answers, failures) == (pytest.approx(300.0), {}, {"imds": DOWN, "media": ABSENT})
+    assert (took, answers, failures) == (300.0, {}, {"imds": DOWN, "media": ABSENT})
 
 
 def test_imds_down_and_media_present_goes_on_after_the_grace() -> None:
     took, answers, failures = outcome((0.2, "media", WITH_PASSWORD), (300.0, "imds", DOWN))
-    assert took == pytest.approx(0.2 + CONFIG.sources.grace_secs)
+    assert took == 0.2 + CONFIG.sources.grace_secs
     assert set(answers) == {"media"}
     assert isinstance(failures["imds"], ImdsUnavailable)
 
 
 def test_media_absent_and_imds_present_goes_on_after_the_grace() -> None:
     took, answers, failures = outcome((0.2, "imds", ENOUGH), (60.0, "media", ABSENT))
-    assert took == pytest.approx(0.2 + CONFIG.sources.grace_secs)
+    assert took == 0.2 + CONFIG.sources.grace_secs
     assert set(answers) == {"imds"}
     assert isinstance(failures["media"], MediaAbsent)
 
@@ -150,23 +150,23 @@ def test_media_absent_and_imds_present_goes_on_after_the_grace() -> None:
 def test_broken_media_end_the_wait_for_them() -> None:
     broken = OvfInvalid("not XML")
     took, _, failures = outcome((0.2, "imds", WANTS_PASSWORD), (0.3, "media", broken))
-    assert (took, failures) == (pytest.approx(0.3), {"media": broken})
+    assert (took, failures) == (0.3, {"media": broken})
 
 
 def test_a_specialised_machine_waits_for_the_media_no_longer_than_the_grace() -> None:
     took, answers, failures = outcome((0.2, "imds", SPECIALISED))
-    assert took == pytest.approx(0.2 + CONFIG.sources.grace_secs)
+    assert took == 0.2 + CONFIG.sources.grace_secs
     assert answers == {"imds": SPECIALISED}
     assert isinstance(failures["media"], MediaAbsent)
 
 
 def test_empty_media_do_not_end_the_wait_for_imds() -> None:
-    assert outcome((0.2, "media", Metadata()), (100.0, "imds", ENOUGH))[0] == pytest.approx(100.0)
+    assert outcome((0.2, "media", Metadata()), (100.0, "imds", ENOUGH))[0] == 100.0
 
 
 def test_an_answer_that_is_late_but_in_time_for_the_other_is_not_lost() -> None:
     took, answers, failures = outcome((90.0, "media", WITH_PASSWORD), (91.0, "imds", WANTS_PASSWORD))
-    assert took == pytest.approx(91.0)
+    assert took == 91.0
     assert (set(answers), failures) == ({"imds", "media"}, {})
 
 
@@ -177,7 +177,7 @@ def test_the_reason_of_a_late_failure_replaces_its_lateness() -> None:
 
 def test_the_deadline_ends_every_wait() -> None:
     took, answers, failures = outcome(deadline=START + 30.0)
-    assert took == pytest.approx(30.0 + LAST_WORD)
+    assert took == 30.0 + LAST_WORD
     assert answers == {}
     assert isinstance(failures["imds"], ImdsUnavailable) and isinstance(failures["media"], MediaAbsent)
 

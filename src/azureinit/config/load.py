@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.config.model import Config, checked, named, shown
+from azureinit.config.plain import parse_plain
 from azureinit.errors import ConfigInvalid, LocalError
 from azureinit.record import Record, replace
 
@@ -261,6 +262,9 @@ def _nearest(path: tuple[str, ...]) -> str:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
+    plain = parse_plain(text)
+    if plain is not None:
+        return plain
     try:
         import tomllib
     except ImportError:

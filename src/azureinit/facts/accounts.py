@@ -126,17 +126,21 @@ class Accounts(Record):
         return fields is not None and fields[1:2] == (value,)
 
 
-def read_accounts(machine: Machine) -> Accounts:
+def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
+    """What the image's builder settled is taken from `before`, if given; only the accounts themselves change."""
     unreadable: list[str] = []
-    policy = parse_policy(_first(machine, LOGIN_DEFS), _first(machine, USERADD_DEFAULTS))
     passwd_bytes = machine.read("/etc/passwd", limit=MOST_BYTES) or b""
     group_bytes = machine.read("/etc/group", limit=MOST_BYTES) or b""
     users = parse_passwd(passwd_bytes)
-    try:
-        skeleton, problem = _read_skeleton(machine, policy.skeleton)
-    except LocalError as error:
-        skeleton, problem = (), str(error)
-    nss_why = nss_problem(_first(machine, NSSWITCH), passwd_bytes + b"\n" + group_bytes)
+    if before is not None:
+        policy, skeleton, problem, nss_why = before.policy, before.skeleton, before.skeleton_problem, before.nss_why
+    else:
+        policy = parse_policy(_first(machine, LOGIN_DEFS), _first(machine, USERADD_DEFAULTS))
+        nss_why = nss_problem(_first(machine, NSSWITCH), passwd_bytes + b"\n" + group_bytes)
+        try:
+            skeleton, problem = _read_skeleton(machine, policy.skeleton)
+        except LocalError as error:
+            skeleton, problem = (), str(error)
     return Accounts(
         policy=policy,
         users=users,

@@ -37,13 +37,14 @@ class Facts(Record):
     keys_files: tuple[KeysFile, ...] = ()
 
 
-def read_facts(machine: Machine, config: Config) -> Facts:
-    tools = frozenset(tool for tool in TOOLS if machine.find(tool))
+def read_facts(machine: Machine, config: Config, before: Facts | None = None) -> Facts:
+    """With `before`, what provisioning cannot change is taken from there."""
+    tools = before.tools if before else frozenset(tool for tool in TOOLS if machine.find(tool))
     return Facts(
         root="" if not machine.rooted else machine.root,
         rooted=machine.rooted,
         privileged=machine.privileged,
-        distro=choose_distro(read_release(machine)),
+        distro=before.distro if before else choose_distro(read_release(machine)),
         tools=tools,
         systemd=not machine.rooted and machine.is_dir("/run/systemd/system"),
         selinux=not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None,
@@ -52,6 +53,6 @@ def read_facts(machine: Machine, config: Config) -> Facts:
         hosts_file=machine.read("/etc/hosts"),
         sudoers_dir=machine.is_dir(SUDOERS_DIR),
         sudoers_file=machine.read(SUDOERS) if machine.privileged or machine.rooted else None,
-        accounts=read_accounts(machine),
+        accounts=read_accounts(machine, before.accounts if before else None),
         ssh=read_ssh(machine, tools=tools, query=config.ssh.query_sshd_config),
     )

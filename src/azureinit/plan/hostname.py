@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Item, Plan
 
 OWN_ADDRESS = "127.0.1.1"
+LOOPBACK = "127.0.0.1"
 
 
 def plan_hostname(*, hostname: str, facts: Facts, config: Config) -> Plan:
@@ -25,19 +26,24 @@ def plan_hostname(*, hostname: str, facts: Facts, config: Config) -> Plan:
     if in_file and in_kernel:
         item = Satisfied(name="hostname", why=f"is {hostname}")
     else:
-        old = (facts.hostname_file or b"").decode("utf-8", "replace").strip()[:64]
         item = Step(
             name="hostname",
-            why=f"{old or 'unset'} -> {hostname}",
+            why=f"{_told(facts)} -> {hostname}",
             ways=tuple(SET[name](intent, facts) for name in config.hostname_provisioners.backends),
             failure=HostnameFailed,
         )
     return (item, *_plan_hosts(hostname, facts))
 
 
+def _told(facts: Facts) -> str:
+    """What the file says, on one line whatever it holds."""
+    old = (facts.hostname_file or b"").decode("utf-8", "surrogateescape").strip()[:64]
+    return (old if old.isprintable() else ascii(old)) or "unset"
+
+
 def _plan_hosts(hostname: str, facts: Facts) -> Plan:
     old = (facts.hosts_file or b"").decode("utf-8", "surrogateescape")
-    if not facts.distro.hosts_line and OWN_ADDRESS not in old:
+    if not facts.distro.hosts_line and not any(_address(line) == OWN_ADDRESS for line in old.split("\n")):
         return ()
     new = hosts_with(old, hostname)
     if new == old:
@@ -48,18 +54,39 @@ def _plan_hosts(hostname: str, facts: Facts) -> Plan:
 
 
 def hosts_with(text: str, hostname: str) -> str:
-    """The file with exactly one line for the host's own address, after the loopback's."""
+    """The file with the host's name on a line of its own address: the first there is, else one after the loopback's.
+
+    Every other line stays as it is, and so does that one where the name already stands on it, as an alias or first.
+    """
+    lines = (text or f"{LOOPBACK}\tlocalhost\n").split("\n")
+    own = [at for at, line in enumerate(lines) if _address(line) == OWN_ADDRESS]
+    if any(hostname in _fields(lines[at])[1:] for at in own):
+        return text
     short = hostname.partition(".")[0]
     wanted = f"{OWN_ADDRESS}\t{hostname}" + (f" {short}" if short != hostname else "")
-    lines = text.splitlines(keepends=True) or ["127.0.0.1\tlocalhost\n"]
-    own = [index for index, line in enumerate(lines) if line.split("#")[0].split()[:1] == [OWN_ADDRESS]]
-    if own and hostname in lines[own[0]].split("#")[0].split()[1:2]:
-        return text
     if own:
-        lines[own[0]] = wanted + "\n"
-        return "".join(line for index, line in enumerate(lines) if index not in own[1:])
-    loopback = [index for index, line in enumerate(lines) if line.split()[:1] == ["127.0.0.1"]]
-    at = loopback[0] + 1 if loopback else 0
-    if at and not lines[at - 1].endswith("\n"):
-        lines[at - 1] += "\n"
-    return "".join([*lines[:at], wanted + "\n", *lines[at:]])
+        _, mark, comment = lines[own[0]].rstrip("\r").partition("#")
+        lines[own[0]] = wanted + (f" {mark}{comment}" if mark else "") + _return(lines[own[0]])
+        return _ended("\n".join(lines))
+    loopback = [at + 1 for at, line in enumerate(lines) if _address(line) == LOOPBACK]
+    # Where the last line is whole, splitting leaves an empty one behind it.
+    at = loopback[0] if loopback else len(lines) - (not lines[-1])
+    lines.insert(at, wanted + _return(lines[at - 1] if at else ""))
+    return _ended("\n".join(lines))
+
+
+def _fields(line: str) -> list[str]:
+    return line.partition("#")[0].split()
+
+
+def _address(line: str) -> str:
+    return _fields(line)[0] if _fields(line) else ""
+
+
+def _return(line: str) -> str:
+    """A file with carriage returns keeps them."""
+    return "\r" if line.endswith("\r") else ""
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"

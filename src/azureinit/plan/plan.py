@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.plan.account import plan_account
-from azureinit.plan.actions import Run, Satisfied, Step, Way
+from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
@@ -26,7 +26,7 @@ def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozens
     username = metadata.username
     types = config.ssh.host_key_types
     allow = None if metadata.disable_password is None else not metadata.disable_password
-    return (
+    steps = (
         *plan_hostname(hostname=metadata.hostname, facts=facts, config=config),
         *plan_host_keys(types=tuple(kind for kind in types if kind in BEFORE_READY), facts=facts),
         *plan_account(
@@ -43,8 +43,8 @@ def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozens
             username=username, home=home_of(username, facts), keys=metadata.keys, facts=facts, config=config
         ),
         *plan_sshd(allow_password=allow, facts=facts, config=config),
-        *_plan_labels(home_of(username, facts), facts, done),
     )
+    return (*steps, *_plan_labels(steps, home_of(username, facts), facts, done))
 
 
 def plan_after_ready(*, facts: Facts, config: Config) -> Plan:
@@ -61,12 +61,16 @@ def work_left(plan: Plan) -> tuple[Step, ...]:
     return tuple(item for item in plan if isinstance(item, Step))
 
 
-def _plan_labels(home: str, facts: Facts, done: frozenset[str]) -> Plan:
+def _plan_labels(steps: Plan, home: str, facts: Facts, done: frozenset[str]) -> Plan:
     """Files are labelled last and all at once: facts cannot see labels, so the journal remembers it."""
+    name = "selinux labels"
     if not facts.selinux:
         return ()
-    if "selinux labels" in done:
-        return (Satisfied(name="selinux labels", why="restored"),)
+    if name in done and not work_left(steps):
+        return (Satisfied(name=name, why="restored"),)
+    if "restorecon" not in facts.tools:
+        return (Caution(name=name, why="SELinux is enabled, but restorecon is not installed: left as they are"),)
     paths = ("/etc/hostname", "/etc/hosts", SUDOERS, "/etc/ssh", home)
-    ways = (Way(backend="restorecon", actions=(Run(argv=("restorecon", "-R", "-F", *paths)),)),)
-    return (Step(name="selinux labels", why="SELinux is enabled", ways=ways, once=True),)
+    # -i: not every machine has every one of them.
+    ways = (Way(backend="restorecon", actions=(Run(argv=("restorecon", "-i", "-R", "-F", *paths)),)),)
+    return (Step(name=name, why="SELinux is enabled", ways=ways, once=True),)

@@ -48,7 +48,14 @@ def as_text(plan: Plan, *, privileged: bool) -> str:
     fine = sum(isinstance(item, Satisfied) for item in plan)
     cautions = sum(isinstance(item, Caution) for item in plan)
     summary = f"{todo} to do, {fine} as asked" + (f", {cautions} not possible" if cautions else "")
-    return "\n".join([*lines, summary if plan else "nothing is asked for", ""])
+    return "\n".join([*map(_printable, lines), summary if plan else "nothing is asked for", ""])
+
+
+def _printable(line: str) -> str:
+    """What a file or the platform holds has no power over a terminal."""
+    if line.isprintable():
+        return line
+    return "".join(letter if letter.isprintable() or letter == "\t" else ascii(letter)[1:-1] for letter in line)
 
 
 def describe(action: Action, *, privileged: bool) -> Iterator[str]:
@@ -96,11 +103,19 @@ def _difference(action: Write) -> Iterator[str]:
     if isinstance(action.data, Secret) or isinstance(action.was, Secret):
         yield "  (contents not shown)"
         return
-    old = (action.was or b"").decode("utf-8", "replace").splitlines()
-    new = action.data.decode("utf-8", "replace").splitlines()
-    for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]:
-        if not line.startswith("@@"):
-            yield f"  {line}"
+    old, new = _lines(action.was or b""), _lines(action.data)
+    shown = [line for line in difflib.unified_diff(old, new, lineterm="", n=1) if not line.startswith("@@")][2:]
+    if shown:
+        yield from (f"  {line}" for line in shown)
+    elif action.was is not None:
+        yield "  (contents stay)"
+
+
+def _lines(data: bytes) -> list[str]:
+    """Only at line feeds, so that a difference in anything else shows; a last line without one is marked as such."""
+    lines = data.decode("utf-8", "backslashreplace").split("\n")
+    last = lines.pop()
+    return [*lines, f"{last} (no newline at the end)"] if last else lines
 
 
 def as_json(plan: Plan) -> str:

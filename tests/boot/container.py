@@ -1,0 +1,217 @@
+"""A real Debian with a real systemd in a container: its root made once and kept, each boot on a fresh layer over it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from need import need, unfit
+
+PROJECT = Path(__file__).parents[2]
+CACHE = Path(os.environ.get("AZURE_INIT_TEST_CACHE", "/var/cache/azure-init-tests"))
+PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,sudo,python3,passwd,iproute2"
+# What every gallery image lacks before its first boot, and nobody to answer questions on the console.
+GENERALISE = """
+rm -f "$1"/etc/ssh/ssh_host_* "$1"/var/lib/dbus/machine-id "$1"/var/lib/systemd/random-seed
+: > "$1"/etc/machine-id
+echo localhost > "$1"/etc/hostname
+ln -sf /dev/null "$1"/etc/systemd/system/systemd-firstboot.service
+"""
+UNIT = """
+[Unit]
+Description=Provision this machine
+Before=ssh.service ssh.socket systemd-user-sessions.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={command}
+StandardOutput=journal+console
+TimeoutStartSec=60
+
+[Install]
+WantedBy=multi-user.target
+"""
+# The layer is mounted where nobody else sees it, and the kernel ends all of it with the process that began it.
+BOOT = """
+mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
+chroot "$2/root" python3 -m compileall -q /usr/lib/azure-init
+shift 2
+exec systemd-nspawn "$@"
+"""
+BOOTED = 60.0
+PAUSE = 0.02
+
+
+def debian_root(suite: str) -> Path:
+    """A generalised root file system, made at the first call on this machine."""
+    mmdebstrap = need("mmdebstrap")
+    recipe = hashlib.sha256(f"{PACKAGES}{GENERALISE}".encode()).hexdigest()[:12]
+    root = CACHE / f"{suite}-{recipe}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{suite}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not root.exists():
+            unfinished = CACHE / f"{suite}.unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            argv = (mmdebstrap, "--quiet", "--variant=minbase", f"--include={PACKAGES}", f"--customize-hook={GENERALISE}")
+            ran = subprocess.run((*argv, suite, str(unfinished)), capture_output=True, text=True)
+            if ran.returncode:
+                unfit(f"no {suite} root could be made: {ran.stderr[-500:]}")
+            unfinished.rename(root)
+    return root
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Container:
+    """One machine. Until `boot` its disk is only the layer that `write` puts files on."""
+
+    def __init__(self, root: Path, place: Path) -> None:
+        self.root, self.place = root, place
+        self.layer = place / "upper"
+        for name in ("upper", "work", "root"):
+            (place / name).mkdir()
+        self.port = free_port()
+        self.console = place / "console"
+        self._outer: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        self._install()
+
+    def _install(self) -> None:
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PROJECT / "src/azureinit", self.layer / "usr/lib/azure-init/azureinit", ignore=ignore)
+        self.write("usr/bin/azure-init", (PROJECT / "packaging/azure-init").read_text(), mode=0o755)
+        self.write("etc/ssh/sshd_config.d/90-port.conf", f"Port {self.port}\nListenAddress 127.0.0.1\n")
+        # As the vendors of cloud images do, whose wish is not the platform's.
+        self.write("etc/ssh/sshd_config.d/50-vendor.conf", "PasswordAuthentication no\n")
+
+    def write(self, name: str, text: str, *, mode: int = 0o644) -> None:
+        path = self.layer / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+
+    def read(self, name: str) -> str:
+        """A file of the running machine."""
+        return Path(f"/proc/{self._pid}/root", name).read_text()
+
+    def prepare(self, *argv: str) -> None:
+        """Changes the disk before the first boot."""
+        script = 'mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1\n'
+        script += 'root=$2/root; shift 2; exec chroot "$root" "$@"'
+        command = ("unshare", "--mount", "sh", "-c", script, "sh", str(self.root), str(self.place), *argv)
+        subprocess.run(command, check=True, capture_output=True)
+
+    def boot(self, *, agent: str = "/usr/bin/azure-init", bind: tuple[Path, ...] = ()) -> None:
+        """Returns when everything systemd was to start has been started."""
+        if agent:
+            self.write("etc/systemd/system/azure-init.service", UNIT.format(command=agent))
+            wants = self.layer / "etc/systemd/system/multi-user.target.wants"
+            wants.mkdir(parents=True, exist_ok=True)
+            (wants / "azure-init.service").symlink_to("/etc/systemd/system/azure-init.service")
+        options = ["--boot", "--register=no", "--keep-unit", "--quiet", f"--directory={self.place}/root"]
+        options += ["--machine=azure-init-test", "--console=pipe", "--resolv-conf=off", "--timezone=off"]
+        options += [f"--bind-ro={path}" for path in bind]
+        lone = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+        with self.console.open("wb") as console:
+            self._outer = subprocess.Popen(
+                (*lone, "sh", "-c", BOOT, "sh", str(self.root), str(self.place), *options),
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
+        self._pid = self._wait(self._find_init, "systemd did not start")
+        self._wait(lambda: Path(f"/proc/{self._pid}/root/run/dbus/system_bus_socket").exists(), "no system bus")
+        self.run("systemctl", "is-system-running", "--wait")
+
+    def _find_init(self) -> int:
+        """Our number for the container's first process: the one systemd below us that is 1 to itself."""
+        assert self._outer is not None
+        pending = [self._outer.pid]
+        while pending:
+            pid = pending.pop()
+            try:
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                status = Path(f"/proc/{pid}/status").read_text()
+            except OSError:
+                continue
+            if status.startswith("Name:\tsystemd\n"):
+                return pid
+            pending += map(int, children)
+        return 0
+
+    def _wait(self, ready: Callable[[], int], otherwise: str) -> int:
+        assert self._outer is not None
+        until = time.monotonic() + BOOTED
+        while not (found := ready()):
+            if self._outer.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"{otherwise}: {self.console.read_text(errors='replace')[-3000:]}")
+            time.sleep(PAUSE)
+        return found
+
+    def run(self, *argv: str, user: str = "", stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """A program inside, by default as root."""
+        enter = ["nsenter", f"--target={self._pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
+        enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SYSTEMD_PAGER="]
+        if user:
+            enter += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        return subprocess.run((*enter, *argv), input=stdin, capture_output=True, text=True, timeout=timeout)
+
+    def out(self, *argv: str, user: str = "") -> str:
+        ran = self.run(*argv, user=user)
+        assert ran.returncode == 0, f"{argv}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout.strip()
+
+    def ssh(
+        self, user: str, *argv: str, key: Path | None = None, password: str = "", timeout: float = 30
+    ) -> subprocess.CompletedProcess[str]:
+        """A login as anyone would do it, from outside, with the one or with the other."""
+        options = {
+            "BatchMode": "no" if password else "yes",
+            "ConnectTimeout": "10",
+            "GlobalKnownHostsFile": "/dev/null",
+            "IdentitiesOnly": "yes",
+            "NumberOfPasswordPrompts": "1",
+            "PreferredAuthentications": "publickey" if key else "password,keyboard-interactive",
+            "StrictHostKeyChecking": "accept-new",
+            "UserKnownHostsFile": str(self.place / "known_hosts"),
+        }
+        command = ["ssh", "-F", "none", "-p", str(self.port), *(f"-o{name}={value}" for name, value in options.items())]
+        command += ["-i", str(key)] if key else []
+        ask = self.place / "ask"
+        ask.write_text('#!/bin/sh\nprintf "%s\\n" "$ASKED_FOR"\n')
+        ask.chmod(0o700)
+        environ = {"PATH": os.environ["PATH"], "SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force"}
+        return subprocess.run(
+            (*command, f"{user}@127.0.0.1", *argv),
+            env={**environ, "ASKED_FOR": password},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    def stop(self) -> None:
+        """At once: nothing on this disk is wanted any more."""
+        if self._outer is not None:
+            self._outer.kill()
+            self._outer.wait()
+            until = time.monotonic() + BOOTED
+            while self._pid and Path(f"/proc/{self._pid}").exists() and time.monotonic() < until:
+                time.sleep(PAUSE)
+            self._outer = None
