@@ -1,11 +1,12 @@
-"""A machine of its own under QEMU: a real kernel, a small Debian in its memory, and a wire to run Python in it.
+"""A computer of its own under QEMU: a real kernel, a small Debian in its memory, and a wire to run Python in it.
 
-Software emulation, so that nothing of the host is needed but QEMU and mmdebstrap. The kernel and the tree are made
-once and kept below CACHE; what a test brings is laid over them at every start.
+Software emulation: the host gives nothing but QEMU and mmdebstrap. The kernel and the Debian tree are made once and
+kept in CACHE; what a test brings is laid over them at every start.
 """
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import json
 import os
@@ -13,12 +14,11 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from need import need, unfit
@@ -32,9 +32,9 @@ DOWNLOAD_KERNEL = (
     'export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" && mkdir "$1/kernel" && cd "$1/kernel" && '
     "apt-get -qq download $(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p')"
 )
-BUILD_SECONDS = 600
-BOOT_SECONDS = 180
-CALL_SECONDS = 60
+BUILD_SECONDS = 600.0
+BOOT_SECONDS = 180.0
+CALL_SECONDS = 90.0
 
 INIT = """\
 #!/bin/sh
@@ -43,124 +43,278 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs run /run
-ip link set lo up
 exec python3 -I /guest.py
 """
 
 # Runs functions that come down the wire as source, one a line, and answers with what they return.
 GUEST = """\
-import json, os, sys, termios, traceback, tty
+import json, os, sys, traceback, tty
 sys.path.insert(0, "/src")
 wire = os.open("/dev/ttyS1", os.O_RDWR | os.O_NOCTTY)
 tty.setraw(wire)
-lines = os.fdopen(wire, "r+b", buffering=0)
-def send(answer):
+def send(**answer):
     data = json.dumps(answer).encode() + b"\\n"
     while data:
         data = data[os.write(wire, data):]
-send({"hello": os.uname().release})
-request = b""
+send(returned=os.uname().release)
+waiting = b""
 while True:
-    request += os.read(wire, 65536)
-    while b"\\n" in request:
-        line, _, request = request.partition(b"\\n")
+    waiting += os.read(wire, 65536)
+    while b"\\n" in waiting:
+        line, _, waiting = waiting.partition(b"\\n")
         asked = json.loads(line)
         try:
             names = {}
             exec(asked["source"], names)
-            send({"returned": names[asked["name"]](**asked["values"])})
+            send(returned=names[asked["name"]](**asked["values"]))
         except BaseException:
-            send({"raised": traceback.format_exc()})
+            send(raised=traceback.format_exc())
 """
 
 
-@dataclass(frozen=True)
-class Pieces:
-    kernel: Path
-    tree: Path
+class GuestFailed(AssertionError):
+    """What was run inside did not return."""
 
 
-def pieces() -> Pieces:
-    """The kernel and the Debian tree as an archive; made where they are not there."""
-    found = Pieces(kernel=CACHE / "vmlinuz", tree=CACHE / "tree.cpio")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with locked(CACHE / "lock"):
-        if not found.tree.exists():
-            with tempfile.TemporaryDirectory(dir=CACHE) as work:
-                build(Path(work), found)
-    return found
+class Line:
+    """Lines of JSON over a socket, each waited for with a limit."""
+
+    def __init__(self, path: Path) -> None:
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        self.listener.listen(1)
+        self.socket: socket.socket | None = None
+        self.waiting = b""
+
+    def connect(self, *, seconds: float) -> None:
+        self.listener.settimeout(seconds)
+        self.socket, _ = self.listener.accept()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        assert self.socket is not None
+        self.socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self, *, seconds: float) -> dict[str, Any]:
+        assert self.socket is not None
+        until = time.monotonic() + seconds
+        while b"\n" not in self.waiting:
+            self.socket.settimeout(max(0.01, until - time.monotonic()))
+            data = self.socket.recv(65536)
+            if not data:
+                raise GuestFailed("QEMU has gone")
+            self.waiting += data
+        line, _, self.waiting = self.waiting.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def close(self) -> None:
+        self.listener.close()
+        if self.socket is not None:
+            self.socket.close()
+
+
+class Guest:
+    """A running computer with two optical drives, `ide` and `scsi`, both empty at the start."""
+
+    def __init__(self, directory: Path, process: subprocess.Popen[bytes], *, monitor: Line, wire: Line) -> None:
+        self.directory, self.process, self.monitor, self.wire = directory, process, monitor, wire
+
+    def call(self, function: Callable[..., Any], *, seconds: float = CALL_SECONDS, **values: Any) -> Any:
+        """The function runs inside: it imports what it needs, and takes and returns what JSON can say."""
+        self.begin(function, **values)
+        return self.finish(seconds=seconds)
+
+    def begin(self, function: Callable[..., Any], **values: Any) -> None:
+        source = "from __future__ import annotations\n" + textwrap.dedent(inspect.getsource(function))
+        self.wire.send({"source": source, "name": function.__name__, "values": values})
+
+    def finish(self, *, seconds: float = CALL_SECONDS) -> Any:
+        try:
+            answer = self.wire.receive(seconds=seconds)
+        except TimeoutError:
+            raise GuestFailed(f"no answer within {seconds:g} s; its console ends:\n{self.console()}") from None
+        if "raised" in answer:
+            raise GuestFailed(f"inside:\n{answer['raised']}")
+        return answer["returned"]
+
+    def console(self) -> str:
+        return (self.directory / "console").read_text(errors="replace")[-3000:]
+
+    def ask_monitor(self, command: str, **arguments: Any) -> Any:
+        self.monitor.send({"execute": command, "arguments": arguments})
+        while True:
+            answer = self.monitor.receive(seconds=CALL_SECONDS)
+            if "error" in answer:
+                raise GuestFailed(f"{command}: {answer['error']}")
+            if "return" in answer:
+                return answer["return"]
+
+    def insert(self, drive: str, image: Path) -> None:
+        self.ask_monitor("blockdev-change-medium", id=drive, filename=str(image), format="raw", force=True)
+
+    def empty(self, drive: str) -> None:
+        self.ask_monitor("blockdev-open-tray", id=drive, force=True)
+        if "inserted" in self.drive(drive):
+            self.ask_monitor("blockdev-remove-medium", id=drive)
+        self.ask_monitor("blockdev-close-tray", id=drive)
+
+    def drive(self, name: str) -> dict[str, Any]:
+        """What QEMU says of it: `tray_open`, `locked`, and `inserted` where there is a medium."""
+        drives: list[dict[str, Any]] = self.ask_monitor("query-block")
+        (found,) = (drive for drive in drives if drive["qdev"] == name)
+        return found
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.monitor.close()
+        self.wire.close()
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    import fcntl
+def running(
+    directory: Path, *, trees: Mapping[str, Path], smbios: Sequence[str] = (), doors: Mapping[str, int] | None = None
+) -> Iterator[Guest]:
+    """`trees`: directories of the host, by where they lie inside. `doors`: addresses inside that lead, on port 80, to
+    a port of the host's loopback; each is reached through a network card of its own."""
+    qemu = need("qemu-system-x86_64")
+    kernel, base = pieces()
+    initrd = directory / "initrd"
+    shutil.copy(base, initrd)
+    with initrd.open("ab") as file:
+        file.writelines(overlay(trees))
+    command = [
+        need("setpriv"), "--pdeathsig", "KILL",  # it does not outlive us, however we end
+        qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-machine", "pc", "-accel", "tcg", "-cpu", "max", "-m", "1024",
+        "-kernel", str(kernel), "-initrd", str(initrd), "-append", "console=ttyS0 rdinit=/init panic=-1 quiet",
+        "-serial", f"file:{directory}/console", "-serial", "chardev:wire",
+        "-chardev", f"socket,id=wire,path={directory}/wire",
+        "-chardev", f"socket,id=monitor,path={directory}/monitor", "-mon", "chardev=monitor,mode=control",
+        "-device", "ide-cd,id=ide", "-device", "virtio-scsi-pci,id=bus", "-device", "scsi-cd,id=scsi,bus=bus.0",
+        *(word for table in smbios for word in ("-smbios", table)),
+        *network(directory, doors or {}),
+    ]  # fmt: skip
+    monitor, wire = Line(directory / "monitor"), Line(directory / "wire")
+    with (directory / "qemu.log").open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    guest = Guest(directory, process, monitor=monitor, wire=wire)
+    try:
+        for line in (wire, monitor):
+            line.connect(seconds=CALL_SECONDS)
+        monitor.receive(seconds=CALL_SECONDS)
+        guest.ask_monitor("qmp_capabilities")
+        guest.finish(seconds=BOOT_SECONDS)
+        yield guest
+    finally:
+        guest.stop()
 
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+
+def network(directory: Path, doors: Mapping[str, int]) -> Iterable[str]:
+    relay = directory / "relay"
+    relay.write_text(RELAY)
+    for number, (address, port) in enumerate(doors.items()):
+        net = address.rpartition(".")[0]
+        forward = f"guestfwd=tcp:{address}:80-cmd:{need('python3')} -IS {relay} {port}"
+        yield from ("-netdev", f"user,id=net{number},restrict=on,net={net}.0/24,host={net}.2,dns={net}.3,{forward}")
+        yield from ("-device", f"virtio-net-pci,netdev=net{number},romfile=")
 
 
-def build(work: Path, into: Pieces) -> None:
-    root = work / "root"
+# QEMU starts it for each connection, which is its standard input.
+RELAY = """\
+import os, socket, sys, threading
+inside, outside = socket.socket(fileno=0), socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+def carry(one, other):
+    try:
+        while data := one.recv(65536):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)
+    except OSError:
+        os._exit(1)
+threading.Thread(target=carry, args=(inside, outside)).start()
+carry(outside, inside)
+"""
+
+
+def pieces() -> tuple[Path, Path]:
+    """The kernel, and the Debian tree as an archive; made where they are not there."""
+    kernel, tree = CACHE / "vmlinuz", CACHE / "tree.cpio"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not tree.exists():
+            with tempfile.TemporaryDirectory(dir=CACHE) as work:
+                build(Path(work), kernel=kernel, tree=tree)
+    return kernel, tree
+
+
+def build(work: Path, *, kernel: Path, tree: Path) -> None:
+    root, unpacked = work / "root", work / "kernel"
     command = [need("mmdebstrap"), "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
-    command += ["--mode=root", '--aptopt=APT::Install-Recommends "false"', f"--customize-hook={DOWNLOAD_KERNEL}"]
-    ran = subprocess.run([*command, SUITE, str(root)], capture_output=True, text=True, timeout=BUILD_SECONDS)
+    command += ['--aptopt=APT::Install-Recommends "false"', f"--customize-hook={DOWNLOAD_KERNEL}", SUITE, str(root)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
     if ran.returncode != 0:
         unfit(f"mmdebstrap failed: {ran.stderr.strip()[-500:]}")
     (package,) = (root / "kernel").iterdir()
-    unpacked = work / "kernel"
     subprocess.run(["dpkg-deb", "-x", str(package), str(unpacked)], check=True, timeout=BUILD_SECONDS)
-    shutil.rmtree(root / "kernel")
     add_modules(root, unpacked / "lib/modules")
-    for name in NEEDLESS:
-        shutil.rmtree(root / name, ignore_errors=True)
-        (root / name).mkdir()
-    (kernel,) = (unpacked / "boot").glob("vmlinuz-*")
-    shutil.copy(kernel, into.kernel)
-    whole = work / "tree.cpio"
-    with whole.open("wb") as file:
-        for path in sorted(root.rglob("*")):
-            file.write(archived(str(path.relative_to(root)), path))
-        file.write(trailer())
-    whole.rename(into.tree)
+    for name in (*NEEDLESS, "kernel"):
+        shutil.rmtree(root / name)
+    for name in ("var/lib", "etc/sudoers.d"):
+        (root / name).mkdir(exist_ok=True)
+    (image,) = (unpacked / "boot").glob("vmlinuz-*")
+    shutil.copy(image, kernel)
+    archive = work / "tree.cpio"
+    with archive.open("wb") as file:
+        file.writelines(archived(root, inside=""))
+        file.write(LAST)
+    archive.rename(tree)
 
 
 def add_modules(root: Path, modules: Path) -> None:
     """Those that are needed, and those they need."""
     (version,) = (path.name for path in modules.iterdir())
-    place = root / "usr/lib/modules"
-    place.mkdir(exist_ok=True)
-    shutil.copytree(modules / version, place / version)
-    inside = ["chroot", str(root), "/sbin/depmod", version]
-    subprocess.run(inside, check=True, timeout=BUILD_SECONDS)
-    shown = subprocess.run(
-        ["chroot", str(root), "/sbin/modprobe", "-S", version, "--show-depends", "-a", *MODULES],
-        check=True, capture_output=True, text=True, timeout=BUILD_SECONDS,
-    ).stdout  # fmt: skip
-    wanted = {line.split()[1].split("/modules/", 1)[1] for line in shown.splitlines() if line.startswith("insmod")}
-    for path in (place / version).rglob("*.ko"):
-        if str(path.relative_to(place)) not in wanted:
+    place = root / "usr/lib/modules" / version
+    shutil.copytree(modules / version, place)
+
+    def inside(*command: str) -> str:
+        ran = subprocess.run(["chroot", str(root), *command], capture_output=True, check=True, timeout=BUILD_SECONDS)
+        return ran.stdout.decode()
+
+    inside("depmod", version)
+    shown = inside("modprobe", "-S", version, "--show-depends", "-a", *MODULES)
+    wanted = {Path(line.split()[1]).name for line in shown.splitlines() if line.startswith("insmod")}
+    for path in place.rglob("*.ko"):
+        if path.name not in wanted:
             path.unlink()
-    subprocess.run(inside, check=True, timeout=BUILD_SECONDS)
+    inside("depmod", version)
 
 
-def archived(name: str, path: Path) -> bytes:
-    status = path.lstat()
-    if path.is_symlink():
-        return entry(name, os.readlink(path).encode(), mode=status.st_mode, owner=(status.st_uid, status.st_gid))
-    data = path.read_bytes() if path.is_file() else b""
-    if path.is_file() or path.is_dir():
-        return entry(name, data, mode=status.st_mode, owner=(status.st_uid, status.st_gid))
-    return b""  # device nodes: the kernel makes its own
+def overlay(trees: Mapping[str, Path]) -> Iterator[bytes]:
+    yield entry("init", INIT.encode(), mode=0o100755)
+    yield entry("guest.py", GUEST.encode(), mode=0o100644)
+    for inside, directory in trees.items():
+        yield from archived(directory, inside=inside.strip("/") + "/")
+    yield LAST
+
+
+def archived(directory: Path, *, inside: str) -> Iterator[bytes]:
+    for path in (directory, *sorted(directory.rglob("*"))):
+        name = (inside + str(path.relative_to(directory))).removesuffix("/.")
+        status = path.lstat()
+        if path.is_symlink():
+            yield entry(name, os.readlink(path).encode(), mode=status.st_mode, owner=(status.st_uid, status.st_gid))
+        elif path.is_dir() or path.is_file():  # the kernel makes its device nodes itself
+            data = path.read_bytes() if path.is_file() else b""
+            yield entry(name, data, mode=status.st_mode, owner=(status.st_uid, status.st_gid))
 
 
 def entry(name: str, data: bytes, *, mode: int, owner: tuple[int, int] = (0, 0)) -> bytes:
-    """One file in the archive format of an initramfs."""
+    """One file in the format of an initramfs."""
     path = name.encode() + b"\0"
-    fields = (entry.number, mode, *owner, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
-    entry.number += 1
+    fields = (0, mode, *owner, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + path
     return head + b"\0" * (-len(head) % 4) + data + b"\0" * (-len(data) % 4)
 
 
-entry.number = 1
+LAST = entry("TRAILER!!!", b"", mode=0)

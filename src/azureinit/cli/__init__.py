@@ -9,7 +9,10 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from azureinit.config.load import Loaded
+    from azureinit.config.model import Config
     from azureinit.machine import Machine
     from azureinit.telemetry.events import Events
 
@@ -26,14 +29,14 @@ Commands:
   config check     tell what is wrong with a configuration file   [FILE...]
   config schema    JSON Schema of the configuration, for editors
   clean            forget that this machine was provisioned       [--logs]
-  help             this text
+  help             this text, or that of a command                [COMMAND]
 
 Options:
   -g, --groups <GROUPS>   supplementary groups of the admin, comma separated, repeatable [env: AZURE_INIT_USER_GROUPS]
       --config <CONFIG>   configuration file or directory, read last [env: AZURE_INIT_CONFIG]
       --root <DIR>        work on the file tree in DIR; the running kernel and services are not touched
   -V, --version           print the version
-  -h, --help              print this text
+  -h, --help              print this text; after a command, what that one takes
 
 Environment: AZURE_INIT_LOG sets how much is told (error, warn, info, debug).
 
@@ -62,34 +65,30 @@ def parse_args(argv: list[str]) -> Command:
     while words:
         word = words.pop(0)
         option, equals, value = word.partition("=")
-        if word.startswith("-g") and not word.startswith("--") and len(word) > 2:
-            option, equals, value = "-g", "=", word[2:].lstrip("=")
-        if word in ("-h", "--help") and not verb:
-            verb = "help"
-        elif word in ("-V", "--version") and not verb:
-            verb = "version"
-        elif option in VALUED:
-            if not equals:
-                if not words:
-                    raise UsageError(f"a value is required for {option}", hint="see azure-init --help")
-                value = words.pop(0)
-            if VALUED[option] == "groups":
+        if word.startswith("-g") and word[2:]:
+            option, equals, value = "-g", "=", word[2:].removeprefix("=")
+        if option in VALUED:
+            key = VALUED[option]
+            value = value if equals else _following(option, words)
+            if key == "groups":
                 groups += value.split(",")
+            elif not value:
+                raise _wrong(f"a value is required for {option}")
             else:
-                values[VALUED[option]] = value
+                values[key] = value
         elif verb:
             rest.append(word)
+        elif word in ("-h", "--help"):
+            verb = "help"
+        elif word in ("-V", "--version"):
+            verb = "version"
         elif word in VERBS:
             verb = word
         else:
-            what = "option" if word.startswith("-") else "command"
-            raise UsageError(f"unknown {what}: {word}", hint="see azure-init --help")
-    if verb in ("", "provision") and rest and rest not in (["-h"], ["--help"]):
-        raise UsageError(f"provision takes no argument: {rest[0]}", hint="see azure-init --help")
-    if rest in (["-h"], ["--help"]) and verb != "config":
-        verb = "help"
+            raise _unknown(word)
+    verb, rest = _meant(verb or "provision", rest)
     return Command(
-        verb=verb or "provision",
+        verb=verb,
         rest=tuple(rest),
         groups=tuple(group for group in groups if group) if groups else None,
         config=values.get("config"),
@@ -97,56 +96,122 @@ def parse_args(argv: list[str]) -> Command:
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    try:
-        command = parse_args(sys.argv[1:] if argv is None else argv)
-        if command.verb == "help":
-            sys.stdout.write(HELP)
-            return 0
-        if command.verb == "version":
-            from azureinit.version import VERSION
+def _following(option: str, words: list[str]) -> str:
+    """An option is no other option's value, unless it says so with an equals sign."""
+    if not words or (words[0].startswith("-") and words[0] != "-"):
+        raise _wrong(f"a value is required for {option}")
+    return words.pop(0)
 
-            sys.stdout.write(f"azure-init {VERSION}\n")
-            return 0
-        return run(command)
+
+def _meant(verb: str, rest: list[str]) -> tuple[str, list[str]]:
+    """`help plan` is `plan --help`; the verbs that have no parser of their own take nothing else."""
+    if verb == "help" and rest and not rest[0].startswith("-"):
+        if rest[0] not in VERBS:
+            raise _unknown(rest[0])
+        verb, rest = rest[0], [*rest[1:], "--help"]
+    if verb not in ("provision", "help", "version"):
+        return verb, rest
+    if verb == "provision" and rest and rest[0] in ("-h", "--help"):
+        verb = "help"
+    wrong = [word for word in rest if word not in (*VERBS, "-h", "--help", "-V", "--version")]
+    if wrong and wrong[0].startswith("-"):
+        raise _unknown(wrong[0])
+    if wrong or (verb == "provision" and rest):
+        raise _wrong(f"{verb} takes no argument: {rest[0]}")
+    return verb, []
+
+
+def _unknown(word: str) -> UsageError:
+    return _wrong(f"unknown {'option' if word.startswith('-') else 'command'}: {word}")
+
+
+def _wrong(what: str) -> UsageError:
+    return UsageError(what, hint="see azure-init --help")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The exit code. Whatever a user or a platform does, what is told is a sentence."""
+    _open_streams()
+    try:
+        status = run(parse_args(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
     except AzureInitError as error:
-        hint = f"\nazure-init: {error.hint}" if error.hint else ""
-        sys.stderr.write(f"azure-init: {error}{hint}\n")
+        _complain(f"azure-init: {error}" + (f"\nazure-init: {error.hint}" if error.hint else ""))
         return error.exit_code
     except BrokenPipeError:
         return 0  # whoever read our output has seen enough
+    except OSError as error:
+        _complain(f"azure-init: cannot write: {error.strerror or error}")
+        return 1
     except KeyboardInterrupt:
-        sys.stderr.write("azure-init: interrupted\n")
+        _complain("azure-init: interrupted")
         return 130
+    return status
+
+
+def command() -> NoReturn:
+    """What an installed `azure-init` calls."""
+    from azureinit.machine import leave
+
+    leave(main())
+
+
+def _open_streams() -> None:
+    """Python has none where it was started with closed ones, and the next file opened would take their number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open("/dev/null", "w"))  # noqa: SIM115 - for as long as we live
+
+
+def _complain(text: str) -> None:
+    try:
+        sys.stderr.write(f"{text}\n")
+    except OSError:
+        pass  # nobody listens; the exit code still tells
 
 
 def run(command: Command) -> int:
+    if command.verb == "help":
+        sys.stdout.write(HELP)
+        return 0
+    if command.verb == "version":
+        from azureinit.version import VERSION
+
+        sys.stdout.write(f"azure-init {VERSION}\n")
+        return 0
     from azureinit.machine import Machine
 
     machine = Machine(root=command.root)
     if command.root != "/" and not machine.is_dir("/"):
         raise UsageError(f"--root {command.root}: there is no such directory")
+    return provision(command, machine) if command.verb == "provision" else operate(command, machine)
+
+
+def operate(command: Command, machine: Machine) -> int:
+    """The verbs that people type. Each reads its own arguments before it asks for the configuration."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that a terminal cannot show is no reason to end
+    rest = list(command.rest)
     if command.verb == "config":
         from azureinit.cli.config import main as config_main
 
         return config_main(
-            list(command.rest),
-            machine=machine,
-            config=command.config,
-            groups=command.groups,
-            out=sys.stdout,
-            err=sys.stderr,
+            rest, machine=machine, config=command.config, groups=command.groups, out=sys.stdout, err=sys.stderr
         )
-    if command.verb == "provision":
-        return provision(command, machine)
-    loaded = load(command, machine)
+
+    def configured() -> Config:
+        loaded = load(command, machine)
+        for warning in loaded.warnings:
+            _complain(f"azure-init: warning: {warning}")
+        return loaded.config
+
     if command.verb == "clean":
         from azureinit.cli.clean import main as clean_main
 
-        return clean_main(list(command.rest), machine=machine, config=loaded.config)
+        return clean_main(rest, machine=machine, configured=configured)
     from azureinit.cli.show import main as show_main
 
-    return show_main(command.verb, list(command.rest), machine=machine, config=loaded.config)
+    return show_main(command.verb, rest, machine=machine, configured=configured)
 
 
 def load(command: Command, machine: Machine) -> Loaded:
@@ -165,7 +230,7 @@ def provision(command: Command, machine: Machine) -> int:
         from azureinit.config.load import load_usable
 
         usable = load_usable(machine, config=command.config, groups=command.groups)
-        events = listeners(machine, "")
+        events = listeners(machine, usable.azure_init_log_path.path)
         return reject(Context(machine=machine, config=usable, events=events, started=started), error)
     events = listeners(machine, loaded.config.azure_init_log_path.path)
     for warning in loaded.warnings:

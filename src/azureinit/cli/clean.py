@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
-
 from azureinit.apply.instance import clean
+from azureinit.cli.parser import Parser, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.config.model import Config
     from azureinit.machine import Machine
 
 
-def main(argv: list[str], *, machine: Machine, config: Config) -> int:
-    parser = argparse.ArgumentParser(
+def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
+    parser = Parser(
         prog="azure-init clean",
         description="Remove every VM's marker, journal, pending verdict and saved media from the data directory. "
         "Accounts, keys and settings stay.",
     )
     parser.add_argument("--logs", action="store_true", help="remove the log file too")
-    options = parser.parse_args(argv)
+    options = parsed(parser, argv)
+    if options is None:
+        return 0
+    config = configured()
     removed = clean(machine, config.azure_init_data_dir.path)
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     if options.logs:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 
+from azureinit.cli.parser import Parser, parsed
 from azureinit.engine import Context, Walk, gather, plan_for
-from azureinit.errors import AzureInitError, UsageError
 from azureinit.facts.gather import read_facts
 from azureinit.plan.plan import work_left
 from azureinit.plan.show import as_json, as_text
@@ -18,43 +17,46 @@ from azureinit.telemetry.log import stream_listener
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.config.model import Config
     from azureinit.machine import Machine
+    from azureinit.plan.actions import Plan
 
 LEFT = 3
 
 
-def main(verb: str, argv: list[str], *, machine: Machine, config: Config) -> int:
-    return plan(argv, machine, config) if verb == "plan" else facts(argv, machine, config)
+def main(verb: str, argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
+    return plan(argv, machine, configured) if verb == "plan" else facts(argv, machine, configured)
 
 
-def plan(argv: list[str], machine: Machine, config: Config) -> int:
-    parser = argparse.ArgumentParser(prog="azure-init plan", description="Show what provision would do.")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:
+    parser = Parser(prog="azure-init plan", description="Show what provision would do, and do nothing.")
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
     parser.add_argument("--check", action="store_true", help=f"exit {LEFT} when anything is left to do")
-    options = parser.parse_args(argv)
-    if config.platform.require_azure and not is_azure(machine):
-        raise UsageError(
-            "this is not an Azure VM: there is nothing to plan from", hint="set platform.require_azure = false to try"
-        )
-    events = Events(clock=machine.clock, listeners=(stream_listener(sys.stderr.write, level=WARN),))
-    walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
-    gather(walk, change=False)
-    made = plan_for(walk)
-    assert walk.facts is not None
-    print(as_json(made) if options.json else as_text(made, privileged=walk.facts.privileged), end="")
+    options = parsed(parser, argv)
+    if options is None:
+        return 0
+    made, privileged = _plan(machine, configured())
+    print(as_json(made) if options.json else as_text(made, privileged=privileged), end="")
     return LEFT if options.check and work_left(made) else 0
 
 
-def facts(argv: list[str], machine: Machine, config: Config) -> int:
-    parser = argparse.ArgumentParser(prog="azure-init facts", description="Show what this machine is, as JSON.")
-    parser.parse_args(argv)
-    try:
-        found = read_facts(machine, config)
-    except AzureInitError as error:
-        print(f"azure-init: {error}", file=sys.stderr)
-        return error.exit_code
-    print(json.dumps(plain(found), indent=2))
+def _plan(machine: Machine, config: Config) -> tuple[Plan, bool]:
+    events = Events(clock=machine.clock, listeners=(stream_listener(sys.stderr.write, level=WARN),))
+    if config.platform.require_azure and not is_azure(machine):
+        events.tell(WARN, "platform", "this is not an Azure VM (platform.require_azure): nothing to do")
+        return (), machine.privileged
+    walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
+    gather(walk, change=False)
+    return plan_for(walk), machine.privileged
+
+
+def facts(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:
+    parser = Parser(prog="azure-init facts", description="Show what this machine is, as JSON.")
+    if parsed(parser, argv) is None:
+        return 0
+    print(json.dumps(plain(read_facts(machine, configured())), indent=2))
     return 0
 
 

@@ -39,9 +39,7 @@ def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozens
             today=today,
         ),
         *plan_sudoers(username=username, has_password=metadata.has_password, facts=facts, config=config),
-        *plan_keys(
-            username=username, home=home_of(username, facts), keys=metadata.keys, facts=facts, config=config
-        ),
+        *plan_keys(username=username, home=home_of(username, facts), keys=metadata.keys, facts=facts, config=config),
         *plan_sshd(allow_password=allow, facts=facts, config=config),
     )
     return (*steps, *_plan_labels(steps, home_of(username, facts), facts, done))

@@ -138,6 +138,8 @@ def _item(item: Item) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if hasattr(value, "as_dict"):
         inner = {key: _plain(one) for key, one in value.as_dict().items() if one is not None and key != "was"}
+        if "mode" in inner:
+            inner["mode"] = f"{inner['mode']:04o}"
         return {"action": type(value).__name__, **inner}
     if isinstance(value, Secret):
         return "<secret>"
