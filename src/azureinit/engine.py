@@ -60,6 +60,8 @@ def provision(context: Context) -> int:
     if context.config.platform.require_azure and not is_azure(context.machine):
         context.events.tell(INFO, "platform", "this is not an Azure VM (platform.require_azure): nothing to do")
         return 0
+    if not may_change(context.machine):
+        raise LocalError("only root provisions this machine", hint="azure-init plan shows what would be done")
     walk = Walk(context)
     if is_provisioned(walk):
         return 0
@@ -83,6 +85,11 @@ def provision(context: Context) -> int:
     return deliver(walk, failure)
 
 
+def may_change(machine: Machine) -> bool:
+    """Whoever may not has no verdict to give either: a passer-by's failure is not the machine's."""
+    return machine.privileged or machine.rooted
+
+
 def is_provisioned(walk: Walk) -> bool:
     if walk.vm_id is None:
         return False
@@ -99,7 +106,7 @@ def reject(context: Context, error: AzureInitError) -> int:
     """A configuration that cannot be used is a failure like any other, told to the platform we are on."""
     from azureinit.deliver import deliver
 
-    if context.config.platform.require_azure and not is_azure(context.machine):
+    if not may_change(context.machine) or (context.config.platform.require_azure and not is_azure(context.machine)):
         raise error
     return deliver(Walk(context), error)
 

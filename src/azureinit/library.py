@@ -8,19 +8,12 @@ from __future__ import annotations
 
 from azureinit.apply.executor import apply_plan
 from azureinit.apply.journal import Unwritten
-from azureinit.config.model import (
-    Config,
-    HostnameProvisioners,
-    PasswordProvisioners,
-    User as UserConfig,
-    UserProvisioners,
-)
+from azureinit.config.model import Config, HostnameProvisioners, PasswordProvisioners, UserProvisioners, checked
 from azureinit.errors import NotConverged, UserMissing, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.facts.ssh import read_keys_files
 from azureinit.machine import Machine, rfc3339
 from azureinit.plan.account import plan_account
-from azureinit.plan.actions import Satisfied, Step
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import key_paths, plan_keys
 from azureinit.plan.plan import home_of, make_plan, work_left
@@ -43,21 +36,34 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
     from azureinit.sources.ovf import Ovf
 
+    Planner = Callable[[Facts, frozenset[str]], Plan]
+
 DAY = 86400
 
 
 class User(Record):
-    """An account that is wanted: `User(name="azureuser", keys=("ssh-ed25519 ...",)).with_groups("adm")`."""
+    """An account that is wanted: `User("azureuser", ["ssh-ed25519 ..."]).with_groups("adm", "sudo")`."""
 
     name: str
     keys: tuple[str, ...] = ()
     password: Secret | None = None
     groups: tuple[str, ...] = ()
 
-    def with_password(self, password: str) -> User:
-        return replace(self, password=Secret(password))
+    def __init__(
+        self,
+        name: str,
+        keys: Iterable[str] = (),
+        *,
+        password: Secret | None = None,
+        groups: Iterable[str] = (),
+    ) -> None:
+        super().__init__(name=name, keys=_several(keys), password=password, groups=_several(groups))
+
+    def with_password(self, password: str | Secret) -> User:
+        return replace(self, password=_secret(password))
 
     def with_groups(self, *groups: str) -> User:
+        """These instead of those the configuration names; ones that do not exist are skipped."""
         return replace(self, groups=groups)
 
 
@@ -72,16 +78,13 @@ class Provision:
         self._allow_password: bool | None = None
 
     def hostname_provisioners(self, backends: Iterable[str]) -> Provision:
-        self._config = replace(self._config, hostname_provisioners=HostnameProvisioners(backends=tuple(backends)))
-        return self
+        return self._configured(hostname_provisioners=HostnameProvisioners(backends=_known("Hostname", backends)))
 
     def user_provisioners(self, backends: Iterable[str]) -> Provision:
-        self._config = replace(self._config, user_provisioners=UserProvisioners(backends=tuple(backends)))
-        return self
+        return self._configured(user_provisioners=UserProvisioners(backends=_known("User", backends)))
 
     def password_provisioners(self, backends: Iterable[str]) -> Provision:
-        self._config = replace(self._config, password_provisioners=PasswordProvisioners(backends=tuple(backends)))
-        return self
+        return self._configured(password_provisioners=PasswordProvisioners(backends=_known("Password", backends)))
 
     def password_authentication(self, allow: bool) -> Provision:
         """What sshd shall say to passwords; unset leaves sshd alone."""
@@ -95,15 +98,19 @@ class Provision:
         """The names of the steps that were taken."""
         return _settle(self._machine, self._config, self._planner())
 
-    def _planner(self) -> Callable[[Facts, frozenset[str]], Plan]:
+    def _configured(self, **sections: Record) -> Provision:
+        self._config = replace(self._config, **sections)
+        return self
+
+    def _planner(self) -> Planner:
         user, machine = self._user, self._machine
-        config = replace(self._config, user=replace(self._config.user, groups=user.groups))
+        config = _with_groups(self._config, user.groups)
         metadata = Metadata(
             username=user.name,
             hostname=self._hostname,
             keys=tuple(PublicKey(data=key) for key in user.keys),
             disable_password=None if self._allow_password is None else not self._allow_password,
-            password_hash=_hashed(machine, user.password) if user.password else None,
+            password_hash=_hashed(machine, user.password) if user.password is not None else None,
             has_password=user.password is not None,
         )
 
@@ -123,6 +130,7 @@ def vm_id(*, machine: Machine | None = None) -> str:
 
 
 def query_imds(*, config: Config | None = None, machine: Machine | None = None) -> Imds:
+    """What the instance metadata service says, asked for until it answers or its budget is gone."""
     config, machine = config or Config(), machine or Machine()
     deadline = machine.clock.monotonic() + config.imds.total_retry_timeout_secs
     return imds.query_imds(config, clock=machine.clock, deadline=deadline)
@@ -136,40 +144,40 @@ def read_media(path: str = "", *, machine: Machine | None = None, wait_secs: flo
 
 
 def set_hostname(name: str, *, machine: Machine | None = None, config: Config | None = None) -> tuple[str, ...]:
-    config = config or Config()
-    return _settle(
-        machine or Machine(), config, lambda facts, done: plan_hostname(hostname=name, facts=facts, config=config)
-    )
+    """The kernel's, the file's, and the line in /etc/hosts where the distribution has one."""
+    machine, config = machine or Machine(), config or Config()
+    return _settle(machine, config, lambda facts, _: plan_hostname(hostname=name, facts=facts, config=config))
 
 
 def create_user(
-    name: str, *, groups: tuple[str, ...] = (), machine: Machine | None = None, config: Config | None = None
+    name: str, *, groups: Iterable[str] = (), machine: Machine | None = None, config: Config | None = None
 ) -> tuple[str, ...]:
     """The account with these groups; one that exists gains groups and loses nothing."""
-    machine = machine or Machine()
-    config = replace(config or Config(), user=UserConfig(groups=groups))
+    machine, config = machine or Machine(), _with_groups(config or Config(), _several(groups))
     return _settle(machine, config, lambda facts, done: _account(machine, name, None, facts, done, config))
 
 
 def set_user_password(
-    name: str, password: str, *, machine: Machine | None = None, config: Config | None = None
+    name: str, password: str | Secret, *, machine: Machine | None = None, config: Config | None = None
 ) -> tuple[str, ...]:
-    machine, config = machine or Machine(), config or Config()
-    return _set_hash(name, _hashed(machine, Secret(password)), machine, config)
+    """Set every time it is asked for: nobody can see in a hash that it is the same."""
+    machine = machine or Machine()
+    return _set_hash(name, _hashed(machine, _secret(password)), machine, config or Config())
 
 
 def lock_user(name: str, *, machine: Machine | None = None, config: Config | None = None) -> tuple[str, ...]:
     """No password will do any more; keys still will."""
-    return _set_hash(name, Secret("*"), machine or Machine(), config or Config())
+    return _set_hash(name, None, machine or Machine(), config or Config())
 
 
 def install_ssh_keys(
     name: str, keys: Iterable[str], *, machine: Machine | None = None, config: Config | None = None
 ) -> tuple[str, ...]:
+    """Added to the files sshd reads; what is there stays."""
     machine, config = machine or Machine(), config or Config()
-    wanted = tuple(PublicKey(data=key) for key in keys)
+    wanted = tuple(PublicKey(data=key) for key in _several(keys))
 
-    def plan(facts: Facts, done: frozenset[str]) -> Plan:
+    def plan(facts: Facts, _done: frozenset[str]) -> Plan:
         _must_exist(name, facts)
         facts = _with_keys(machine, name, wanted, facts, config)
         return plan_keys(username=name, home=home_of(name, facts), keys=wanted, facts=facts, config=config)
@@ -180,20 +188,21 @@ def install_ssh_keys(
 def configure_sshd(
     *, allow_password: bool, machine: Machine | None = None, config: Config | None = None
 ) -> tuple[str, ...]:
-    config = config or Config()
+    """Whether sshd takes passwords, told where it counts."""
+    machine, config = machine or Machine(), config or Config()
     return _settle(
-        machine or Machine(),
-        config,
-        lambda facts, done: plan_sshd(allow_password=allow_password, facts=facts, config=config),
+        machine, config, lambda facts, _: plan_sshd(allow_password=allow_password, facts=facts, config=config)
     )
 
 
 def report_ready(*, config: Config | None = None, machine: Machine | None = None) -> None:
+    """Raises VerdictUndelivered where the platform never accepted it; so do the other two."""
     config, machine = config or Config(), machine or Machine()
     health.send_ready(config, clock=machine.clock, deadline=_verdict_deadline(config, machine))
 
 
 def report_in_progress(vm_id: str, *, config: Config | None = None, machine: Machine | None = None) -> None:
+    """One short try."""
     config, machine = config or Config(), machine or Machine()
     health.send_in_progress(config, vm_id, clock=machine.clock, deadline=_verdict_deadline(config, machine))
 
@@ -201,15 +210,15 @@ def report_in_progress(vm_id: str, *, config: Config | None = None, machine: Mac
 def report_failure(
     error: AzureInitError, vm_id: str, *, config: Config | None = None, machine: Machine | None = None
 ) -> None:
+    """The error's reason, its cause and its data, in the words the platform knows."""
     config, machine = config or Config(), machine or Machine()
     subject = Subject(vm_id=vm_id, pps_type=None, timestamp=rfc3339(machine.clock.now()))
     report = failure_report(error, subject, {}, limit=MAX_DESCRIPTION, size=health.size_on_the_wire)
     health.send_failure(config, report, clock=machine.clock, deadline=_verdict_deadline(config, machine))
 
 
-def _settle(
-    machine: Machine, config: Config, planner: Callable[[Facts, frozenset[str]], Plan]
-) -> tuple[str, ...]:
+def _settle(machine: Machine, config: Config, planner: Planner) -> tuple[str, ...]:
+    """The names of the steps that were taken."""
     journal = Unwritten()
     plan = planner(read_facts(machine, config), journal.done)
     steps = work_left(plan)
@@ -222,7 +231,14 @@ def _settle(
 
 
 def _account(
-    machine: Machine, name: str, password_hash: Secret | None, facts: Facts, done: frozenset[str], config: Config
+    machine: Machine,
+    name: str,
+    password_hash: Secret | None,
+    facts: Facts,
+    done: frozenset[str],
+    config: Config,
+    *,
+    lock: bool = False,
 ) -> Plan:
     return plan_account(
         username=name,
@@ -232,14 +248,17 @@ def _account(
         facts=facts,
         config=config,
         today=_today(machine),
+        lock=lock,
     )
 
 
-def _set_hash(name: str, password_hash: Secret, machine: Machine, config: Config) -> tuple[str, ...]:
+def _set_hash(name: str, password_hash: Secret | None, machine: Machine, config: Config) -> tuple[str, ...]:
+    """None locks."""
+
     def plan(facts: Facts, done: frozenset[str]) -> Plan:
         _must_exist(name, facts)
-        items = _account(machine, name, password_hash, facts, done, config)
-        return tuple(item for item in items if isinstance(item, (Step, Satisfied)) and item.name.startswith("password"))
+        items = _account(machine, name, password_hash, facts, done, config, lock=password_hash is None)
+        return tuple(item for item in items if item.name == f"password {name}")
 
     return _settle(machine, config, plan)
 
@@ -249,12 +268,30 @@ def _must_exist(name: str, facts: Facts) -> None:
         raise UserMissing(f"there is no user {name!r}", user=name)
 
 
-def _with_keys(
-    machine: Machine, name: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config
-) -> Facts:
+def _with_keys(machine: Machine, name: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Facts:
     home = home_of(name, facts)
     paths = key_paths(username=name, home=home, keys=keys, facts=facts, config=config)
     return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
+
+
+def _with_groups(config: Config, groups: tuple[str, ...]) -> Config:
+    return replace(config, user=replace(config.user, groups=groups)) if groups else config
+
+
+def _known(kind: str, backends: Iterable[str]) -> tuple[str, ...]:
+    """Those there are, as the configuration has them."""
+    chosen = checked(f"{kind}Backends", _several(backends), default=())
+    assert isinstance(chosen, tuple)
+    return chosen
+
+
+def _several(values: Iterable[str]) -> tuple[str, ...]:
+    """One string where several were meant is one of them, not its letters."""
+    return (values,) if isinstance(values, str) else tuple(values)
+
+
+def _secret(value: str | Secret) -> Secret:
+    return value if isinstance(value, Secret) else Secret(value)
 
 
 def _hashed(machine: Machine, password: Secret) -> Secret:

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -34,7 +33,7 @@ Before=ssh.service ssh.socket systemd-user-sessions.service
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart={command}
+ExecStart=/usr/bin/azure-init
 StandardOutput=journal+console
 TimeoutStartSec=60
 
@@ -69,6 +68,15 @@ def debian_root(suite: str) -> Path:
                 unfit(f"no {suite} root could be made: {ran.stderr[-500:]}")
             unfinished.rename(root)
     return root
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One at a time on this computer: systemd-nspawn gives all its containers the same control group."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "container.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def free_port() -> int:
@@ -109,6 +117,9 @@ class Container:
         """A file of the running machine."""
         return Path(f"/proc/{self._pid}/root", name).read_text()
 
+    def files(self, pattern: str) -> list[Path]:
+        return sorted(Path(f"/proc/{self._pid}/root").glob(pattern))
+
     def prepare(self, *argv: str) -> None:
         """Changes the disk before the first boot."""
         script = 'mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1\n'
@@ -116,10 +127,10 @@ class Container:
         command = ("unshare", "--mount", "sh", "-c", script, "sh", str(self.root), str(self.place), *argv)
         subprocess.run(command, check=True, capture_output=True)
 
-    def boot(self, *, agent: str = "/usr/bin/azure-init", bind: tuple[Path, ...] = ()) -> None:
+    def boot(self, *, agent: bool, bind: tuple[Path, ...] = ()) -> None:
         """Returns when everything systemd was to start has been started."""
         if agent:
-            self.write("etc/systemd/system/azure-init.service", UNIT.format(command=agent))
+            self.write("etc/systemd/system/azure-init.service", UNIT)
             wants = self.layer / "etc/systemd/system/multi-user.target.wants"
             wants.mkdir(parents=True, exist_ok=True)
             (wants / "azure-init.service").symlink_to("/etc/systemd/system/azure-init.service")
@@ -164,13 +175,17 @@ class Container:
             time.sleep(PAUSE)
         return found
 
-    def run(self, *argv: str, user: str = "", stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """A program inside, by default as root."""
-        enter = ["nsenter", f"--target={self._pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
+    def run(
+        self, *argv: str, user: str = "", before: tuple[str, ...] = (), timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """A program inside, by default as root; `before` is what the host puts in front of it."""
+        enter = [*before, "nsenter", f"--target={self._pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
         enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SYSTEMD_PAGER="]
         if user:
-            enter += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-        return subprocess.run((*enter, *argv), input=stdin, capture_output=True, text=True, timeout=timeout)
+            enter += ["setpriv", f"--reuid={user}", "--clear-groups", "--"]
+        return subprocess.run(
+            (*enter, *argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+        )
 
     def out(self, *argv: str, user: str = "") -> str:
         ran = self.run(*argv, user=user)

@@ -132,6 +132,7 @@ def test_a_distribution_is_named_in_one_table_only() -> None:
     assert found == []
 
 
+@pytest.mark.newer
 def test_fakeazure_imports_nothing_of_the_agent() -> None:
     for path in sorted((SRC / "fakeazure").rglob("*.py")):
         for name, _names in imports(path, typing_too=True):

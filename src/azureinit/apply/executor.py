@@ -70,7 +70,10 @@ def perform(machine: Machine, action: Action, *, journal: Journal, deadline: flo
 def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> None:
     timeout = min(action.timeout, deadline - machine.clock.monotonic())
     stdin = action.stdin.reveal() if action.stdin else b""
-    machine.run(action.argv, stdin=stdin, timeout=timeout).check()
+    ran = machine.run(action.argv, stdin=stdin, timeout=timeout)
+    if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
+        raise PlanStale(f"{action.makes} appeared while provisioning: {ran.told}", path=action.makes)
+    ran.check()
 
 
 def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -> None:

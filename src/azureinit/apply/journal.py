@@ -1,7 +1,8 @@
 """What was done, written down as it happens: JSON lines in the data directory, 0600.
 
 A run opens with every temporary file and lock it may leave behind, so that the next run can clear them if this one
-dies; then one line for each step that facts cannot see. A torn last line is what a crash leaves and is ignored.
+dies; then one line for each step that facts cannot see. A torn last line is what a crash leaves: it is ignored, and
+the next one does not join it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    def __init__(self, path: str, entries: list[dict[str, Any]]) -> None:
+    def __init__(self, path: str, entries: list[dict[str, Any]], *, torn: bool = False) -> None:
         self.path = path
+        self.torn = torn
         self.done = frozenset(entry["done"] for entry in entries if "done" in entry)
         self.unfinished = _unfinished(entries)
         self.locks: set[str] = set()
@@ -56,7 +58,8 @@ class Journal:
     def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
         if self._file is None:
             self._file = self._machine.appender(self.path)
-        self._file.write(json.dumps(entry).encode() + b"\n", sync=sync)
+        start, self.torn = b"\n" if self.torn else b"", False
+        self._file.write(start + json.dumps(entry).encode() + b"\n", sync=sync)
 
 
 class Unwritten(Journal):
@@ -70,7 +73,8 @@ class Unwritten(Journal):
 
 
 def read_journal(machine: Machine, path: str) -> Journal:
-    return Journal(path, parse_journal(machine.read(path, limit=16 << 20) or b""))
+    data = machine.read(path, limit=16 << 20) or b""
+    return Journal(path, parse_journal(data), torn=not data.endswith(b"\n") and data != b"")
 
 
 def parse_journal(data: bytes) -> list[dict[str, Any]]:

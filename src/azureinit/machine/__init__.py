@@ -90,7 +90,12 @@ class Machine:
         """None where there is no such file. `beneath`: a directory someone else owns; no link below it is followed."""
         if beneath is None:
             return _read(self.real(path), path, limit, os.O_NONBLOCK)
-        directory, name = self._place(path, beneath)
+        try:
+            directory, name = self._place(path, beneath)
+        except LocalError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return None
+            raise
         try:
             return _read(name, path, limit, os.O_NONBLOCK | os.O_NOFOLLOW, directory)
         finally:
@@ -176,11 +181,13 @@ class Machine:
             finally:
                 os.close(file)
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except OSError as error:
+        except (OSError, LocalError) as error:
             try:
                 _unlink(temporary, directory)
             except OSError:
                 pass  # the first error is the one to tell; the next run removes the rest
+            if isinstance(error, LocalError):
+                raise
             raise local_error(error, "write", path) from error
         finally:
             _close(directory)
@@ -199,7 +206,7 @@ class Machine:
 
     def make_dir(self, path: str, *, mode: int, owner: str | None = None, beneath: str | None = None) -> None:
         """The directory, with that mode and owner; its parent must exist."""
-        directory, name = self._place(path, beneath)
+        directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path))
         try:
             try:
                 os.mkdir(name, 0o700, dir_fd=directory)
@@ -227,7 +234,7 @@ class Machine:
             raise local_error(error, "make directory", path) from error
 
     def symlink(self, path: str, target: str, *, owner: str | None = None, beneath: str | None = None) -> None:
-        directory, name = self._place(path, beneath)
+        directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path, final=False))
         try:
             _unlink(name, directory)
             os.symlink(target, name, dir_fd=directory)

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 
 class Run(Record):
-    """A program, by name; `stdin` is the only way a secret reaches it."""
+    """A program, by name; `stdin` is the only way a secret reaches it.
+
+    `makes`: a file it makes and never overwrites. One that is there when it fails is somebody else's: a stale plan.
+    """
 
     argv: tuple[str, ...]
     stdin: Secret | None = None
     timeout: float = 60.0
+    makes: str | None = None
 
 
 class Write(Record):

@@ -36,7 +36,8 @@ def _plan_key(name: str, key: HostKey, facts: Facts) -> Item:
     why = f"{key.path} is torn" if key.there else f"no {key.path}"
     if TOOL not in facts.tools:
         return Step(name=name, why=why, ways=(Declined(backend=TOOL, why=f"{TOOL} is not installed"),))
-    # It asks before it overwrites, and nobody would answer.
+    # It asks before it overwrites, and nobody would answer. Another may be at it too: some distributions' own unit.
     actions: tuple[Action, ...] = (Remove(path=key.path),) if key.there else ()
     argv = (TOOL, "-q", "-t", key.type, "-N", "", "-C", "", "-f", facts.root + key.path)
-    return Step(name=name, why=why, ways=(Way(backend=TOOL, actions=(*actions, Run(argv=argv))),))
+    actions += (Run(argv=argv, makes=key.path),)
+    return Step(name=name, why=why, ways=(Way(backend=TOOL, actions=actions),))
