@@ -69,9 +69,13 @@ def _deliver_ready(walk: Walk) -> int:
             span.text = "the platform accepted it"
     except VerdictUndelivered as error:
         _keep(walk, verdict="ready", failure="")
-        events.tell(WARN, "report Ready", "provisioned, but the platform does not know it yet: sent again at next start")
+        events.tell(WARN, "report Ready", "the platform has not accepted it; sent again at the next start")
         return error.exit_code
-    mark_provisioned(machine, walk.instance)
+    try:
+        mark_provisioned(machine, walk.instance)
+    except AzureInitError as error:
+        # Done and told: the next start finds nothing to do and says Ready once more.
+        events.tell(WARN, "marker", str(error))
     _after_ready(walk)
     return 0
 
@@ -88,12 +92,15 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
     report = failure_report(failure, subject, extra, limit=MAX_DESCRIPTION, size=size_on_the_wire)
     try:
         with events.step("report failure") as span:
-            send_failure(walk.config, report, clock=machine.clock, deadline=walk.context.deadline, observe=events.observe)
+            clock, deadline = machine.clock, walk.context.deadline
+            send_failure(walk.config, report, clock=clock, deadline=deadline, observe=events.observe)
             span.text = "the platform accepted it"
         if walk.instance is not None:
             forget_pending(machine, walk.instance)
     except VerdictUndelivered:
         _keep(walk, verdict="failure", failure=failure.reason)
+    except AzureInitError as error:
+        events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
     return failure.exit_code
 
 
@@ -127,8 +134,6 @@ def _after_ready(walk: Walk) -> None:
             save(walk, with_hash=False)
         plan = plan_after_ready(facts=walk.facts, config=walk.config)
         if work_left(plan):
-            apply_plan(
-                walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.deadline
-            )
+            apply_plan(walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.deadline)
     except AzureInitError as error:
         walk.events.tell(WARN, "after Ready", str(error))

@@ -121,9 +121,7 @@ def gather(walk: Walk, *, change: bool = True) -> None:
 
     machine, config, events = walk.machine, walk.config, walk.events
     with events.step("metadata") as span:
-        finish = ask_sources(
-            machine, config, deadline=walk.context.work_deadline, observe=events.observe
-        )
+        finish = ask_sources(machine, config, deadline=walk.context.work_deadline, observe=events.observe)
         if change:
             prepare(machine, config.azure_init_data_dir.path, deadline=walk.context.work_deadline)
         walk.facts = read_facts(machine, config)

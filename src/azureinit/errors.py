@@ -1,45 +1,45 @@
 """The error tree: everything a user or a platform can cause, and what each tells the platform.
 
-    class                      reason on the wire                      exit  raised when
-    AzureInitError             unhandled error                          1    root; also what an unforeseen exception becomes
-    +- ConfigInvalid           invalid configuration                   78    a config file, variable or flag is wrong
-    +- UsageError              usage error                              2    the command line is wrong
-    +- LocalError              I/O error                                1    this machine refused a file operation
-    |  +- NoSpace              no space left on device                  1    the disk is full
-    |  +- ReadOnly             read-only file system                    1    the file system refuses every write
-    |  +- PlanStale            file changed while provisioning          1    a file is not what the plan was made from
-    |  +- LockTimeout          lock not obtained                        1    somebody holds the account files or our own lock
-    +- ToolMissing             program not found                        1    a program is not on this machine
-    +- SubprocessFailed        subprocess failed                        1    a program ended with an error
-    +- SubprocessTimeout       subprocess timed out                     1    a program was ended for taking too long
-    +- HttpFailed              HTTP error                               1    an endpoint never gave a usable answer
-    |  +- HttpTimeout          operation timed out                      1    the budget was used up before one came
-    +- SourceError             failed to read a metadata source         1    root of what a source can do wrong
-    |  +- ImdsUnavailable      failed to retrieve instance metadata     1    IMDS did not answer usefully
-    |  +- ImdsInvalid          invalid instance metadata                1    IMDS answered something of the wrong shape
-    |  +- ProxyAgentFailed     azure-proxy-agent status failure         1    the guest proxy agent is not ready
-    |  +- MediaAbsent          provisioning media not found             1    no medium came within the wait
-    |  +- MediaUnreadable      failed to read provisioning media        1    the medium is there and cannot be read
-    |  +- OvfInvalid           XML error                                1    ovf-env.xml is not what it should be
-    |  +- VmIdUnknown          failed to identify the VM ID             1    no source gives a VM id
-    +- MetadataError           failed to determine what to provision    1    root of answers that do not add up
-    |  +- UsernameMissing      failed to determine username             1    no source names the admin user
-    |  +- HostnameMissing      failed to determine hostname             1    no source names the host
-    |  +- NoCredentials        no usable credential                     1    neither a key nor a password was given
-    |  +- InvalidUsername      invalid username                         1    a name that must not become an account
-    |  +- InvalidHostname      invalid hostname                         1    a name that must not become the host's
-    |  +- InvalidKey           invalid SSH public key                   1    a key that sshd would not take
-    |  +- PpsUnsupported       pre-provisioning is not supported        1    the platform asks for pre-provisioning
-    +- UserMissing             user not found                          78    an account the work needs is not there
-    +- StepFailed              provisioning step failed                 1    every backend of a step failed
-    |  +- HostnameFailed       failed to provision hostname             1    ... of the hostname
-    |  +- UserFailed           failed to provision user                 1    ... of the account
-    |  +- PasswordFailed       failed to provision password             1    ... of the password
-    |  +- SshdFailed           failed to update sshd config             1    ... of sshd's configuration
-    |  +- KeysFailed           failed to install SSH keys               1    ... of the authorized keys
-    +- NotConverged            work left after provisioning             1    planning again still finds something to do
-    +- DeadlineExceeded        provisioning deadline exceeded           1    the run's own deadline passed
-    +- VerdictUndelivered      verdict not delivered                   75    the platform never accepted the verdict
+    class                      reason on the wire                      exit raised when
+    AzureInitError             unhandled error                            1 root, and any unforeseen exception
+    +- ConfigInvalid           invalid configuration                     78 a config file, variable or flag is wrong
+    +- UsageError              usage error                                2 the command line is wrong
+    +- LocalError              I/O error                                  1 this machine refused a file operation
+    |  +- NoSpace              no space left on device                    1 the disk is full
+    |  +- ReadOnly             read-only file system                      1 the file system refuses every write
+    |  +- PlanStale            file changed while provisioning            1 a file is not what the plan was made from
+    |  +- LockTimeout          lock not obtained                          1 someone holds the account files, or our lock
+    +- ToolMissing             program not found                          1 a program is not on this machine
+    +- SubprocessFailed        subprocess failed                          1 a program ended with an error
+    +- SubprocessTimeout       subprocess timed out                       1 a program was ended for taking too long
+    +- HttpFailed              HTTP error                                 1 an endpoint never gave a usable answer
+    |  +- HttpTimeout          operation timed out                        1 the budget was used up before one came
+    +- SourceError             failed to read a metadata source           1 root of what a source can do wrong
+    |  +- ImdsUnavailable      failed to retrieve instance metadata       1 IMDS did not answer usefully
+    |  +- ImdsInvalid          invalid instance metadata                  1 IMDS answered something of the wrong shape
+    |  +- ProxyAgentFailed     azure-proxy-agent status failure           1 the guest proxy agent is not ready
+    |  +- MediaAbsent          provisioning media not found               1 no medium came within the wait
+    |  +- MediaUnreadable      failed to read provisioning media          1 the medium is there and cannot be read
+    |  +- OvfInvalid           XML error                                  1 ovf-env.xml is not what it should be
+    |  +- VmIdUnknown          failed to identify the VM ID               1 no source gives a VM id
+    +- MetadataError           failed to determine what to provision      1 root of answers that do not add up
+    |  +- UsernameMissing      failed to determine username               1 no source names the admin user
+    |  +- HostnameMissing      failed to determine hostname               1 no source names the host
+    |  +- NoCredentials        no usable credential                       1 neither a key nor a password was given
+    |  +- InvalidUsername      invalid username                           1 a name that must not become an account
+    |  +- InvalidHostname      invalid hostname                           1 a name that must not become the host's
+    |  +- InvalidKey           invalid SSH public key                     1 a key that sshd would not take
+    |  +- PpsUnsupported       pre-provisioning is not supported          1 the platform asks for pre-provisioning
+    +- UserMissing             user not found                            78 an account the work needs is not there
+    +- StepFailed              provisioning step failed                   1 every backend of a step failed
+    |  +- HostnameFailed       failed to provision hostname               1 ... of the hostname
+    |  +- UserFailed           failed to provision user                   1 ... of the account
+    |  +- PasswordFailed       failed to provision password               1 ... of the password
+    |  +- SshdFailed           failed to update sshd config               1 ... of sshd's configuration
+    |  +- KeysFailed           failed to install SSH keys                 1 ... of the authorized keys
+    +- NotConverged            work left after provisioning               1 planning again still finds something to do
+    +- DeadlineExceeded        provisioning deadline exceeded             1 the run's own deadline passed
+    +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict
 
 `reason` is unique, exit codes are those of docs/exit-codes.md; a test holds both and this drawing.
 """

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -62,7 +63,13 @@ def debian_root(suite: str) -> Path:
         if not root.exists():
             unfinished = CACHE / f"{suite}.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
-            argv = (mmdebstrap, "--quiet", "--variant=minbase", f"--include={PACKAGES}", f"--customize-hook={GENERALISE}")
+            argv = (
+                mmdebstrap,
+                "--quiet",
+                "--variant=minbase",
+                f"--include={PACKAGES}",
+                f"--customize-hook={GENERALISE}",
+            )
             ran = subprocess.run((*argv, suite, str(unfinished)), capture_output=True, text=True)
             if ran.returncode:
                 unfit(f"no {suite} root could be made: {ran.stderr[-500:]}")
@@ -133,11 +140,23 @@ class Container:
             self.write("etc/systemd/system/azure-init.service", UNIT)
             wants = self.layer / "etc/systemd/system/multi-user.target.wants"
             wants.mkdir(parents=True, exist_ok=True)
-            (wants / "azure-init.service").symlink_to("/etc/systemd/system/azure-init.service")
+            link = wants / "azure-init.service"
+            link.unlink(missing_ok=True)
+            link.symlink_to("/etc/systemd/system/azure-init.service")
         options = ["--boot", "--register=no", "--keep-unit", "--quiet", f"--directory={self.place}/root"]
         options += ["--machine=azure-init-test", "--console=pipe", "--resolv-conf=off", "--timezone=off"]
         options += [f"--bind-ro={path}" for path in bind]
-        lone = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+        lone = (
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        )
         with self.console.open("wb") as console:
             self._outer = subprocess.Popen(
                 (*lone, "sh", "-c", BOOT, "sh", str(self.root), str(self.place), *options),
@@ -150,6 +169,10 @@ class Container:
         self._wait(lambda: Path(f"/proc/{self._pid}/root/run/dbus/system_bus_socket").exists(), "no system bus")
         self.run("systemctl", "is-system-running", "--wait")
 
+    def settled(self) -> None:
+        """Returns when systemd has carried out what it was asked without being waited for."""
+        self._wait(lambda: not self.out("systemctl", "list-jobs", "--no-legend"), "jobs are left")
+
     def _find_init(self) -> int:
         """Our number for the container's first process: the one systemd below us that is 1 to itself."""
         assert self._outer is not None
@@ -157,13 +180,12 @@ class Container:
         while pending:
             pid = pending.pop()
             try:
-                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
                 status = Path(f"/proc/{pid}/status").read_text()
             except OSError:
                 continue
             if status.startswith("Name:\tsystemd\n"):
                 return pid
-            pending += map(int, children)
+            pending += _children(pid)
         return 0
 
     def _wait(self, ready: Callable[[], int], otherwise: str) -> int:
@@ -179,7 +201,18 @@ class Container:
         self, *argv: str, user: str = "", before: tuple[str, ...] = (), timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """A program inside, by default as root; `before` is what the host puts in front of it."""
-        enter = [*before, "nsenter", f"--target={self._pid}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
+        enter = [
+            *before,
+            "nsenter",
+            f"--target={self._pid}",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--net",
+            "--pid",
+            "--root",
+            "--wd",
+        ]
         enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SYSTEMD_PAGER="]
         if user:
             enter += ["setpriv", f"--reuid={user}", "--clear-groups", "--"]
@@ -199,6 +232,7 @@ class Container:
         options = {
             "BatchMode": "no" if password else "yes",
             "ConnectTimeout": "10",
+            "ConnectionAttempts": "5",  # an sshd that is told to read its configuration again is deaf for a moment
             "GlobalKnownHostsFile": "/dev/null",
             "IdentitiesOnly": "yes",
             "NumberOfPasswordPrompts": "1",
@@ -222,11 +256,22 @@ class Container:
         )
 
     def stop(self) -> None:
-        """At once: nothing on this disk is wanted any more."""
-        if self._outer is not None:
+        """At once, like a power cut: nothing on this disk is wanted any more, or it has to survive that."""
+        if self._outer is None:
+            return
+        # The namespace dies with its first process, and all that was in it is gone when the outer one has seen that.
+        for child in _children(self._outer.pid):
+            os.kill(child, signal.SIGKILL)
+        try:
+            self._outer.wait(timeout=BOOTED)
+        finally:
             self._outer.kill()
             self._outer.wait()
-            until = time.monotonic() + BOOTED
-            while self._pid and Path(f"/proc/{self._pid}").exists() and time.monotonic() < until:
-                time.sleep(PAUSE)
             self._outer = None
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []

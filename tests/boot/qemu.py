@@ -49,7 +49,7 @@ exec python3 -I /guest.py
 # Runs functions that come down the wire as source, one a line, and answers with what they return.
 GUEST = """\
 import json, os, sys, traceback, tty
-sys.path.insert(0, "/src")
+sys.path.insert(0, "/usr/lib/azure-init")
 wire = os.open("/dev/ttyS1", os.O_RDWR | os.O_NOCTTY)
 tty.setraw(wire)
 def send(**answer):
@@ -64,7 +64,7 @@ while True:
         line, _, waiting = waiting.partition(b"\\n")
         asked = json.loads(line)
         try:
-            names = {}
+            names = {"send": send}
             exec(asked["source"], names)
             send(returned=names[asked["name"]](**asked["values"]))
         except BaseException:
@@ -173,16 +173,16 @@ class Guest:
 
 @contextmanager
 def running(
-    directory: Path, *, trees: Mapping[str, Path], smbios: Sequence[str] = (), doors: Mapping[str, int] | None = None
+    directory: Path, *, files: Mapping[str, Path], smbios: Sequence[str] = (), doors: Mapping[str, int] | None = None
 ) -> Iterator[Guest]:
-    """`trees`: directories of the host, by where they lie inside. `doors`: addresses inside that lead, on port 80, to
-    a port of the host's loopback; each is reached through a network card of its own."""
+    """`files`: files and directories of the host, by where they are to lie inside. `doors`: addresses that lead,
+    on port 80, to a port of the host's loopback, each through a network card of its own."""
     qemu = need("qemu-system-x86_64")
     kernel, base = pieces()
     initrd = directory / "initrd"
     shutil.copy(base, initrd)
     with initrd.open("ab") as file:
-        file.writelines(overlay(trees))
+        file.writelines(overlay(files))
     command = [
         need("setpriv"), "--pdeathsig", "KILL",  # it does not outlive us, however we end
         qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -290,29 +290,37 @@ def add_modules(root: Path, modules: Path) -> None:
     inside("depmod", version)
 
 
-def overlay(trees: Mapping[str, Path]) -> Iterator[bytes]:
+def overlay(files: Mapping[str, Path]) -> Iterator[bytes]:
     yield entry("init", INIT.encode(), mode=0o100755)
     yield entry("guest.py", GUEST.encode(), mode=0o100644)
-    for inside, directory in trees.items():
-        yield from archived(directory, inside=inside.strip("/") + "/")
+    for inside, path in files.items():
+        for parent in reversed(Path(inside).parents[:-1]):
+            yield entry(str(parent).lstrip("/"), b"", mode=0o40755)
+        yield from archived(path, inside=inside.lstrip("/"))
     yield LAST
 
 
-def archived(directory: Path, *, inside: str) -> Iterator[bytes]:
-    for path in (directory, *sorted(directory.rglob("*"))):
-        name = (inside + str(path.relative_to(directory))).removesuffix("/.")
+def archived(top: Path, *, inside: str) -> Iterator[bytes]:
+    """A file, or a directory and everything in it."""
+    for path in (top, *sorted(top.rglob("*"))):
         status = path.lstat()
         if path.is_symlink():
-            yield entry(name, os.readlink(path).encode(), mode=status.st_mode, owner=(status.st_uid, status.st_gid))
-        elif path.is_dir() or path.is_file():  # the kernel makes its device nodes itself
-            data = path.read_bytes() if path.is_file() else b""
-            yield entry(name, data, mode=status.st_mode, owner=(status.st_uid, status.st_gid))
+            data = os.readlink(path).encode()
+        elif path.is_dir():
+            data = b""
+        elif path.is_file():
+            data = path.read_bytes()
+        else:
+            continue  # device nodes: the kernel makes them itself
+        name = str(Path(inside, path.relative_to(top)))
+        owner = status.st_uid, status.st_gid
+        yield entry(name, data, mode=status.st_mode, owner=owner, changed=int(status.st_mtime))
 
 
-def entry(name: str, data: bytes, *, mode: int, owner: tuple[int, int] = (0, 0)) -> bytes:
+def entry(name: str, data: bytes, *, mode: int, owner: tuple[int, int] = (0, 0), changed: int = 0) -> bytes:
     """One file in the format of an initramfs."""
     path = name.encode() + b"\0"
-    fields = (0, mode, *owner, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
+    fields = (0, mode, *owner, 1, changed, len(data), 0, 0, 0, 0, len(path), 0)
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + path
     return head + b"\0" * (-len(head) % 4) + data + b"\0" * (-len(data) % 4)
 

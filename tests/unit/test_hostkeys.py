@@ -25,7 +25,7 @@ def test_missing_and_torn_keys_are_made_and_whole_ones_stay(tmp_path: Path) -> N
     path = "/etc/ssh/ssh_host_ecdsa_key"
     run = ("ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-C", "", "-f", str(tmp_path) + path)
     assert isinstance(torn, Step)
-    assert torn.ways[0].actions == (Remove(path=path), Run(argv=run))  # type: ignore[union-attr]
+    assert torn.ways[0].actions == (Remove(path=path), Run(argv=run, makes=path))  # type: ignore[union-attr]
     assert isinstance(missing, Step)
     assert (missing.name, missing.why) == ("host key rsa", "no /etc/ssh/ssh_host_rsa_key")
     assert len(missing.ways[0].actions) == 1  # type: ignore[union-attr]

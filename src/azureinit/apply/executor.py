@@ -77,13 +77,12 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
 
 
 def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -> None:
-    before = machine.read(action.path) if action.was is not None or action.check is not None else None
+    looked_at = action.was is not None or action.check is not None
+    before = machine.read(action.path, beneath=action.beneath) if looked_at else None
     if action.was is not None and before != _bytes(action.was):
         raise PlanStale(f"{action.path} changed while provisioning", path=action.path)
     old = machine.stat(action.path) if action.check is not None else None
-    machine.write(
-        action.path, _bytes(action.data), mode=action.mode, owner=action.owner, beneath=action.beneath
-    )
+    machine.write(action.path, _bytes(action.data), mode=action.mode, owner=action.owner, beneath=action.beneath)
     if action.check is None:
         return
     try:

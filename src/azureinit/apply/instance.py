@@ -1,9 +1,9 @@
 """What this VM remembers of itself in the data directory, each file bound to the VM id, 0600.
 
-    <vm id>.provisioned   Ready was accepted: nothing is left to do
-    <vm id>.pending       a verdict the platform has not accepted yet
-    <vm id>.saved         what a later run still needs of the media: the host ejects it after any verdict
-    <vm id>.journal       what was done
+<vm id>.provisioned   Ready was accepted: nothing is left to do
+<vm id>.pending       a verdict the platform has not accepted yet
+<vm id>.saved         what a later run still needs of the media: the host ejects it after any verdict
+<vm id>.journal       what was done
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def clear_leftovers(machine: Machine, journal: Journal) -> tuple[str, ...]:
     removed = []
     for entry in journal.unfinished:
         removed += [path for path in entry.get("temporaries", ()) if machine.remove(path)]
-        if entry.get("locks"):
+        # In this boot a number is a process; after a reboot it may be anybody's, and shadow-utils would honour it.
+        if entry.get("locks") and (entry.get("boot") != machine.boot_id() or not machine.is_alive(entry.get("pid", 0))):
             from azureinit.machine.locks import clear_stale
 
             removed += clear_stale(machine, tuple(entry["locks"]), pid=int(entry.get("pid", 0)))

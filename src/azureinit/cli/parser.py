@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=prog, description=description, epilog=GLOBAL, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}", hint=f"see {self.prog} --help")
+        raise UsageError(f"{self.prog.partition(' ')[2]}: {message}", hint=f"see {self.prog} --help")
 
 
 def parsed(parser: Parser, argv: list[str]) -> argparse.Namespace | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Seconds = float  # zero means at once
     Timeout = float  # never zero: nothing is ever done in no time
     Path = str  # empty only where the default is
-    Text = str
+    VmId = str  # a UUID, or empty
     OptionalText = str | None
     Url = str
     Names = tuple[str, ...]
@@ -96,7 +96,7 @@ class LogPath(Record):
 
 class Platform(Record):
     require_azure: bool = True
-    vm_id: Text = ""
+    vm_id: VmId = ""
 
 
 class Sources(Record):
@@ -135,7 +135,7 @@ def checked(kind: str, value: object, *, default: object) -> object:
     """`value` as the program holds it. Says what it should have been instead, without naming the key."""
     if kind in CHOICES:
         return _choices(value, CHOICES[kind])
-    if kind in ("Path", "Text", "OptionalText", "Url"):
+    if kind in ("Path", "VmId", "OptionalText", "Url"):
         return _text(kind, value, default)
     return KINDS[kind](value)
 
@@ -194,7 +194,18 @@ def _text(kind: str, value: object, default: object) -> str | None:
         raise ConfigInvalid("must not be empty")
     if kind == "Url":
         _check_url(value)
+    if kind == "VmId" and value:
+        _check_vm_id(value)
     return value
+
+
+def _check_vm_id(value: str) -> None:
+    """It names files, so nothing but a UUID will do."""
+    letters = set(value.lower())
+    lengths = [len(group) for group in value.split("-")]
+    # All zeros or all f: firmware's way of saying that there is none.
+    if lengths != [8, 4, 4, 4, 12] or letters - set("0123456789abcdef-") or len(letters) == 2:
+        raise ConfigInvalid(f"must be a VM's UUID, not {named(value)}")
 
 
 def _check_url(value: str) -> None:

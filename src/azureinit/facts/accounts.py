@@ -280,7 +280,7 @@ def _read_skeleton(machine: Machine, path: str) -> tuple[tuple[Skeleton, ...], s
 
 
 def _choose_shell(machine: Machine, configured: str | None) -> str:
-    """The image's choice; /bin/sh is no choice but what useradd falls back to, and nobody's idea of an admin's shell."""
+    """The image's choice; /bin/sh is none but what useradd falls back to, and nobody's idea of an admin's shell."""
     if configured and configured != "/bin/sh":
         return configured
     return "/bin/bash" if machine.is_file("/bin/bash") else "/bin/sh"

@@ -93,7 +93,7 @@ class Machine:
         try:
             directory, name = self._place(path, beneath)
         except LocalError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            if error.errno == errno.ENOENT:
                 return None
             raise
         try:
@@ -337,6 +337,9 @@ class Machine:
         from azureinit.machine import kernel
 
         kernel.hold(self, path, timeout=timeout)
+
+    def is_alive(self, pid: int) -> bool:
+        return pid > 0 and self.stat(f"/proc/{pid}") is not None
 
     def boot_id(self) -> str:
         return (self.read("/proc/sys/kernel/random/boot_id") or b"").decode().strip()

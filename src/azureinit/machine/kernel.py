@@ -38,7 +38,10 @@ def eject(machine: Machine, device: str, *, timeout: float) -> None:
         try:
             drive = os.open(machine.real(device), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
-                fcntl.ioctl(drive, CDROM_LOCKDOOR, 0)
+                try:
+                    fcntl.ioctl(drive, CDROM_LOCKDOOR, 0)
+                except OSError:
+                    pass  # many drives have no lock, and those eject
                 fcntl.ioctl(drive, CDROM_EJECT)
             finally:
                 os.close(drive)

@@ -22,12 +22,11 @@ BEFORE_READY = ("ed25519", "ecdsa")
 
 def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozenset[str], today: int) -> Plan:
     """Everything between this machine and the one that was asked for. `done`: what the journal remembers."""
-    assert metadata.username and metadata.hostname
-    username = metadata.username
+    username = metadata.username or ""
     types = config.ssh.host_key_types
     allow = None if metadata.disable_password is None else not metadata.disable_password
     steps = (
-        *plan_hostname(hostname=metadata.hostname, facts=facts, config=config),
+        *plan_hostname(hostname=metadata.hostname or "", facts=facts, config=config),
         *plan_host_keys(types=tuple(kind for kind in types if kind in BEFORE_READY), facts=facts),
         *plan_account(
             username=username,
