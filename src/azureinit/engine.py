@@ -9,6 +9,8 @@ from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.apply.instance import Instance
     from azureinit.apply.journal import Journal
     from azureinit.config.model import Config
@@ -65,13 +67,18 @@ def provision(context: Context) -> int:
     walk = Walk(context)
     if is_provisioned(walk):
         return 0
+    from azureinit.apply.instance import prepare
     from azureinit.deliver import deliver, start_in_progress
 
-    in_progress = start_in_progress(walk)
+    in_progress: Callable[[], None] = _nothing
     failure: AzureInitError | None = None
     try:
+        prepare(context.machine, context.config.azure_init_data_dir.path, deadline=context.work_deadline)
+        if is_provisioned(walk):  # by the run we waited for
+            return 0
+        in_progress = start_in_progress(walk)
         gather(walk)
-        if is_provisioned(walk):
+        if is_provisioned(walk):  # the VM id came from IMDS
             return 0
         settle(walk)
     except LockTimeout as error:
@@ -83,6 +90,10 @@ def provision(context: Context) -> int:
         failure = unforeseen(error)
     in_progress()
     return deliver(walk, failure)
+
+
+def _nothing() -> None:
+    pass
 
 
 def may_change(machine: Machine) -> bool:
@@ -113,7 +124,7 @@ def reject(context: Context, error: AzureInitError) -> int:
 
 def gather(walk: Walk, *, change: bool = True) -> None:
     """Facts are read while the sources are asked. Without `change` nothing on this machine is touched."""
-    from azureinit.apply.instance import Instance, prepare, read_pending, read_saved
+    from azureinit.apply.instance import Instance, read_pending, read_saved
     from azureinit.apply.journal import clear_leftovers, read_journal
     from azureinit.facts.gather import read_facts
     from azureinit.sources.gather import ask_sources, from_saved
@@ -122,8 +133,6 @@ def gather(walk: Walk, *, change: bool = True) -> None:
     machine, config, events = walk.machine, walk.config, walk.events
     with events.step("metadata") as span:
         finish = ask_sources(machine, config, deadline=walk.context.work_deadline, observe=events.observe)
-        if change:
-            prepare(machine, config.azure_init_data_dir.path, deadline=walk.context.work_deadline)
         walk.facts = read_facts(machine, config)
         gathered = finish()
         answers = dict(gathered.answers)
@@ -173,13 +182,14 @@ def accept_metadata(walk: Walk, failures: dict[str, AzureInitError]) -> None:
 def settle(walk: Walk) -> None:
     """Plan and apply; then plan again, and anything left is a failure with a name."""
     from azureinit.apply.executor import apply_plan
+    from azureinit.plan.actions import Caution
     from azureinit.plan.plan import work_left
 
     assert walk.journal is not None
     for attempt in range(MOST_PLANS):
         plan = plan_for(walk)
         for item in plan:
-            if type(item).__name__ == "Caution":
+            if isinstance(item, Caution):
                 walk.events.tell(WARN, item.name, item.why)
         if not work_left(plan):
             return
@@ -191,8 +201,8 @@ def settle(walk: Walk) -> None:
         except PlanStale:
             if attempt + 1 == MOST_PLANS:
                 raise
-        finally:
             reread(walk)
+    reread(walk)
     left = work_left(plan_for(walk))
     if left:
         names = ", ".join(f"{step.name} ({step.why})" for step in left)

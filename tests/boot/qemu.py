@@ -97,15 +97,19 @@ class Line:
     def receive(self, *, seconds: float) -> dict[str, Any]:
         assert self.socket is not None
         until = time.monotonic() + seconds
-        while b"\n" not in self.waiting:
+        while True:
+            line, end, rest = self.waiting.partition(b"\n")
+            if end:
+                self.waiting = rest
+                if line.startswith(b"{"):  # some firmware talks to every serial line there is
+                    message: dict[str, Any] = json.loads(line)
+                    return message
+                continue
             self.socket.settimeout(max(0.01, until - time.monotonic()))
             data = self.socket.recv(65536)
             if not data:
-                raise GuestFailed("QEMU has gone")
+                raise ConnectionResetError("QEMU has ended")
             self.waiting += data
-        line, _, self.waiting = self.waiting.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
-        return message
 
     def close(self) -> None:
         self.listener.close()
@@ -129,24 +133,25 @@ class Guest:
         self.wire.send({"source": source, "name": function.__name__, "values": values})
 
     def finish(self, *, seconds: float = CALL_SECONDS) -> Any:
-        try:
-            answer = self.wire.receive(seconds=seconds)
-        except TimeoutError:
-            raise GuestFailed(f"no answer within {seconds:g} s; its console ends:\n{self.console()}") from None
+        answer = self.receive(self.wire, seconds=seconds)
         if "raised" in answer:
             raise GuestFailed(f"inside:\n{answer['raised']}")
         return answer["returned"]
 
-    def console(self) -> str:
-        return (self.directory / "console").read_text(errors="replace")[-3000:]
+    def receive(self, line: Line, *, seconds: float) -> dict[str, Any]:
+        try:
+            return line.receive(seconds=seconds)
+        except OSError as error:
+            told = "".join((self.directory / name).read_text(errors="replace")[-2000:] for name in ("console", "qemu.log"))
+            raise GuestFailed(f"{error} ({seconds:g} s were allowed); it said last:\n{told}") from error
 
     def ask_monitor(self, command: str, **arguments: Any) -> Any:
         self.monitor.send({"execute": command, "arguments": arguments})
         while True:
-            answer = self.monitor.receive(seconds=CALL_SECONDS)
+            answer = self.receive(self.monitor, seconds=CALL_SECONDS)
             if "error" in answer:
                 raise GuestFailed(f"{command}: {answer['error']}")
-            if "return" in answer:
+            if "return" in answer:  # and not an event
                 return answer["return"]
 
     def insert(self, drive: str, image: Path) -> None:
@@ -202,7 +207,7 @@ def running(
     try:
         for line in (wire, monitor):
             line.connect(seconds=CALL_SECONDS)
-        monitor.receive(seconds=CALL_SECONDS)
+        guest.receive(monitor, seconds=CALL_SECONDS)
         guest.ask_monitor("qmp_capabilities")
         guest.finish(seconds=BOOT_SECONDS)
         yield guest

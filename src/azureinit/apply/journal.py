@@ -95,7 +95,7 @@ def clear_leftovers(machine: Machine, journal: Journal) -> tuple[str, ...]:
     for entry in journal.unfinished:
         removed += [path for path in entry.get("temporaries", ()) if machine.remove(path)]
         # In this boot a number is a process; after a reboot it may be anybody's, and shadow-utils would honour it.
-        if entry.get("locks") and (entry.get("boot") != machine.boot_id() or not machine.is_alive(entry.get("pid", 0))):
+        if entry.get("locks") and (entry.get("boot") != machine.boot_id() or not machine.is_another(entry["pid"])):
             from azureinit.machine.locks import clear_stale
 
             removed += clear_stale(machine, tuple(entry["locks"]), pid=int(entry.get("pid", 0)))

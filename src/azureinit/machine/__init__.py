@@ -338,8 +338,9 @@ class Machine:
 
         kernel.hold(self, path, timeout=timeout)
 
-    def is_alive(self, pid: int) -> bool:
-        return pid > 0 and self.stat(f"/proc/{pid}") is not None
+    def is_another(self, pid: int) -> bool:
+        """True for a living process that is not us: our own number may have had a bearer before."""
+        return pid not in (0, self.pid) and self.stat(f"/proc/{pid}") is not None
 
     def boot_id(self) -> str:
         return (self.read("/proc/sys/kernel/random/boot_id") or b"").decode().strip()
