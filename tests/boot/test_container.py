@@ -218,6 +218,19 @@ def test_an_account_of_the_images_own_gains_and_loses_nothing(site: Sites) -> No
     one.nothing_left()
 
 
+@pytest.mark.parametrize("backends", [TOOLS, FILES], ids=["useradd", "files"])
+def test_a_home_begun_for_a_number_that_went_to_another_is_wholly_the_admins(site: Sites, backends: Any) -> None:
+    one = site()
+    begun = "mkdir /etc/skel/.config && cp -a /etc/skel /home/azureuser && chown -R 1000:1000 /home/azureuser"
+    one.machine.prepare("sh", "-c", f"{begun} && useradd --uid 1000 another")
+    one.boot(**backends)
+    one.provisioned()
+    assert one.machine.out("id", "-u", "azureuser") == "1001"
+    assert one.machine.out("find", "/home/azureuser", "!", "-user", "azureuser") == ""
+    assert one.login("id -un", key=one.key).split() == ["azureuser"]
+    one.nothing_left()
+
+
 def test_hostnamectl_names_the_machine_too(site: Sites) -> None:
     one = site()
     one.boot(hostname_provisioners={"backends": ["hostnamectl"]})

@@ -294,28 +294,38 @@ def _read_homes(
         paths += [f"{policy.home}/{name}" for name in (machine.names(policy.home) or ())[:MOST_HOMES]]
     except LocalError:
         pass  # nothing can be made there either, and that step will say so
-    homes = (_read_home(machine, path, skeleton) for path in dict.fromkeys(paths))
+    lived_in = {user.home for user in users}
+    homes = (_read_home(machine, path, skeleton, lived_in=path in lived_in) for path in dict.fromkeys(paths))
     return tuple(home for home in homes if home is not None)
 
 
-def _read_home(machine: Machine, path: str, skeleton: tuple[Skeleton, ...]) -> Home | None:
+def _read_home(machine: Machine, path: str, skeleton: tuple[Skeleton, ...], *, lived_in: bool) -> Home | None:
     uid = -1
     try:
         status = machine.stat(path)
         if status is None or not stat_.S_ISDIR(status.st_mode):
             return None
         uid = status.st_uid
-        has = frozenset(entry.path for entry in skeleton if _is_there(machine, path, entry, uid=uid))
+        entries = (entry for entry in skeleton if _is_there(machine, path, entry, uid=uid, lived_in=lived_in))
+        has = frozenset(entry.path for entry in entries)
         return Home(path=path, uid=uid, empty=not machine.names(path), has=has)
     except LocalError:
         # A closed door is somebody's already: as far as we can tell nothing is missing behind it.
         return Home(path=path, uid=uid, empty=False, has=frozenset(entry.path for entry in skeleton))
 
 
-def _is_there(machine: Machine, home: str, entry: Skeleton, *, uid: int) -> bool:
-    """Files appear whole. A directory or link does not: it may have been left without its owner or mode."""
-    status = machine.stat(f"{home}/{entry.path}", follow=False)
+def _is_there(machine: Machine, home: str, entry: Skeleton, *, uid: int, lived_in: bool) -> bool:
+    """Files appear whole. A directory or link does not: it may have been left without its owner or mode.
+
+    Where nobody lives yet a copy was made for a number that somebody else may have got since: it is made again.
+    """
+    path = f"{home}/{entry.path}"
+    status = machine.stat(path, follow=False)
     if status is None:
+        return False
+    if not lived_in and entry.data is not None and stat_.S_ISREG(status.st_mode):
+        return machine.read(path, limit=MOST_SKELETON_BYTES, beneath=home) != entry.data
+    if not lived_in and entry.target is None and stat_.S_ISDIR(status.st_mode):
         return False
     if entry.target is not None and stat_.S_ISLNK(status.st_mode):
         return status.st_uid == uid

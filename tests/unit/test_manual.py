@@ -1,0 +1,31 @@
+"""The manual and the program say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from azureinit.cli import HELP, VERBS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_manual_shows_the_help_as_it_is() -> None:
+    assert f"```text\n{HELP}```" in (ROOT / "docs/commands.md").read_text()
+
+
+def test_the_help_names_every_verb_and_nothing_else() -> None:
+    commands = HELP.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert {line.split()[0] for line in commands.splitlines()} == set(VERBS)
+
+
+def test_every_page_of_the_manual_can_be_found_and_exists() -> None:
+    readme = (ROOT / "README.md").read_text()
+    linked = set(re.findall(r"\((docs/[a-z-]+\.md)\)", readme))
+    assert linked == {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,74 @@
+"""What gets installed: a wheel without third-party packages, and a private directory with one file for a boot."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from need import unfit
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("source")
+    for name in ("src", "pyproject.toml", "README.md", "LICENSE", "NEWS.md"):
+        whole = ROOT / name
+        if whole.is_dir():
+            shutil.copytree(whole, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(whole, copy / name)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "."]
+    ran = subprocess.run([*build, "-w", str(copy / "dist")], cwd=copy, capture_output=True, text=True)
+    if "No module named" in ran.stderr:
+        unfit("pip or hatchling is not installed here")
+    assert ran.returncode == 0, ran.stderr
+    (made,) = (copy / "dist").glob("*.whl")
+    return made
+
+
+@pytest.mark.newer
+def test_the_wheel_needs_no_third_party_package(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    metadata = next(archive.read(name).decode() for name in archive.namelist() if name.endswith("METADATA"))
+    needs = re.findall(r"^Requires-Dist: (.*)$", metadata, flags=re.MULTILINE)
+    assert [need.replace("'", '"') for need in needs] == ['tomli>=2; python_version < "3.11"']
+    assert "Requires-Python: >=3.9" in metadata
+    assert "Provides-Extra: fakeazure" in metadata
+    names = set(archive.namelist())
+    assert {"azureinit/engine.py", "fakeazure/cli.py", "fakeazure/scenario.toml"} <= names
+    entries = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
+    assert "azure-init = azureinit.cli:main" in entries and "fakeazure = fakeazure.cli:main" in entries
+
+
+@pytest.mark.parametrize("bundled", [True, False])
+def test_the_private_directory_runs_bundled_or_not(tmp_path: Path, bundled: bool) -> None:
+    lib, tree = tmp_path / "lib", tmp_path / "tree"
+    shutil.copytree(ROOT / "src/azureinit", lib / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
+    if bundled:
+        subprocess.run([sys.executable, "-IS", str(ROOT / "packaging/bundle"), str(lib)], check=True)
+        assert (lib / f"boot.{sys.implementation.cache_tag}").exists()
+    launcher = tmp_path / "azure-init"
+    launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
+    tree.mkdir()
+    for words, said in ((["--version"], "azure-init "), (["config", "show"], "[imds]"), ([], "not an Azure VM")):
+        command = [sys.executable, "-IS", str(launcher), "--root", str(tree), *words]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        assert said in ran.stdout + ran.stderr
+
+
+def test_a_bundle_that_is_broken_is_passed_over(tmp_path: Path) -> None:
+    lib = tmp_path / "lib"
+    shutil.copytree(ROOT / "src/azureinit", lib / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
+    (lib / f"boot.{sys.implementation.cache_tag}").write_bytes(b"\xff torn")
+    launcher = tmp_path / "azure-init"
+    launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
+    ran = subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
