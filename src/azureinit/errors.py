@@ -37,6 +37,7 @@
     |  +- PasswordFailed       failed to provision password               1 ... of the password
     |  +- SshdFailed           failed to update sshd config               1 ... of sshd's configuration
     |  +- KeysFailed           failed to install SSH keys                 1 ... of the authorized keys
+    |  +- HostKeysFailed       failed to make SSH host keys               1 ... of the host keys
     +- NotConverged            work left after provisioning               1 planning again still finds something to do
     +- DeadlineExceeded        provisioning deadline exceeded             1 the run's own deadline passed
     +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict
@@ -56,6 +57,7 @@ class AzureInitError(Exception):
 
     reason = "unhandled error"
     exit_code = 1
+    recoverable = False  # True: whoever catches it tries again
 
     def __init__(self, message: str, *, hint: str = "", **data: object) -> None:
         super().__init__(message)
@@ -96,6 +98,7 @@ class ReadOnly(LocalError):
 
 class PlanStale(LocalError):
     reason = "file changed while provisioning"
+    recoverable = True
 
 
 class LockTimeout(LocalError):
@@ -225,6 +228,10 @@ class SshdFailed(StepFailed):
 
 class KeysFailed(StepFailed):
     reason = "failed to install SSH keys"
+
+
+class HostKeysFailed(StepFailed):
+    reason = "failed to make SSH host keys"
 
 
 class NotConverged(AzureInitError):

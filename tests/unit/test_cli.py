@@ -459,9 +459,12 @@ def test_a_signal_ends_it_without_a_traceback(tree: Path, config: str, number: i
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "AZURE_INIT_LOG": "debug"}
     words = [sys.executable, "-m", "azureinit", "--config", config, "--root", str(tree)]
     with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE, text=True) as agent:
-        assert agent.stderr is not None
-        assert "started" in agent.stderr.readline()
-        agent.send_signal(number)
-        told = agent.stderr.read()
-    assert agent.returncode == status
+        try:
+            assert agent.stderr is not None
+            assert agent.stderr.readline().startswith("azure-init: ")
+            agent.send_signal(number)
+            told = agent.stderr.read()
+        finally:
+            agent.kill()
+    assert agent.returncode == status, told
     assert "Traceback" not in told

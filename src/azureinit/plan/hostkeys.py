@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.errors import HostKeysFailed
 from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step, Way
 
 TYPE_CHECKING = False
@@ -35,9 +36,12 @@ def _plan_key(name: str, key: HostKey, facts: Facts) -> Item:
         return Satisfied(name=name, why=key.path)
     why = f"{key.path} is torn" if key.there else f"no {key.path}"
     if TOOL not in facts.tools:
-        return Step(name=name, why=why, ways=(Declined(backend=TOOL, why=f"{TOOL} is not installed"),))
+        declined = Declined(backend=TOOL, why=f"{TOOL} is not installed")
+        return Step(name=name, why=why, ways=(declined,), failure=HostKeysFailed)
     # It asks before it overwrites, and nobody would answer. Another may be at it too: some distributions' own unit.
     actions: tuple[Action, ...] = (Remove(path=key.path),) if key.there else ()
     argv = (TOOL, "-q", "-t", key.type, "-N", "", "-C", "", "-f", facts.root + key.path)
     actions += (Run(argv=argv, makes=key.path),)
-    return Step(name=name, why=why, ways=(Way(backend=TOOL, actions=actions),))
+    if facts.selinux and "restorecon" in facts.tools:  # one made after Ready comes too late for all the others' labels
+        actions += (Run(argv=("restorecon", "-F", key.path, f"{key.path}.pub")),)
+    return Step(name=name, why=why, ways=(Way(backend=TOOL, actions=actions),), failure=HostKeysFailed)

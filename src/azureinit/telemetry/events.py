@@ -65,7 +65,7 @@ class Span:
             Event(
                 at=self.events.clock.now(),
                 kind="finish",
-                level=INFO if error is None else ERROR,
+                level=INFO if error is None else WARN if getattr(error, "recoverable", False) else ERROR,
                 name=self.name,
                 text=self.text if error is None else str(error) or type(error).__name__,
                 seconds=self.events.clock.monotonic() - self.started,
