@@ -157,6 +157,15 @@ class Guest:
     def insert(self, drive: str, image: Path) -> None:
         self.ask_monitor("blockdev-change-medium", id=drive, filename=str(image), format="raw", force=True)
 
+    def insert_broken(self, drive: str, image: Path, *, sector: int) -> None:
+        """A disc of which one sector (of 2048 bytes) cannot be read."""
+        self.ask_monitor("blockdev-open-tray", id=drive, force=True)
+        bad = {"event": "none", "iotype": "read", "sector": sector * 4}
+        file = {"driver": "blkdebug", "image": {"driver": "file", "filename": str(image)}, "inject-error": [bad]}
+        self.ask_monitor("blockdev-add", **{"driver": "raw", "node-name": "broken", "read-only": True, "file": file})
+        self.ask_monitor("blockdev-insert-medium", id=drive, **{"node-name": "broken"})
+        self.ask_monitor("blockdev-close-tray", id=drive)
+
     def empty(self, drive: str) -> None:
         self.ask_monitor("blockdev-open-tray", id=drive, force=True)
         if "inserted" in self.drive(drive):
@@ -265,8 +274,8 @@ def build(work: Path, *, kernel: Path, tree: Path) -> None:
     add_modules(root, unpacked / "lib/modules")
     for name in (*NEEDLESS, "kernel"):
         shutil.rmtree(root / name)
-    for name in ("var/lib", "etc/sudoers.d"):
-        (root / name).mkdir(exist_ok=True)
+    for name in ("etc/hostname", *(f"etc/ssh/{key.name}" for key in (root / "etc/ssh").glob("ssh_host_*"))):
+        (root / name).unlink()  # what a generalised image does not have
     (image,) = (unpacked / "boot").glob("vmlinuz-*")
     shutil.copy(image, kernel)
     archive = work / "tree.cpio"

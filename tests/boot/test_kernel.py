@@ -126,6 +126,20 @@ def test_a_strange_disc_in_one_drive_does_not_hide_ours_in_the_other(
         assert (found["hostname"], found["device"]) == (fabric.vm.name, guest.call(inside_devices)[drive])
 
 
+def test_a_disc_that_somebody_else_has_mounted_is_read(guest: Guest, fabric: Fabric, tmp_path: Path) -> None:
+    guest.insert("scsi", written(tmp_path / "disc", fabric.vm, "udf"))
+    device = guest.call(inside_devices)["scsi"]
+    found = guest.call(inside_read_media, wait=LONG, mounted=device)
+    assert found == {"hostname": fabric.vm.name, "device": device, "how": "udf"}
+
+
+def test_a_disc_with_an_unreadable_sector_is_there_and_broken(guest: Guest, fabric: Fabric, tmp_path: Path) -> None:
+    disc = written(tmp_path / "disc", fabric.vm, "udf")
+    guest.insert_broken("scsi", disc, sector=disc.read_bytes().index(b"<?xml") // 2048)
+    found = guest.call(inside_read_media, wait=SOON)
+    assert found["error"] == "MediaUnreadable" and "Input/output error" in found["text"]
+
+
 def test_eject_opens_the_drive(guest: Guest, fabric: Fabric, tmp_path: Path) -> None:
     disc = written(tmp_path / "disc", fabric.vm, "udf")
     for drive in DRIVES:
@@ -171,8 +185,8 @@ def test_the_whole_agent_provisions_the_machine_it_runs_on(guest: Guest, fabric:
     assert fabric.judge().ok, fabric.judge()
     assert guest.drive("ide")["tray_open"]
     assert first["hostname"] == fabric.vm.name
-    assert f"{fabric.vm.username}:" in first["passwd"]
-    assert fabric.vm.public_keys[0].data in first["keys"]
+    assert first["account"].startswith(f"{fabric.vm.username}:")
+    assert first["keys"] == fabric.vm.public_keys[0].data + "\n"
     second = guest.call(inside_agent)
     assert second["status"] == 0 and "already provisioned" in second["told"]
 
@@ -236,8 +250,8 @@ def inside_mount(device: str, kind: str) -> dict[str, Any]:
     return {"files": files, "complaints": complaints, "label": run("blkid", "-p", "-ovalue", "-sLABEL", device)}
 
 
-def inside_read_media(wait: float, load: str = "", knock: bool = False) -> dict[str, Any]:
-    """`load`: a module that comes while we wait. `knock`: say when the first look is over."""
+def inside_read_media(wait: float, load: str = "", knock: bool = False, mounted: str = "") -> dict[str, Any]:
+    """`load`: a module that comes while we wait. `knock`: say when the first look is over. `mounted`: by another."""
     import subprocess
     import threading
 
@@ -257,10 +271,15 @@ def inside_read_media(wait: float, load: str = "", knock: bool = False) -> dict[
             super().sleep(seconds)
 
     machine = Machine(clock=Knocking())
+    if mounted:
+        subprocess.run(["mount", "-o", "ro", mounted, "/mnt"], check=True)
     try:
         medium = read_media(machine, path="", deadline=machine.clock.monotonic() + wait)
     except AzureInitError as error:
         return {"error": type(error).__name__, "text": str(error)}
+    finally:
+        if mounted:
+            subprocess.run(["umount", "/mnt"], check=True)
     return {"hostname": medium.ovf.hostname, "device": medium.device, "how": medium.how}
 
 
@@ -307,12 +326,8 @@ def inside_agent() -> dict[str, Any]:
     import subprocess
 
     ran = subprocess.run(["azure-init"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=80)
-    keys = "/home/azureuser/.ssh/authorized_keys"
-    with open("/etc/passwd") as passwd:
-        return {
-            "status": ran.returncode,
-            "told": ran.stdout,
-            "hostname": os.uname().nodename,
-            "passwd": passwd.read(),
-            "keys": open(keys).read() if os.path.exists(keys) else "",
-        }
+    answer = {"status": ran.returncode, "told": ran.stdout}
+    if ran.returncode == 0:
+        with open("/etc/passwd") as passwd, open("/home/azureuser/.ssh/authorized_keys") as keys:
+            answer |= {"hostname": os.uname().nodename, "account": passwd.readlines()[-1], "keys": keys.read()}
+    return answer

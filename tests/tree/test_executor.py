@@ -82,7 +82,9 @@ def shim(tmp_path: Path, name: str, script: str) -> None:
 
 
 def do(machine: Machine, action: Action) -> None:
-    perform(machine, action, journal=Unwritten(), deadline=machine.clock.monotonic() + HOURS)
+    journal = Unwritten()
+    journal.open_run(machine, ())
+    perform(machine, action, journal=journal, deadline=machine.clock.monotonic() + HOURS)
 
 
 def step(*ways: Way | Declined, name: str = "thing", once: bool = False) -> Step:
@@ -127,10 +129,8 @@ def test_a_check_that_is_not_there_or_never_ends_puts_it_back_too(machine: Machi
     machine.clock = Clock()
     shim(tmp_path, "forever", "exec sleep 600")
     before = listing(tree)
-    for check, error in (
-        (Run(argv=("forever",), timeout=0.2), SubprocessTimeout),
-        (Run(argv=("absent",)), ToolMissing),
-    ):
+    slow, absent = Run(argv=("forever",), timeout=0.2), Run(argv=("absent",))
+    for check, error in ((slow, SubprocessTimeout), (absent, ToolMissing)):
         with pytest.raises(error):
             do(machine, Write(path="/etc/hosts", data=b"new\n", check=check))
         assert changed(before, listing(tree)) == set()
@@ -209,6 +209,7 @@ except LocalError as error:
             "NoSpace cannot write /etc/hosts: No space left on device",
         ),
     ],
+    ids=["read-only", "no block left", "no inode left"],
 )
 def test_a_disk_that_refuses_is_named_and_nothing_is_left_on_it(tree: Path, mount: str, told: str) -> None:
     need_root()
@@ -280,11 +281,8 @@ def test_a_lock_somebody_holds_is_waited_for_and_then_named(machine: Machine, tr
 
 
 def test_a_secret_reaches_a_program_by_its_standard_input_only(machine: Machine, tmp_path: Path) -> None:
-    shim(
-        tmp_path,
-        "taker",
-        f"cat >{tmp_path}/stdin; tr '\\0' ' ' </proc/$$/cmdline >{tmp_path}/argv; env >{tmp_path}/env; ls /proc/$$/fd >{tmp_path}/fds",
-    )
+    script = f"cat >{tmp_path}/stdin; tr '\\0' ' ' </proc/$$/cmdline >{tmp_path}/argv; env >{tmp_path}/env"
+    shim(tmp_path, "taker", script)
     do(machine, Run(argv=("taker", "-e"), stdin=Secret("ada:$6$hash\n")))
     assert (tmp_path / "stdin").read_text() == "ada:$6$hash\n"
     assert "$6$hash" not in (tmp_path / "argv").read_text() + (tmp_path / "env").read_text()

@@ -91,7 +91,8 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
         if before is None or old is None:
             machine.remove(action.path)
         else:
-            machine.write(action.path, before, mode=old.st_mode & 0o7777, beneath=action.beneath)
+            owner = f"{old.st_uid}:{old.st_gid}"
+            machine.write(action.path, before, mode=old.st_mode & 0o7777, owner=owner, beneath=action.beneath)
         raise
 
 

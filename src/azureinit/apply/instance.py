@@ -89,7 +89,7 @@ def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:
     names = machine.names(data_dir)
     if names is None:
         raise LocalError(f"cannot clean {data_dir}: it does not exist", path=data_dir)
-    ours = [name for name in names if name.rpartition(".")[2] in KINDS]
+    ours = [name for name in names if name.rpartition(".")[0] and name.rpartition(".")[2] in KINDS]
     return tuple(name for name in ours if machine.remove(f"{data_dir.rstrip('/')}/{name}"))
 
 

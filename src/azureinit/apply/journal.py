@@ -68,6 +68,9 @@ class Unwritten(Journal):
     def __init__(self) -> None:
         super().__init__("", [])
 
+    def record_locks(self, paths: tuple[str, ...]) -> None:
+        pass
+
     def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
         pass
 

@@ -1,0 +1,421 @@
+"""The corridor, on a tree, against a platform of a few bytes, with the time in the test's hand.
+
+A listener is how a test reaches into a run: it hears every step begin and end, and may then move the clock or a file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wire import Answer, Server, Ticking, answer
+
+from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Run, Wireserver
+from azureinit.engine import Context, provision, reject
+from azureinit.errors import ConfigInvalid, ReadOnly
+from azureinit.machine import Machine
+from azureinit.record import replace
+from azureinit.telemetry.events import Event, Events
+from ssh_trees import ed25519
+from trees import changed, listing, make_tree
+
+ID = "c0ffee00-1111-2222-3333-444444444444"
+PROFILE = {"adminUsername": "ada", "computerName": "web-1", "disablePasswordAuthentication": "true"}
+KEYS = [{"keyData": ed25519(), "path": "/home/ada/.ssh/authorized_keys"}]
+ASKED = {"compute": {"vmId": ID, "osProfile": PROFILE, "publicKeys": KEYS}}
+NOTHING = {"adminUsername": "", "computerName": "", "disablePasswordAuthentication": ""}
+SPECIALISED = {"compute": {"vmId": ID, "osProfile": NOTHING}}
+DEADLINE, RESERVE = 1200.0, 60.0
+
+
+class World:
+    """One machine and its platform; `told` is every health report as it came."""
+
+    def __init__(self, directory: Path, imds: Server, health: Server) -> None:
+        self.tree = make_tree(directory / "root")
+        (directory / "kernel").mkdir()
+        self.kernel = directory / "kernel"
+        self.clock = Ticking()
+        self.machine = Machine(root=str(self.tree), kernel=str(self.kernel), clock=self.clock, environ={})
+        self.imds, self.health = imds, health
+        self.config = Config(
+            imds=Imds(endpoint=imds.url),
+            wireserver=Wireserver(health_endpoint=f"{health.url}/provisioning/health"),
+            provisioning_media=ProvisioningMedia(enable=False),
+            platform=Platform(require_azure=False, vm_id=ID),
+            run=Run(deadline_secs=DEADLINE, verdict_reserve_secs=RESERVE),
+        )
+        self.heard: list[Event] = []
+        self.interruptions: list[Callable[[Event], None]] = []
+
+    def on(self, kind: str, name: str, act: Callable[[], object], *, times: int = 1) -> None:
+        left = [times]
+
+        def interrupt(event: Event) -> None:
+            if (event.kind, event.name) == (kind, name) and left[0]:
+                left[0] -= 1
+                act()
+
+        self.interruptions.append(interrupt)
+
+    def context(self) -> Context:
+        def listen(event: Event) -> None:
+            self.heard.append(event)
+            for interrupt in self.interruptions:
+                interrupt(event)
+
+        events = Events(clock=self.clock, listeners=(listen,))
+        return Context(machine=self.machine, config=self.config, events=events, started=self.clock.monotonic())
+
+    def provision(self) -> int:
+        return provision(self.context())
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        return [json.loads(request.partition(b"\r\n\r\n")[2]) for request in self.health.requests]
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Ready, or the failure's report."""
+        told = [(body["state"], body.get("details", {})) for body in self.told]
+        return [
+            state if state == "Ready" else details["description"]
+            for state, details in told
+            if details.get("subStatus") != "Provisioning"
+        ]
+
+    @property
+    def said(self) -> str:
+        return "\n".join(f"{event.name}: {event.text}" for event in self.heard)
+
+    def state(self, kind: str) -> Path:
+        return self.tree / f"var/lib/azure-init/{ID}.{kind}"
+
+    def read(self, name: str) -> str:
+        return (self.tree / name).read_text()
+
+
+Worlds = Callable[..., World]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Worlds]:
+    servers: list[Server] = []
+
+    def make(*, imds: object = ASKED, health: tuple[Answer, ...] = (answer(200),)) -> World:
+        servers.extend(
+            (Server(answer(200, json.dumps(imds).encode())).__enter__(), Server(*health).__enter__()),
+        )
+        return World(tmp_path, *servers[-2:])
+
+    yield make
+    for server in servers:
+        server.__exit__()
+
+
+def field(report: str, name: str) -> str:
+    """Of a report without quoting."""
+    return dict(part.strip('"').split("=", 1) for part in report.split("|"))[name]
+
+
+# ---- the way through
+
+
+def test_a_machine_is_made_and_the_platform_told_once(world: Worlds) -> None:
+    one = world()
+    assert one.provision() == 0
+    assert one.verdicts == ["Ready"]
+    assert [body["state"] for body in one.told] == ["NotReady", "Ready"], "in progress, then the verdict"
+    assert one.read("etc/hostname") == "web-1\n"
+    assert one.state("provisioned").exists()
+
+
+def test_a_provisioned_machine_asks_and_tells_nothing(world: Worlds) -> None:
+    one = world()
+    one.state("provisioned").parent.mkdir()
+    one.state("provisioned").touch()
+    before = listing(one.tree)
+    assert one.provision() == 0
+    assert (one.imds.requests, one.health.requests) == ([], [])
+    assert changed(before, listing(one.tree)) == set()
+
+
+def test_not_on_azure_nothing_is_asked_told_or_touched(world: Worlds) -> None:
+    one = world()
+    one.config = replace(one.config, platform=Platform(require_azure=True))
+    before = listing(one.tree)
+    assert one.provision() == 0
+    assert (one.imds.requests, one.health.requests) == ([], [])
+    assert changed(before, listing(one.tree)) == set()
+
+
+def test_a_specialised_machine_is_ready_and_untouched(world: Worlds) -> None:
+    one = world(imds=SPECIALISED)
+    before = listing(one.tree)
+    assert one.provision() == 0
+    assert one.verdicts == ["Ready"]
+    assert {name.split("/")[0] for name in changed(before, listing(one.tree))} == {"var"}
+    assert not one.state("saved").exists(), "there is nothing to save"
+
+
+def test_the_vm_id_comes_from_imds_where_the_firmware_has_none(world: Worlds) -> None:
+    one = world()
+    one.config = replace(one.config, platform=Platform(require_azure=False))
+    assert one.provision() == 0
+    assert one.verdicts == ["Ready"]
+    assert one.state("provisioned").exists()
+    assert len(one.told) == 1, "in progress is not told about nobody"
+
+
+def test_a_marker_found_by_the_id_from_imds_is_honoured(world: Worlds) -> None:
+    one = world(imds={"compute": {"vmId": ID, "osProfile": {"adminUsername": "ada"}}})
+    one.config = replace(one.config, platform=Platform(require_azure=False))
+    one.state("provisioned").parent.mkdir()
+    one.state("provisioned").touch()
+    before = listing(one.tree)
+    assert one.provision() == 0
+    assert one.verdicts == [], "what is missing in the answer is no matter any more"
+    assert changed(before, listing(one.tree)) <= {"var/lib/azure-init", "var/lib/azure-init/lock"}
+
+
+def test_no_vm_id_at_all_is_a_failure_that_says_so(world: Worlds) -> None:
+    one = world(imds={"compute": {"vmId": "", "osProfile": PROFILE, "publicKeys": KEYS}})
+    one.config = replace(one.config, platform=Platform(require_azure=False))
+    assert one.provision() == 1
+    (report,) = one.verdicts
+    assert field(report, "reason") == "failed to identify the VM ID"
+    assert field(report, "vm_id") == "unknown"
+
+
+def test_in_progress_is_over_before_the_verdict_begins(world: Worlds) -> None:
+    order: list[str] = []
+
+    def slowly(connection: Any) -> None:
+        time.sleep(0.3)
+        order.append("in progress answered")
+        connection.sendall(answer(200))
+
+    one = world(health=(slowly, answer(200)))
+    one.on("start", "report Ready", lambda: order.append("verdict begins"))
+    assert one.provision() == 0
+    assert order == ["in progress answered", "verdict begins"]
+
+
+@pytest.mark.parametrize("first", [answer(503), answer(400), lambda connection: None])
+def test_in_progress_that_is_refused_is_no_matter(world: Worlds, first: Answer) -> None:
+    one = world(health=(first, answer(200)))
+    assert one.provision() == 0
+    assert [body["state"] for body in one.told] == ["NotReady", "Ready"]
+
+
+# ---- time
+
+
+def test_a_step_is_not_begun_after_the_work_deadline_and_the_reserve_carries_the_verdict(world: Worlds) -> None:
+    one = world()
+    one.on("finish", "hostname", lambda: setattr(one.clock, "at", one.clock.at + DEADLINE - RESERVE))
+    assert one.provision() == 1
+    (report,) = one.verdicts
+    assert field(report, "reason") == "provisioning deadline exceeded"
+    assert field(report, "step") == "hosts"
+    assert one.read("etc/hostname") == "web-1\n", "what was done stays done"
+    assert "web-1" not in one.read("etc/hosts")
+    assert not one.state("provisioned").exists()
+    assert not one.state("pending").exists()
+
+
+def test_just_before_the_work_deadline_there_is_still_time(world: Worlds) -> None:
+    one = world()
+    one.on("finish", "metadata", lambda: setattr(one.clock, "at", one.clock.at + DEADLINE - RESERVE - 1))
+    assert one.provision() == 0
+    assert one.verdicts == ["Ready"]
+
+
+def test_a_verdict_that_keeps_failing_ends_with_the_run_and_is_kept(world: Worlds) -> None:
+    one = world(health=(answer(503),))
+    started = one.clock.monotonic()
+    assert one.provision() == 75
+    assert DEADLINE / 2 < one.clock.monotonic() - started <= DEADLINE
+    assert json.loads(one.state("pending").read_text()) == {"verdict": "ready", "failure": ""}
+    assert not one.state("provisioned").exists()
+
+
+def test_after_the_whole_deadline_not_even_a_failure_is_told_but_it_is_kept(world: Worlds) -> None:
+    one = world()
+    one.on("finish", "metadata", lambda: setattr(one.clock, "at", one.clock.at + 2 * DEADLINE))
+    assert one.provision() == 1
+    assert one.verdicts == []
+    assert json.loads(one.state("pending").read_text())["failure"] == "provisioning deadline exceeded"
+
+
+@pytest.mark.parametrize(
+    ("deadline", "reserve", "work"), [(1200.0, 60.0, 1140.0), (60.0, 60.0, 30.0), (10.0, 0.0, 10.0), (10.0, 4.0, 6.0)]
+)
+def test_the_reserve_never_takes_more_than_half(world: Worlds, deadline: float, reserve: float, work: float) -> None:
+    one = world()
+    one.config = replace(one.config, run=Run(deadline_secs=deadline, verdict_reserve_secs=reserve))
+    context = one.context()
+    assert (context.deadline - context.started, context.work_deadline - context.started) == (deadline, work)
+
+
+# ---- somebody else at work
+
+
+def scribble(one: World) -> Callable[[], None]:
+    """Somebody else writes the file we are about to write, another thing every time."""
+    counted = iter(range(100))
+    return lambda: (one.tree / "etc/hostname").write_text(f"other-{next(counted)}\n") and None
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_file_that_changes_under_the_plan_is_planned_for_again(world: Worlds, times: int) -> None:
+    one = world()
+    one.on("start", "hostname", scribble(one), times=times)
+    assert one.provision() == 0
+    assert one.verdicts == ["Ready"]
+    assert one.read("etc/hostname") == "web-1\n"
+    assert len([event for event in one.heard if (event.kind, event.name) == ("start", "hostname")]) == times + 1
+
+
+def test_a_file_that_keeps_changing_is_somebody_elses_fight(world: Worlds) -> None:
+    one = world()
+    one.on("start", "hostname", scribble(one), times=100)
+    assert one.provision() == 1
+    (report,) = one.verdicts
+    assert field(report, "reason") == "file changed while provisioning"
+    assert field(report, "path") == "/etc/hostname"
+    assert len([event for event in one.heard if (event.kind, event.name) == ("start", "hostname")]) == 3
+    assert one.read("etc/hostname") == "other-2\n"
+
+
+def test_work_that_somebody_undoes_is_named(world: Worlds) -> None:
+    one = world()
+    one.on("finish", "hostname", scribble(one))
+    assert one.provision() == 1
+    (report,) = one.verdicts
+    assert field(report, "reason") == "work left after provisioning"
+    assert "hostname (other-0 -> web-1)" in field(report, "error")
+    assert not one.state("provisioned").exists()
+
+
+def test_while_another_of_us_is_at_work_no_verdict_is_ours(world: Worlds) -> None:
+    one = world()
+    (one.tree / "var/lib/azure-init").mkdir()
+    lock = os.open(one.tree / "var/lib/azure-init/lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = listing(one.tree)
+        assert one.provision() == 1
+        assert one.verdicts == []
+        assert "another azure-init" in one.said
+        assert changed(before, listing(one.tree)) == set()
+    finally:
+        os.close(lock)
+
+
+# ---- what must not happen
+
+
+class Broken(Machine):
+    """A bug of ours, where a file is read or written."""
+
+    bad_read = ""
+    bad_write = ""
+
+    def read(self, path: str, **options: Any) -> bytes | None:
+        if path == self.bad_read:
+            raise ZeroDivisionError("a bug")
+        return super().read(path, **options)
+
+    def write(self, path: str, data: bytes, **options: Any) -> None:
+        if self.bad_write and path.endswith(self.bad_write):
+            raise ReadOnly(f"cannot write {path}: Read-only file system", path=path)
+        super().write(path, data, **options)
+
+
+def broken(one: World) -> Broken:
+    one.machine = Broken(root=str(one.tree), kernel=str(one.kernel), clock=one.clock, environ={})
+    return one.machine
+
+
+def test_a_bug_of_ours_is_one_verdict_with_its_line(world: Worlds) -> None:
+    one = world()
+    broken(one).bad_read = "/etc/hosts"
+    assert one.provision() == 1
+    (report,) = one.verdicts
+    assert field(report, "reason") == "unhandled error"
+    assert "ZeroDivisionError: a bug at test_engine.py:" in field(report, "error")
+    assert "Traceback" not in one.said
+    assert not one.state("provisioned").exists()
+
+
+def test_a_marker_that_cannot_be_written_does_not_undo_ready(world: Worlds) -> None:
+    one = world()
+    broken(one).bad_write = ".provisioned"
+    one.provision()
+    assert one.verdicts == ["Ready"], "and no second verdict"
+    assert "Read-only file system" in one.said
+
+
+def test_a_marker_that_cannot_be_looked_for_is_a_verdict_too(world: Worlds) -> None:
+    one = world()
+    (one.tree / "var/lib/azure-init").symlink_to("azure-init")
+    assert one.provision() == 1
+    (report,) = one.verdicts
+    assert field(report, "reason") == "I/O error"
+
+
+def test_a_pending_verdict_that_cannot_be_written_is_told_and_lost(world: Worlds) -> None:
+    one = world(health=(answer(503),))
+    broken(one).bad_write = ".pending"
+    assert one.provision() == 75
+    assert "Read-only file system" in one.said
+
+
+def test_a_failure_names_the_one_before_it(world: Worlds) -> None:
+    one = world(imds={"compute": {"vmId": ID, "osProfile": PROFILE}})
+    one.state("pending").parent.mkdir()
+    one.state("pending").write_text('{"verdict": "failure", "failure": "no space left on device"}')
+    assert one.provision() == 1
+    (report,) = one.verdicts
+    assert field(report, "reason") == "no usable credential"
+    assert field(report, "previous") == "no space left on device"
+    assert not one.state("pending").exists()
+
+
+# ---- a configuration that cannot be used
+
+
+def test_a_wrong_configuration_is_a_verdict(world: Worlds) -> None:
+    one = world()
+    before = listing(one.tree)
+    assert reject(one.context(), ConfigInvalid("a.toml:3: imds.endpoint: must start with http://")) == 78
+    (report,) = one.verdicts
+    assert field(report, "reason") == "invalid configuration"
+    assert field(report, "vm_id") == ID
+    assert one.imds.requests == []
+    assert changed(before, listing(one.tree)) == set()
+
+
+def test_a_wrong_configuration_elsewhere_than_on_azure_is_told_to_whoever_asked(world: Worlds) -> None:
+    one = world()
+    one.config = replace(one.config, platform=Platform(require_azure=True))
+    with pytest.raises(ConfigInvalid):
+        reject(one.context(), ConfigInvalid("wrong"))
+    assert one.told == []
+
+
+def test_a_vm_id_that_is_none_is_a_verdict_and_not_ours_to_guess(world: Worlds) -> None:
+    one = world()
+    one.config = replace(one.config, platform=Platform(require_azure=False, vm_id="../../etc/passwd"))
+    assert one.provision() == 78
+    (report,) = one.verdicts
+    assert field(report, "reason") == "invalid configuration"
+    assert field(report, "vm_id") == "unknown"
+    assert "platform.vm_id" in field(report, "error")
