@@ -11,18 +11,16 @@ from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from azureinit.engine import Walk
 
 EJECT_TIMEOUT = 10.0
 SAVED = ("username", "hostname", "disable_password", "has_password", "custom_data", "pps_type")
 
 
-def start_in_progress(walk: Walk) -> Callable[[], None]:
-    """Best effort, beside the work; the callable waits for its end, so that it never arrives after the verdict."""
+def start_in_progress(walk: Walk) -> None:
+    """Best effort, beside the work; the verdict waits for its end, so that it never arrives after that."""
     if walk.vm_id is None:
-        return lambda: None
+        return
     import threading
 
     def work() -> None:
@@ -39,14 +37,15 @@ def start_in_progress(walk: Walk) -> Callable[[], None]:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    return thread.join
+    walk.in_progress = thread.join
 
 
 def save(walk: Walk, *, with_hash: bool = True) -> None:
     """What a later run still needs once the host has taken the media away."""
     metadata, instance = walk.metadata, walk.instance
     assert metadata is not None and instance is not None
-    if not metadata.has_password and metadata.custom_data is None and metadata.provenance.get("username") == "imds":
+    media_only = metadata.has_password or metadata.custom_data is not None
+    if not media_only and metadata.provenance.get("username", "imds") == "imds":
         return
     values = {field: getattr(metadata, field) for field in SAVED if getattr(metadata, field) is not None}
     values["keys"] = [(key.data, key.path) for key in metadata.keys]
@@ -56,6 +55,8 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
 
 
 def deliver(walk: Walk, failure: AzureInitError | None) -> int:
+    """The exit code."""
+    walk.in_progress()
     return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
 
 
@@ -135,5 +136,5 @@ def _after_ready(walk: Walk) -> None:
         plan = plan_after_ready(facts=walk.facts, config=walk.config)
         if work_left(plan):
             apply_plan(walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.deadline)
-    except AzureInitError as error:
-        walk.events.tell(WARN, "after Ready", str(error))
+    except Exception as error:  # noqa: BLE001 - the verdict has left: nothing may contradict it
+        walk.events.tell(WARN, "after Ready", f"{type(error).__name__}: {error}")

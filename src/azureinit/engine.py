@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, LocalError, LockTimeout, NotConverged, PlanStale, VmIdUnknown
-from azureinit.record import Record, replace
+from azureinit.errors import AzureInitError, LocalError, LockTimeout
+from azureinit.record import Record
 from azureinit.sources.identity import is_azure, read_vm_id
 from azureinit.telemetry.events import INFO, WARN
 
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
-    from azureinit.plan.actions import Plan
     from azureinit.sources.metadata import Metadata
     from azureinit.telemetry.events import Events
-
-MOST_PLANS = 3  # a file that keeps changing under us is someone else's fight
-DAY = 86400
 
 
 class Context(Record):
@@ -48,13 +44,18 @@ class Walk:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.machine, self.config, self.events = context.machine, context.config, context.events
-        self.vm_id = read_vm_id(self.machine, self.config.platform.vm_id)
-        self.metadata: Metadata | None = None
+        self.vm_id: str | None = None
         self.instance: Instance | None = None
         self.journal: Journal | None = None
         self.facts: Facts | None = None
-        self.device: str | None = None
-        self.previous = ""
+        self.metadata: Metadata | None = None
+        self.device: str | None = None  # the medium's, to be ejected
+        self.previous = ""  # a failure the platform never heard of
+        self.in_progress: Callable[[], None] = lambda: None  # waits for the end of that report
+
+
+class AlreadyProvisioned(Exception):
+    """Found at any point where the VM's id becomes known: nothing is left to do, and nothing to tell."""
 
 
 def provision(context: Context) -> int:
@@ -65,22 +66,17 @@ def provision(context: Context) -> int:
     if not may_change(context.machine):
         raise LocalError("only root provisions this machine", hint="azure-init plan shows what would be done")
     walk = Walk(context)
-    if is_provisioned(walk):
-        return 0
-    from azureinit.apply.instance import prepare
-    from azureinit.deliver import deliver, start_in_progress
-
-    in_progress: Callable[[], None] = _nothing
     failure: AzureInitError | None = None
     try:
-        prepare(context.machine, context.config.azure_init_data_dir.path, deadline=context.work_deadline)
-        if is_provisioned(walk):  # by the run we waited for
-            return 0
-        in_progress = start_in_progress(walk)
+        identify(walk)
+        from azureinit.corridor import begin, gather, settle  # a machine that is done pays for none of it
+
+        begin(walk)
         gather(walk)
-        if is_provisioned(walk):  # the VM id came from IMDS
-            return 0
         settle(walk)
+    except AlreadyProvisioned:
+        context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned: nothing to do")
+        return 0
     except LockTimeout as error:
         context.events.tell(WARN, "lock", f"{error}; that run reports")
         return error.exit_code
@@ -88,29 +84,9 @@ def provision(context: Context) -> int:
         failure = error
     except Exception as error:  # noqa: BLE001 - the one outermost: whatever happens, one verdict leaves the machine
         failure = unforeseen(error)
-    in_progress()
+    from azureinit.deliver import deliver
+
     return deliver(walk, failure)
-
-
-def _nothing() -> None:
-    pass
-
-
-def may_change(machine: Machine) -> bool:
-    """Whoever may not has no verdict to give either: a passer-by's failure is not the machine's."""
-    return machine.privileged or machine.rooted
-
-
-def is_provisioned(walk: Walk) -> bool:
-    if walk.vm_id is None:
-        return False
-    from azureinit.apply.instance import Instance, marker
-
-    walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=walk.vm_id)
-    if not marker(walk.machine, walk.instance):
-        return False
-    walk.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned: nothing to do")
-    return True
 
 
 def reject(context: Context, error: AzureInitError) -> int:
@@ -119,122 +95,33 @@ def reject(context: Context, error: AzureInitError) -> int:
 
     if not may_change(context.machine) or (context.config.platform.require_azure and not is_azure(context.machine)):
         raise error
-    return deliver(Walk(context), error)
+    walk = Walk(context)
+    try:
+        identify(walk)
+    except (AzureInitError, AlreadyProvisioned):
+        pass  # the first mistake is the one to tell
+    return deliver(walk, error)
 
 
-def gather(walk: Walk, *, change: bool = True) -> None:
-    """Facts are read while the sources are asked. Without `change` nothing on this machine is touched."""
-    from azureinit.apply.instance import Instance, read_pending, read_saved
-    from azureinit.apply.journal import clear_leftovers, read_journal
-    from azureinit.facts.gather import read_facts
-    from azureinit.sources.gather import ask_sources, from_saved
-    from azureinit.sources.metadata import merge
-
-    machine, config, events = walk.machine, walk.config, walk.events
-    with events.step("metadata") as span:
-        finish = ask_sources(machine, config, deadline=walk.context.work_deadline, observe=events.observe)
-        walk.facts = read_facts(machine, config)
-        gathered = finish()
-        answers = dict(gathered.answers)
-        walk.vm_id = walk.vm_id or (answers["imds"].vm_id if "imds" in answers else None)
-        if walk.vm_id is None:
-            told = "; ".join(f"{name}: {error}" for name, error in gathered.failures.items())
-            raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id; {told}", hint="set platform.vm_id")
-        walk.instance = Instance(data_dir=config.azure_init_data_dir.path, vm_id=walk.vm_id)
-        walk.journal = read_journal(machine, walk.instance.path("journal"))
-        walk.previous = (read_pending(machine, walk.instance) or {}).get("failure", "")
-        saved = read_saved(machine, walk.instance) if "media" not in answers else None
-        if saved is not None:
-            answers["saved"] = from_saved(saved)
-        walk.metadata, walk.device = merge(answers), gathered.device
-        span.text = " and ".join(answers) or "no source answered"
-    for name, error in gathered.failures.items():
-        events.tell(WARN, name, str(error))
-    for warning in walk.metadata.warnings:
-        events.tell(WARN, "metadata", warning)
-    if change:
-        for path in clear_leftovers(machine, walk.journal):
-            events.tell(INFO, "leftover", f"removed {path} of a run that died")
-    accept_metadata(walk, gathered.failures)
-    if change:
-        from azureinit.deliver import save
-
-        save(walk)
+def may_change(machine: Machine) -> bool:
+    """Whoever may not has no verdict to give either: a passer-by's failure is not the machine's."""
+    return machine.privileged or machine.rooted
 
 
-def accept_metadata(walk: Walk, failures: dict[str, AzureInitError]) -> None:
-    """Complete, or nothing asked at all; the password becomes a hash here and is never seen again."""
-    from azureinit.errors import MediaAbsent
-    from azureinit.sources.metadata import check_complete, is_specialised
-
-    assert walk.metadata is not None
-    if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
-        walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
-        return
-    check_complete(walk.metadata, failures)
-    if walk.metadata.password is not None:
-        from azureinit.machine.crypt import hash_password
-
-        hashed = hash_password(walk.machine, walk.metadata.password)
-        walk.metadata = replace(walk.metadata, password=None, password_hash=hashed)
+def identify(walk: Walk) -> None:
+    """Without the network; where nothing on this machine tells the id, IMDS may."""
+    know(walk, read_vm_id(walk.machine, walk.config.platform.vm_id))
 
 
-def settle(walk: Walk) -> None:
-    """Plan and apply; then plan again, and anything left is a failure with a name."""
-    from azureinit.apply.executor import apply_plan
-    from azureinit.plan.actions import Caution
-    from azureinit.plan.plan import work_left
+def know(walk: Walk, vm_id: str | None) -> None:
+    """Who we are; and whether that one is provisioned."""
+    from azureinit.apply.instance import Instance, marker
 
-    assert walk.journal is not None
-    for attempt in range(MOST_PLANS):
-        plan = plan_for(walk)
-        for item in plan:
-            if isinstance(item, Caution):
-                walk.events.tell(WARN, item.name, item.why)
-        if not work_left(plan):
-            return
-        try:
-            apply_plan(
-                walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.work_deadline
-            )
-            break
-        except PlanStale:
-            if attempt + 1 == MOST_PLANS:
-                raise
-            reread(walk)
-    reread(walk)
-    left = work_left(plan_for(walk))
-    if left:
-        names = ", ".join(f"{step.name} ({step.why})" for step in left)
-        raise NotConverged(f"after provisioning there is still something to do: {names}")
-
-
-def plan_for(walk: Walk) -> Plan:
-    from azureinit.facts.ssh import read_keys_files
-    from azureinit.plan.keys import key_paths
-    from azureinit.plan.plan import home_of, make_plan
-    from azureinit.sources.metadata import is_specialised
-
-    assert walk.metadata is not None and walk.facts is not None and walk.journal is not None
-    if is_specialised(walk.metadata):
-        return ()
-    username = walk.metadata.username or ""
-    home = home_of(username, walk.facts)
-    paths = key_paths(username=username, home=home, keys=walk.metadata.keys, facts=walk.facts, config=walk.config)
-    keys_files = read_keys_files(walk.machine, home=home, paths=paths)
-    return make_plan(
-        metadata=walk.metadata,
-        facts=replace(walk.facts, keys_files=keys_files),
-        config=walk.config,
-        done=walk.journal.done,
-        today=int(walk.machine.clock.now() // DAY),
-    )
-
-
-def reread(walk: Walk) -> None:
-    from azureinit.facts.gather import read_facts
-
-    walk.facts = read_facts(walk.machine, walk.config, before=walk.facts)
+    walk.vm_id = vm_id
+    if vm_id is not None:
+        walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=vm_id)
+        if marker(walk.machine, walk.instance):
+            raise AlreadyProvisioned
 
 
 def unforeseen(error: Exception) -> AzureInitError:

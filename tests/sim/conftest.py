@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fakeazure import Expect, Fabric, Vm
 from trees import make_tree
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from conftest import Bench, Benches
 from fakeazure import Expect, Imds, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
@@ -76,9 +77,7 @@ def test_what_imds_gets_over(bench: Benches, answers: list[Any]) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 405])
 def test_what_imds_does_not_get_over_is_asked_once(bench: Benches, status: int) -> None:
-    one = bench(
-        faults=[{"path": INSTANCE, "answers": [f"{status}*"]}], media=Media(enable=False), expect=FAILURE
-    )
+    one = bench(faults=[{"path": INSTANCE, "answers": [f"{status}*"]}], media=Media(enable=False), expect=FAILURE)
     report = failed(one)
     assert len([r for r in one.fabric.ledger.requests if r.path == INSTANCE]) == 1
     assert str(status) in report["imds"]

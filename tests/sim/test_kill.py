@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
 from conftest import PYTHON, SRC, Bench, Benches
 from fakeazure import Expect, Vm
 from need import need
@@ -16,7 +17,7 @@ from trees import listing
 CHANGING = (
     "write,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,chmod,fchmod,fchmodat,"
     "chown,fchown,fchownat,ftruncate,fsync,sendto"
-).split(",")
+)
 KILLED = -9
 PASSWORD = "correct horse"
 
@@ -53,7 +54,7 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
     vm = Vm(password=PASSWORD, disable_password=False, custom_data="#!/bin/sh\n")
     whole = bench(vm=vm)
     trace = tmp_path / "trace"
-    assert strace(whole, "-o", str(trace), "-e", f"trace={','.join(CHANGING)}") == 0
+    assert strace(whole, "-o", str(trace), "-e", f"trace={CHANGING}") == 0
     wanted = comparable(whole.tree)
     points = [(call, n) for call, times in sorted(count(trace).items()) for n in range(1, times + 1)]
     assert len(points) > 100, "the run no longer changes anything?"
@@ -68,6 +69,6 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
             assert status == 0, f"{call} {n}"  # threads made the count differ by a call
         machine = comparable(one.tree)
         assert machine == wanted, f"after a kill before {call} {n}"
-        left = [name for name in machine if name.endswith("~") or name.endswith(".lock") and name != "etc/.pwd.lock"]
+        left = [name for name in machine if name.endswith(("~", ".lock")) and name != "etc/.pwd.lock"]
         assert left == [], f"after a kill before {call} {n}"
         one.fabric.stop()

@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 import pytest
-from azureinit.config.plain import parse_plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from azureinit.config.plain import parse_plain
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,7 +31,8 @@ empty = []
 kvp_diagnostics = false
 """
 PIECES = st.sampled_from(
-    ["[a]", "[a.b]", "[[a]]", "[a", "a", "b", "a.b", '"a"', "=", " ", "\t", "\n", "\r\n", '"', "'", '"""', "x y", "#", "\\",
+    ["[a]", "[a.b]", "[[a]]", "[a", "a", "b", "a.b", '"a"', "=", " ", "\t", "\n", "\r\n", '"', "'", '"""', "x y", "#",
+     "\\",
      "1", "01", "-0", "+1.5", "1.", ".5", "1e3", "0x1f", "1_000", "inf", "nan", "true", "True", "[", "]", ",", "{", "}",
      "1979-05-27", "07:32:00", "é", "\u2028", "\x7f", '"é"', "9" * 17, "a = 1\n", "b = [1, 2]\n"]
 )  # fmt: skip

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from need import unfit
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,7 @@ def test_the_wheel_needs_no_third_party_package(wheel: Path) -> None:
     names = set(archive.namelist())
     assert {"azureinit/engine.py", "fakeazure/cli.py", "fakeazure/scenario.toml"} <= names
     entries = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
-    assert "azure-init = azureinit.cli:main" in entries and "fakeazure = fakeazure.cli:main" in entries
+    assert "azure-init = azureinit.cli:command" in entries and "fakeazure = fakeazure.cli:main" in entries
 
 
 @pytest.mark.parametrize("bundled", [True, False])

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import azureinit
 import pytest
+
+import azureinit
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -24,6 +25,12 @@ def test_the_package_file_holds_nothing_but_its_names() -> None:
     tree = ast.parse((SRC / "azureinit/__init__.py").read_text())
     kinds = [type(node).__name__ for node in tree.body]
     assert kinds == ["Expr", "Assign", "FunctionDef"]
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse((SRC / "azureinit/__init__.pyi").read_text())
+    shown = [alias.asname for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(filter(None, shown)) == azureinit.__all__
 
 
 def test_importing_it_imports_nothing() -> None:

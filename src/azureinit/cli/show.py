@@ -6,7 +6,8 @@ import json
 import sys
 
 from azureinit.cli.parser import Parser, parsed
-from azureinit.engine import Context, Walk, gather, plan_for
+from azureinit.corridor import gather, plan_for
+from azureinit.engine import AlreadyProvisioned, Context, Walk, identify
 from azureinit.facts.gather import read_facts
 from azureinit.plan.plan import work_left
 from azureinit.plan.show import as_json, as_text
@@ -48,6 +49,10 @@ def _plan(machine: Machine, config: Config) -> tuple[Plan, bool]:
         events.tell(WARN, "platform", "this is not an Azure VM (platform.require_azure): nothing to do")
         return (), machine.privileged
     walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
+    try:
+        identify(walk)
+    except AlreadyProvisioned:
+        pass  # what is left to do is the question all the same
     gather(walk, change=False)
     return plan_for(walk), machine.privileged
 

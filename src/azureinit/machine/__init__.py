@@ -392,7 +392,8 @@ class Appender:
     def __init__(self, real: str, path: str, mode: int) -> None:
         self.path = path
         try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            # Non-blocking, or a pipe in the log's place would hold up the boot.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             self.fd = os.open(real, flags, mode)
         except OSError as error:
             raise local_error(error, "write", path) from error
@@ -433,7 +434,7 @@ def temporary_path(path: str) -> str:
 
 
 def _base(path: str) -> str:
-    return "/" if path == "/" else os.path.realpath(path)
+    return "/" + os.path.realpath(path).strip("/")
 
 
 def _inside(base: str, path: str, *, final: bool) -> str:
