@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from azureinit.errors import AzureInitError
     from azureinit.plan.actions import Plan
     from azureinit.sources.gather import Gathered
+    from azureinit.sources.metadata import Metadata
 
 MOST_PLANS = 3  # a file that keeps changing under us is someone else's fight
 DAY = 86400
@@ -44,9 +45,9 @@ def gather(walk: Walk, *, change: bool = True) -> None:
         )
         walk.facts = read_facts(walk.machine, walk.config)
         gathered = answered()
-        recall(walk, gathered, change=change)
-        assert walk.metadata is not None
-        span.text = " and ".join(sorted(set(walk.metadata.provenance.values()))) or "no source answered"
+        answers = {**gathered.answers, **recall(walk, gathered, change=change)}
+        walk.metadata, walk.device = merge(answers), gathered.device
+        span.text = " and ".join(sorted(answers)) or "no source answered"
     for name, error in gathered.failures.items():
         walk.events.tell(WARN, name, str(error))
     for warning in walk.metadata.warnings:
@@ -57,12 +58,11 @@ def gather(walk: Walk, *, change: bool = True) -> None:
         save(walk)
 
 
-def recall(walk: Walk, gathered: Gathered, *, change: bool) -> None:
-    """What this VM remembers of itself joins what its sources say."""
-    answers = dict(gathered.answers)
-    if walk.vm_id is None and "imds" in answers:
+def recall(walk: Walk, gathered: Gathered, *, change: bool) -> dict[str, Metadata]:
+    """What this VM remembers of itself; of its media, where those are gone."""
+    if walk.vm_id is None and "imds" in gathered.answers:
         try:
-            know(walk, answers["imds"].vm_id)
+            know(walk, gathered.answers["imds"].vm_id)
         except AlreadyProvisioned:
             if change:
                 raise
@@ -71,10 +71,8 @@ def recall(walk: Walk, gathered: Gathered, *, change: bool) -> None:
         raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id; {told}", hint="set platform.vm_id")
     walk.journal = read_journal(walk.machine, walk.instance.path("journal"))
     walk.previous = (read_pending(walk.machine, walk.instance) or {}).get("failure", "")
-    saved = read_saved(walk.machine, walk.instance) if "media" not in answers else None
-    if saved is not None:
-        answers["saved"] = from_saved(saved)
-    walk.metadata, walk.device = merge(answers), gathered.device
+    saved = read_saved(walk.machine, walk.instance) if "media" not in gathered.answers else None
+    return {} if saved is None else {"saved": from_saved(saved)}
 
 
 def accept(walk: Walk, failures: dict[str, AzureInitError]) -> None:

@@ -142,7 +142,9 @@ class Guest:
         try:
             return line.receive(seconds=seconds)
         except OSError as error:
-            told = "".join((self.directory / name).read_text(errors="replace")[-2000:] for name in ("console", "qemu.log"))
+            told = "".join(
+                (self.directory / name).read_text(errors="replace")[-2000:] for name in ("console", "qemu.log")
+            )
             raise GuestFailed(f"{error} ({seconds:g} s were allowed); it said last:\n{told}") from error
 
     def ask_monitor(self, command: str, **arguments: Any) -> Any:

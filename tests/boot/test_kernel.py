@@ -6,17 +6,18 @@ Functions called `inside_...` run in the guest: what they use they import, what 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from qemu import Guest, GuestFailed, running
+
 from fakeazure import Fabric, Media, Vm
 from fakeazure import media as discs
 from need import need, need_root
-from qemu import Guest, GuestFailed, running
 
 HOUSE = Path(__file__).parents[2]
 FILES = {
@@ -71,9 +72,7 @@ def test_the_kernel_mounts_every_kind_of_disc_we_make(guest: Guest, fabric: Fabr
             assert found["label"] == discs.LABEL, (form, kind)
 
 
-def test_discs_are_read_from_either_drive_where_the_kernel_cannot(
-    guest: Guest, fabric: Fabric, tmp_path: Path
-) -> None:
+def test_discs_are_read_from_either_drive_where_the_kernel_cannot(guest: Guest, fabric: Fabric, tmp_path: Path) -> None:
     guest.call(inside_forbid, modules=["udf", "isofs"])
     devices = guest.call(inside_devices)
     for form, kinds in FORMATS.items():
@@ -84,8 +83,8 @@ def test_discs_are_read_from_either_drive_where_the_kernel_cannot(
             assert found == {"hostname": fabric.vm.name, "device": devices[drive], "how": kinds[0]}, (form, drive)
             guest.empty(drive)
     assert guest.call(inside_left) == {"filesystems": [], "mounts": []}
+    guest.insert("scsi", tmp_path / "udf")
     with pytest.raises(GuestFailed, match="unknown filesystem type"):
-        guest.insert("scsi", disc)
         guest.call(inside_mount, device=devices["scsi"], kind="udf")
 
 
@@ -117,7 +116,7 @@ def test_a_strange_disc_in_one_drive_does_not_hide_ours_in_the_other(
     guest: Guest, fabric: Fabric, tmp_path: Path
 ) -> None:
     ours, strange = written(tmp_path / "ours", fabric.vm, "udf"), tmp_path / "strange"
-    made = datetime(2024, 5, 6, tzinfo=timezone.utc)
+    made = datetime(2024, 5, 6, tzinfo=UTC)
     strange.write_bytes(discs.disc({"README.TXT": b"drivers"}, form="iso", made=made))
     for drive, other in (DRIVES, DRIVES[::-1]):
         guest.insert(drive, ours)
