@@ -7,6 +7,7 @@ from azureinit.errors import AzureInitError, VerdictUndelivered
 from azureinit.machine import rfc3339
 from azureinit.report.health import send_failure, send_in_progress, send_ready, size_on_the_wire
 from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
+from azureinit.sources.metadata import is_specialised
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ SAVED = ("username", "hostname", "disable_password", "has_password", "custom_dat
 
 def start_in_progress(walk: Walk) -> None:
     """Best effort, beside the work; the verdict waits for its end, so that it never arrives after that."""
-    if walk.vm_id is None:
+    if walk.vm_id is None or walk.in_progress is not None:
         return
     import threading
 
@@ -56,7 +57,8 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
 
 def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     """The exit code."""
-    walk.in_progress()
+    if walk.in_progress is not None:
+        walk.in_progress()
     return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
 
 
@@ -72,12 +74,12 @@ def _deliver_ready(walk: Walk) -> int:
         _keep(walk, verdict="ready", failure="")
         events.tell(WARN, "report Ready", "the platform has not accepted it; sent again at the next start")
         return error.exit_code
+    _after_ready(walk)
     try:
         mark_provisioned(machine, walk.instance)
     except AzureInitError as error:
         # Done and told: the next start finds nothing to do and says Ready once more.
         events.tell(WARN, "marker", str(error))
-    _after_ready(walk)
     return 0
 
 
@@ -124,6 +126,16 @@ def _eject(walk: Walk) -> None:
         walk.events.tell(INFO, "eject", str(error))
 
 
+def _forget_hash(walk: Walk) -> None:
+    """It has done its work; better to forget everything than to keep it."""
+    assert walk.instance is not None
+    try:
+        save(walk, with_hash=False)
+    except AzureInitError as error:
+        walk.events.tell(WARN, "saved media", str(error))
+        walk.machine.remove(walk.instance.path("saved"))
+
+
 def _after_ready(walk: Walk) -> None:
     """What nobody waits for; it can fail only into the log."""
     from azureinit.apply.executor import apply_plan
@@ -132,7 +144,9 @@ def _after_ready(walk: Walk) -> None:
     assert walk.journal is not None and walk.facts is not None
     try:
         if walk.metadata is not None and walk.metadata.password_hash is not None:
-            save(walk, with_hash=False)
+            _forget_hash(walk)
+        if walk.metadata is None or is_specialised(walk.metadata):
+            return
         plan = plan_after_ready(facts=walk.facts, config=walk.config)
         if work_left(plan):
             apply_plan(walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.deadline)

@@ -1,4 +1,4 @@
-"""The corridor: gather, plan, apply, report. Whatever happens inside, exactly one verdict leaves the machine."""
+"""A run from above: into the corridor, and whatever happens inside, exactly one verdict leaves the machine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class Walk:
         self.metadata: Metadata | None = None
         self.device: str | None = None  # the medium's, to be ejected
         self.previous = ""  # a failure the platform never heard of
-        self.in_progress: Callable[[], None] = lambda: None  # waits for the end of that report
+        self.remembers = True  # False for someone who may not look into the data directory
+        self.in_progress: Callable[[], None] | None = None  # waits for the end of that report
 
 
 class AlreadyProvisioned(Exception):
@@ -98,7 +99,9 @@ def reject(context: Context, error: AzureInitError) -> int:
     walk = Walk(context)
     try:
         identify(walk)
-    except (AzureInitError, AlreadyProvisioned):
+    except AlreadyProvisioned:
+        raise error from None  # the platform has its verdict
+    except AzureInitError:
         pass  # the first mistake is the one to tell
     return deliver(walk, error)
 
@@ -120,7 +123,7 @@ def know(walk: Walk, vm_id: str | None) -> None:
     walk.vm_id = vm_id
     if vm_id is not None:
         walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=vm_id)
-        if marker(walk.machine, walk.instance):
+        if walk.remembers and marker(walk.machine, walk.instance):
             raise AlreadyProvisioned
 
 

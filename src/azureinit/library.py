@@ -6,17 +6,16 @@ and plans again, as the agent does; each raises an error of `azureinit.errors` t
 
 from __future__ import annotations
 
-from azureinit.apply.executor import apply_plan
 from azureinit.apply.journal import Unwritten
 from azureinit.config.model import Config, HostnameProvisioners, PasswordProvisioners, UserProvisioners, checked
-from azureinit.errors import NotConverged, UserMissing, VmIdUnknown
+from azureinit.converge import converge, today, with_keys_files
+from azureinit.errors import UserMissing, VmIdUnknown
 from azureinit.facts.gather import read_facts
-from azureinit.facts.ssh import read_keys_files
 from azureinit.machine import Machine, rfc3339
 from azureinit.plan.account import plan_account
 from azureinit.plan.hostname import plan_hostname
-from azureinit.plan.keys import key_paths, plan_keys
-from azureinit.plan.plan import home_of, make_plan, work_left
+from azureinit.plan.keys import plan_keys
+from azureinit.plan.plan import home_of, make_plan
 from azureinit.plan.sshd import plan_sshd
 from azureinit.record import Record, Secret, replace
 from azureinit.report import health
@@ -36,9 +35,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
     from azureinit.sources.ovf import Ovf
 
-    Planner = Callable[[Facts, frozenset[str]], Plan]
-
-DAY = 86400
+    JournaledPlanner = Callable[[Facts, frozenset[str]], Plan]
 
 
 class User(Record):
@@ -102,7 +99,7 @@ class Provision:
         self._config = replace(self._config, **sections)
         return self
 
-    def _planner(self) -> Planner:
+    def _planner(self) -> JournaledPlanner:
         user, machine = self._user, self._machine
         config = _with_groups(self._config, user.groups)
         metadata = Metadata(
@@ -115,8 +112,8 @@ class Provision:
         )
 
         def plan(facts: Facts, done: frozenset[str]) -> Plan:
-            facts = _with_keys(machine, user.name, metadata.keys, facts, config)
-            return make_plan(metadata=metadata, facts=facts, config=config, done=done, today=_today(machine))
+            facts = with_keys_files(machine, config, facts, username=user.name, keys=metadata.keys)
+            return make_plan(metadata=metadata, facts=facts, config=config, done=done, today=today(machine))
 
         return plan
 
@@ -179,7 +176,7 @@ def install_ssh_keys(
 
     def plan(facts: Facts, _done: frozenset[str]) -> Plan:
         _must_exist(name, facts)
-        facts = _with_keys(machine, name, wanted, facts, config)
+        facts = with_keys_files(machine, config, facts, username=name, keys=wanted)
         return plan_keys(username=name, home=home_of(name, facts), keys=wanted, facts=facts, config=config)
 
     return _settle(machine, config, plan)
@@ -217,17 +214,19 @@ def report_failure(
     health.send_failure(config, report, clock=machine.clock, deadline=_verdict_deadline(config, machine))
 
 
-def _settle(machine: Machine, config: Config, planner: Planner) -> tuple[str, ...]:
+def _settle(machine: Machine, config: Config, planner: JournaledPlanner) -> tuple[str, ...]:
     """The names of the steps that were taken."""
     journal = Unwritten()
-    plan = planner(read_facts(machine, config), journal.done)
-    steps = work_left(plan)
-    if steps:
-        apply_plan(machine, plan, journal=journal, events=Events(clock=machine.clock), deadline=float("inf"))
-        left = work_left(planner(read_facts(machine, config), journal.done))
-        if left:
-            raise NotConverged("there is still something to do: " + ", ".join(step.name for step in left))
-    return tuple(step.name for step in steps)
+    _facts, steps = converge(
+        machine,
+        config,
+        lambda facts: planner(facts, journal.done),
+        facts=read_facts(machine, config),
+        journal=journal,
+        events=Events(clock=machine.clock),
+        deadline=float("inf"),
+    )
+    return steps
 
 
 def _account(
@@ -247,7 +246,7 @@ def _account(
         password_done=f"password {name}" in done,
         facts=facts,
         config=config,
-        today=_today(machine),
+        today=today(machine),
         lock=lock,
     )
 
@@ -266,12 +265,6 @@ def _set_hash(name: str, password_hash: Secret | None, machine: Machine, config:
 def _must_exist(name: str, facts: Facts) -> None:
     if facts.accounts.user(name) is None:
         raise UserMissing(f"there is no user {name!r}", user=name)
-
-
-def _with_keys(machine: Machine, name: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Facts:
-    home = home_of(name, facts)
-    paths = key_paths(username=name, home=home, keys=keys, facts=facts, config=config)
-    return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
 
 
 def _with_groups(config: Config, groups: tuple[str, ...]) -> Config:
@@ -298,10 +291,6 @@ def _hashed(machine: Machine, password: Secret) -> Secret:
     from azureinit.machine.crypt import hash_password
 
     return hash_password(machine, password)
-
-
-def _today(machine: Machine) -> int:
-    return int(machine.clock.now() // DAY)
 
 
 def _verdict_deadline(config: Config, machine: Machine) -> float:

@@ -6,6 +6,6 @@ from fakeazure.events import Request, Told
 from fakeazure.fabric import Fabric
 from fakeazure.judge import Judgement
 from fakeazure.ledger import Ledger
-from fakeazure.vm import Expect, Imds, Key, Media, Vm
+from fakeazure.vm import Expect, Imds, Key, Media, Vm, Wireserver
 
-__all__ = ["Expect", "Fabric", "Imds", "Judgement", "Key", "Ledger", "Media", "Request", "Told", "Vm"]
+__all__ = ["Expect", "Fabric", "Imds", "Judgement", "Key", "Ledger", "Media", "Request", "Told", "Vm", "Wireserver"]

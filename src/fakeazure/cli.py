@@ -1,4 +1,4 @@
-"""The command line: run, judge, new."""
+"""The command line: run, scenarios, judge, new."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from importlib import resources
 from pathlib import Path
 
 from fakeazure import show
+from fakeazure.catalogue import NoSuchScenario, find_scenario, names, scenario_text
 from fakeazure.events import LedgerInvalid, read_events
 from fakeazure.judge import judge
 from fakeazure.run import CannotRun, run
-from fakeazure.spec import Scenario, SpecInvalid, read_scenario
+from fakeazure.spec import Scenario, SpecInvalid
 
 USAGE = 2
 
@@ -22,11 +23,14 @@ Starts a platform on loopback, makes the provisioning medium, runs COMMAND, and 
 
 COMMAND finds the platform through its environment:
   FAKEAZURE_IMDS         where the metadata service answers, e.g. http://127.0.0.1:40001
-  FAKEAZURE_WIRESERVER   where the wireserver answers (POST /provisioning/health)
+  FAKEAZURE_WIRESERVER   where the wireserver answers (goal state, certificates, health reports)
+  FAKEAZURE_HOSTPLUGIN   where the host's plugin for guest agents answers (in Azure: port 32526)
   FAKEAZURE_MEDIA        the provisioning medium, an image file (absent if the scenario has none)
   FAKEAZURE_CONFIG       a configuration file for azure-init; AZURE_INIT_CONFIG names it too
   FAKEAZURE_LEDGER       the ledger, one JSON object a line, as it is being written
   FAKEAZURE_KEY          the private half of the machine's SSH key, unless the scenario brings keys
+The medium is taken away after a verdict, as Azure does. Where the scenario asks for the guest proxy agent, a stub of
+azure-proxy-agent stands first on the PATH.
 """
 RUN_END = """\
 exit status: 0 the platform was told the truth in time; 1 it was not; 2 the command line or the scenario is wrong.
@@ -45,16 +49,23 @@ def parser() -> argparse.ArgumentParser:
     one = verbs.add_parser(
         "run",
         help="run a command with a platform around it",
-        usage="fakeazure run [--ledger FILE] [--until-verdict] [SCENARIO.toml] -- COMMAND...",
+        usage="fakeazure run [--ledger FILE] [--until-verdict] [NAME | FILE.toml] -- COMMAND...",
         description=RUN_HELP,
         epilog=RUN_END,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    one.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="default: an ordinary machine")
+    one.add_argument(
+        "scenario",
+        nargs="?",
+        metavar="SCENARIO",
+        help="a name from `fakeazure scenarios`, or a file; default: ordinary",
+    )
     one.add_argument("--ledger", type=Path, metavar="FILE", help="keep the ledger here")
     one.add_argument(
         "--until-verdict", action="store_true", help="end the command once it has told a verdict (for agents that stay)"
     )
+    one = verbs.add_parser("scenarios", help="list the scenarios that are shipped, one a line")
+    one.add_argument("name", nargs="?", metavar="NAME", help="print this one's file instead")
     one = verbs.add_parser("judge", help="say what the platform believes, from a ledger")
     one.add_argument("ledger", type=Path, metavar="LEDGER")
     one.add_argument("--brief", action="store_true", help="the verdict alone, without the timeline")
@@ -72,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run_verb(options, command)
         if command:
             return complain(f"{options.verb} runs no command: leave out what follows --")
-        return judge_verb(options) if options.verb == "judge" else new_verb(options)
-    except (SpecInvalid, LedgerInvalid, CannotRun) as error:
+        return {"judge": judge_verb, "new": new_verb, "scenarios": scenarios_verb}[options.verb](options)
+    except (SpecInvalid, NoSuchScenario, LedgerInvalid, CannotRun) as error:
         return complain(str(error))
     except KeyboardInterrupt:
         return 130
@@ -85,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_verb(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
         return complain("nothing to run: say the command after --, as in: fakeazure run -- azure-init")
-    scenario = read_scenario(options.scenario) if options.scenario else Scenario()
+    scenario = find_scenario(options.scenario) if options.scenario else Scenario()
     if options.ledger and not options.ledger.absolute().parent.is_dir():
         return complain(f"--ledger {options.ledger}: no such directory")
     try:
@@ -101,6 +112,19 @@ def judge_verb(options: argparse.Namespace) -> int:
     lines = [] if options.brief else [*show.timeline(events, paint), ""]
     print("\n".join([*lines, *show.verdict(judgement, paint)]), flush=True)
     return 0 if judgement.ok else 1
+
+
+def scenarios_verb(options: argparse.Namespace) -> int:
+    if options.name:
+        print(scenario_text(options.name), end="", flush=True)
+        return 0
+    shipped = {name: find_scenario(name) for name in names()}
+    width = max(map(len, shipped))
+    for name, scenario in shipped.items():
+        verdict = scenario.expect.verdict if scenario.expect else "ready"
+        print(f"{name:<{width}}  {verdict:<7}  {scenario.description}")
+    sys.stdout.flush()
+    return 0
 
 
 def new_verb(options: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ class Boot(Event):
     @property
     def expected(self) -> Expect:
         values = dict(self.expect)
-        return Expect(**values | {"says": tuple(values.get("says", ()))})
+        return Expect(**values | {name: tuple(values.get(name, ())) for name in ("says", "asks")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,15 @@ class MediaMade(Event):
     size: int
 
     name = "media"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ejected(Event):
+    """The platform has a verdict and takes its medium away."""
+
+    path: str
+
+    name = "ejected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +93,7 @@ class End(Event):
     name = "end"
 
 
-KINDS: dict[str, type[Event]] = {kind.name: kind for kind in (Boot, MediaMade, Request, Told, End)}
+KINDS: dict[str, type[Event]] = {kind.name: kind for kind in (Boot, MediaMade, Ejected, Request, Told, End)}
 
 
 class LedgerInvalid(Exception):

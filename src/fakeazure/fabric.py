@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fakeazure import imds, media, wireserver
-from fakeazure.events import Boot, MediaMade, Request, Told
+from fakeazure import media, proxyagent
+from fakeazure.doors import HostPluginDoor, ImdsDoor, WireserverDoor
+from fakeazure.events import Boot, Ejected, MediaMade, Told
 from fakeazure.faults import OK, Answer, Script, parse_script
-from fakeazure.http import HttpRequest, Response
+from fakeazure.http import HttpRequest
+from fakeazure.imds import Standing
 from fakeazure.judge import Judgement
 from fakeazure.ledger import Ledger
-from fakeazure.serve import Doors, Outcome
-from fakeazure.vm import Expect, Imds, Media, Vm
+from fakeazure.serve import Doors
+from fakeazure.vm import Expect, Imds, Media, Vm, Wireserver
+from fakeazure.wireserver import HEALTH, Site
 
 
 class Fabric:
@@ -34,29 +38,42 @@ class Fabric:
         vm: Vm | None = None,
         media: Media | None = None,
         imds: Imds | None = None,
-        wireserver: bool = True,
+        wireserver: bool | Wireserver = True,
         faults: Iterable[Script | Mapping[str, Any]] = (),
         expect: Expect | None = None,
         ledger: Path | None = None,
+        eject: bool = False,
+        directory: Path | None = None,
     ) -> None:
+        """`eject`: the medium's file goes away after a verdict, as the platform's disc does.
+
+        `directory`: where to work, if not in a temporary one of its own.
+        """
         self.vm = vm or Vm()
         self.media = media or Media()
         self.metadata = imds or Imds()
-        self.wireserver_enabled = wireserver
+        self.wire = wireserver if isinstance(wireserver, Wireserver) else Wireserver(enable=wireserver)
         self.scripts = {script.path: script for script in map(parse_script, faults)}
         self.expect = expect or self._natural_expectation()
         self.ledger = Ledger(ledger)
         self.media_path: Path | None = None
+        self.eject = eject
+        self.standing = Standing()
         self._boots = 0
-        self._directory: Path | None = None
+        self._boot_at = 0.0
+        self._making = threading.Lock()
+        self._late: threading.Timer | None = None
+        self._directory = directory
+        self._own_directory = directory is None
         self._doors = Doors()
         self.imds = self._doors.open(ImdsDoor(self), closed=not self.metadata.enable)
-        self.wireserver = self._doors.open(WireserverDoor(self), closed=not wireserver)
+        self.wireserver = self._doors.open(WireserverDoor(self), closed=not self.wire.enable)
+        self.host_plugin = self._doors.open(HostPluginDoor(self), closed=not self.wire.enable)
         self.reboot()
 
     def _natural_expectation(self) -> Expect:
         """Without a source nothing can be provisioned; without a wireserver nothing can be told."""
-        if not self.wireserver_enabled:
+        if not self.wire.enable:
             return Expect(verdict="none")
         sources = self.metadata.enable or media.wants_media(self.vm, self.media)
         return Expect(verdict="ready" if sources else "failure")
@@ -66,9 +83,12 @@ class Fabric:
         return self
 
     def stop(self) -> None:
+        if self._late:
+            self._late.cancel()
+            self._late.join()
         self._doors.stop()
         self.ledger.close()
-        if self._directory:
+        if self._directory and self._own_directory:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
@@ -84,21 +104,24 @@ class Fabric:
         """A new boot, to be judged on its own; scripts go on where they were."""
         self.expect = expect or self.expect
         self._boots += 1
-        self.ledger.add(Boot(t=self.ledger.now(), number=self._boots, vm_id=self.vm.id, expect=asdict(self.expect)))
+        self._boot_at = self.ledger.now()
+        self.standing = Standing()
+        self.ledger.add(Boot(t=self._boot_at, number=self._boots, vm_id=self.vm.id, expect=asdict(self.expect)))
 
     def judge(self) -> Judgement:
         return self.ledger.judge()
 
     @property
     def health_endpoint(self) -> str:
-        return self.wireserver + wireserver.HEALTH
+        return self.wireserver + HEALTH
 
     @property
     def directory(self) -> Path:
         """A place of this fabric's own, gone when it stops."""
-        if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="fakeazure-"))
-        return self._directory
+        with self._making:
+            if self._directory is None:
+                self._directory = Path(tempfile.mkdtemp(prefix="fakeazure-"))
+            return self._directory
 
     def has_media(self) -> bool:
         return media.wants_media(self.vm, self.media)
@@ -107,11 +130,38 @@ class Fabric:
         """Makes the medium. A machine that has none gets none: the path is where it is not."""
         path = Path(path)
         self.media_path = path
-        if self.has_media():
-            image = media.image(self.vm, self.media)
-            path.write_bytes(image)
-            self.ledger.add(MediaMade(t=self.ledger.now(), path=str(path), format=self.media.format, size=len(image)))
+        if self.has_media() and self.media.late_secs:
+            self._late = threading.Timer(self.media.late_secs, self._insert, args=(path,))
+            self._late.daemon = True
+            self._late.start()
+        elif self.has_media():
+            self._insert(path)
         return path
+
+    def _insert(self, path: Path) -> None:
+        image = media.image(self.vm, self.media)
+        unfinished = path.with_name(path.name + ".unfinished")
+        unfinished.write_bytes(image)
+        unfinished.replace(path)  # nobody sees half a disc
+        self.ledger.add(MediaMade(t=self.ledger.now(), path=str(path), format=self.media.format, size=len(image)))
+
+    def hear(self, told: Told) -> None:
+        """What a machine tells, and what the platform does upon it."""
+        self.ledger.add(told)
+        if told.kind == "progress":
+            return
+        self.standing.ready = self.standing.ready or told.kind == "ready"
+        if self.eject and self.media.eject and self.media_path and self.media_path.exists():
+            self.media_path.unlink()
+            self.ledger.add(Ejected(t=self.ledger.now(), path=str(self.media_path)))
+
+    def write_proxy_agent(self, directory: Path | str) -> Path | None:
+        """The stub of azure-proxy-agent, to be found on the machine's PATH; None where the machine has none."""
+        return proxyagent.write_stub(Path(directory), proxyagent.behaviour(self.vm, self.metadata), imds=self.imds)
+
+    def site(self) -> Site:
+        up = self.ledger.now() - self._boot_at >= self.wire.goal_state_after_secs
+        return Site(vm=self.vm, base=self.wireserver, ready=up, directory=lambda: self.directory)
 
     def config(self) -> dict[str, dict[str, Any]]:
         if self.media_path is None:
@@ -134,79 +184,18 @@ class Fabric:
         )
 
     def scripted(self, request: HttpRequest) -> tuple[Answer | None, bool]:
-        script = self.scripts.get(request.path)
+        script = next((self.scripts[name] for name in names(request) if name in self.scripts), None)
         return (script.next(), True) if script else (OK, False)
 
 
-class ImdsDoor:
-    server = imds.SERVER
-
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-        self.now = fabric.ledger.now
-        self.scripted = fabric.scripted
-
-    def answer(self, request: HttpRequest) -> Response:
-        return imds.answer(request, self.fabric.vm, self.fabric.metadata)
-
-    def note(self, request: HttpRequest, outcome: Outcome) -> None:
-        self.fabric.ledger.add(request_event("imds", request, outcome, now=self.now()))
-
-
-class WireserverDoor:
-    server = wireserver.SERVER
-
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-        self.now = fabric.ledger.now
-        self.scripted = fabric.scripted
-
-    def answer(self, request: HttpRequest) -> Response:
-        return wireserver.answer(request)[0]
-
-    def note(self, request: HttpRequest, outcome: Outcome) -> None:
-        ledger = self.fabric.ledger
-        ledger.add(request_event("wireserver", request, outcome, now=self.now()))
-        health = wireserver.answer(request)[1] if outcome.heard else None
-        if health and outcome.answer:
-            agent = request.headers.get("x-ms-guest-agent-name") or request.headers.get("user-agent", "")
-            ledger.add(
-                Told(
-                    t=self.now(),
-                    kind=health.kind,
-                    description=health.description,
-                    acknowledged=outcome.answer.acknowledged,
-                    agent=agent,
-                )
-            )
-
-
-def request_event(service: str, request: HttpRequest, outcome: Outcome, *, now: float) -> Request:
-    response, answer = outcome.response, outcome.answer
-    silent = response is None or (answer is not None and answer.kind == "lost")
-    return Request(
-        t=outcome.arrived,
-        service=service,
-        method=request.method,
-        target=request.target,
-        path=request.path,
-        headers=request.headers,
-        body=request.body.decode("utf-8", "replace"),
-        status=None if silent or response is None else response.status,
-        size=0 if response is None else len(response.body),
-        fault=answer.text if answer and outcome.scripted else None,
-        off_script=outcome.scripted and answer is None,
-        took=round(now - outcome.arrived, 6),
-        note=outcome.note or ("" if outcome.scripted else refusal(response)),
-    )
-
-
-def refusal(response: Response | None) -> str:
-    """Why the platform itself says no."""
-    if response is None or response.status < 400:
-        return ""
-    problem = str(json.loads(response.body).get("error", ""))
-    return problem.removeprefix("Bad request. ").removesuffix(". For more information refer to aka.ms/azureimds")
+def names(request: HttpRequest) -> list[str]:
+    """What a script may call a request: by its path; a wireserver's document also by what it is."""
+    if "comp" not in request.query:
+        return [request.path]
+    comp, kind = request.query["comp"], request.query.get("type")
+    root = "/machine" if request.path.startswith("/machine/") else request.path
+    detailed = [f"{root}?comp={comp}&type={kind}"] if kind else []
+    return [*detailed, f"{root}?comp={comp}", request.path, root]
 
 
 def toml(value: Any) -> str:

@@ -78,7 +78,13 @@ def parse_script(entry: Script | Mapping[str, Any]) -> Script:
     path = entry["path"]
     if not isinstance(path, str) or not path.startswith("/"):
         raise BadFault(f"path {path!r} does not begin with a slash")
-    return Script(path=path.rstrip("/") or "/", answers=parse_answers(entry["answers"]))
+    return Script(path=script_path(path), answers=parse_answers(entry["answers"]))
+
+
+def script_path(path: str) -> str:
+    """`/machine/?comp=health` and `/machine?comp=health` are one; without a query a script is for all of them."""
+    plain, mark, query = path.partition("?")
+    return (plain.rstrip("/") or "/") + mark + query
 
 
 def parse_answers(entries: Iterable[Any]) -> tuple[Answer, ...]:

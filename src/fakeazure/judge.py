@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from fakeazure.events import Boot, Event, Request, Told
 from fakeazure.vm import Expect
 
-STATE_FOR = {"ready": "ready", "failure": "failed", "none": "waiting"}
-EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence"}
+STATES_FOR = {"ready": ("ready",), "failure": ("failed",), "none": ("waiting",), "either": ("ready", "failed")}
+EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either": "a verdict"}
 BELIEVES = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
+REPROVISION = "/metadata/reprovisiondata"
 SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
 
 
@@ -103,7 +104,11 @@ def verdicts(chapter: Chapter) -> list[Told]:
 def lies_of(chapter: Chapter) -> list[str]:
     lies: list[str] = []
     earlier: Told | None = None
-    for one in told(chapter):
+    for one in chapter.events:
+        if isinstance(one, Request) and one.path == REPROVISION and one.status == 200:
+            earlier = None  # a pre-provisioned machine became somebody's, and begins anew
+        if not isinstance(one, Told):
+            continue
         if earlier and one.kind == "progress":
             lies.append(f"told {SAYS[earlier.kind]}, and then that it was still in progress")
         elif earlier and one.kind != earlier.kind:
@@ -113,9 +118,16 @@ def lies_of(chapter: Chapter) -> list[str]:
         if one.kind != "progress":
             earlier = one
     truth = chapter.boot.expected.verdict
-    if truth != "ready" and any(one.kind == "ready" for one in told(chapter)):
+    ready = [one for one in told(chapter) if one.kind == "ready"]
+    if ready and truth in ("failure", "none"):
         lies.append(f"told Ready where the truth is {EXPECTED[truth]}")
-    return lies
+    unasked = [path for path in chapter.boot.expected.asks if ready and not given(chapter, path)]
+    return lies + [f"told Ready without ever having had an answer from {path}" for path in unasked]
+
+
+def given(chapter: Chapter, path: str) -> bool:
+    answers = [one for one in chapter.events if isinstance(one, Request) and one.path == path]
+    return any(one.status is not None and one.status < 300 for one in answers)
 
 
 def strays_of(chapter: Chapter) -> list[str]:
@@ -134,8 +146,7 @@ def named(texts: Iterable[str], chapter: Chapter, chapters: list[Chapter]) -> li
 
 
 def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final: Told | None) -> list[str]:
-    wanted = STATE_FOR[expected.verdict]
-    if state != wanted:
+    if state not in STATES_FOR[expected.verdict]:
         return [f"{EXPECTED[expected.verdict]} was expected, and the platform {BELIEVES[state]}"]
     complaints = []
     if at is not None and at > expected.within_secs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
@@ -14,6 +15,7 @@ from fakeazure.vm import Key, Media, Vm, as_bytes
 LABEL = "rd_rdfe_stable.250115-1234"  # the shape by which cloud-init's ds-identify knows Azure's disc
 OVF = "http://schemas.dmtf.org/ovf/environment/1"
 AZURE = "http://schemas.microsoft.com/windowsazure"
+BOM = b"\xef\xbb\xbf"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 
 
@@ -59,7 +61,13 @@ def ovf_env(vm: Vm, media: Media) -> bytes:
         return as_bytes(media.ovf)
     # Azure's hosts write a Windows text: a byte order mark would be legal too, line ends are CRLF.
     text = document(vm, media).replace("\n", "\r\n")
-    return ('<?xml version="1.0" encoding="utf-8"?>\r\n' + text).encode("utf-8", "surrogateescape")
+    whole = ('<?xml version="1.0" encoding="utf-8"?>\r\n' + text).encode("utf-8", "surrogateescape")
+    return BOM + whole if media.bom else whole
+
+
+def reprovisioned(vm: Vm, media: Media) -> bytes:
+    """The same machine once it has an owner: nothing of pre-provisioning is left in it."""
+    return ovf_env(replace(vm, pps_type="None"), media)
 
 
 def document(vm: Vm, media: Media) -> str:
@@ -76,6 +84,8 @@ def document(vm: Vm, media: Media) -> str:
             on_top, on_section, on_set = f'xmlns:ns0="{OVF}" xmlns:ns1="{AZURE}"', "", ""
 
     def section(name: str, body_name: str, body: str) -> str:
+        if name in media.omit:
+            return ""
         return (
             f"<{outer}{name}{on_section}><{outer}Version>1.0</{outer}Version>"
             f"<{inner}{body_name}{on_set}>{body}</{inner}{body_name}></{outer}{name}>\n"
@@ -84,36 +94,34 @@ def document(vm: Vm, media: Media) -> str:
     return (
         f'<{top}Environment {on_top} xmlns:i="{XSI}">\n'
         + section("ProvisioningSection", "LinuxProvisioningConfigurationSet", configuration(vm, media, inner))
-        + section("PlatformSettingsSection", "PlatformSettings", platform_settings(vm, inner))
+        + section("PlatformSettingsSection", "PlatformSettings", platform_settings(vm, media, inner))
         + f"</{top}Environment>\n"
     )
 
 
 def configuration(vm: Vm, media: Media, prefix: str) -> str:
-    def tag(name: str, content: str) -> str:
-        return f"<{prefix}{name}>{content}</{prefix}{name}>"
-
     def public_key(key: Key) -> str:
         fingerprint = hashlib.sha1(as_bytes(key.data), usedforsecurity=False).hexdigest().upper()
         parts = {"Fingerprint": fingerprint, "Path": escape(key.path), "Value": escape(key.data)}
-        return tag("PublicKey", "".join(tag(name, content) for name, content in parts.items()))
+        return elements({"PublicKey": elements(parts, media, prefix)}, media, prefix)
 
-    parts = [
-        tag("ConfigurationSetType", "LinuxProvisioningConfiguration"),
-        tag("HostName", escape(vm.name if media.hostname is None else media.hostname)),
-        tag("UserName", escape(vm.username if media.username is None else media.username)),
-    ]
+    parts = {
+        "ConfigurationSetType": "LinuxProvisioningConfiguration",
+        "HostName": escape(vm.name if media.hostname is None else media.hostname),
+        "UserName": escape(vm.username if media.username is None else media.username),
+    }
     if vm.password is not None:
-        parts.append(tag("UserPassword", escape(vm.password)))
-    parts.append(tag("DisableSshPasswordAuthentication", flag(vm.password_disabled)))
+        parts["UserPassword"] = escape(vm.password)
+    parts["DisableSshPasswordAuthentication"] = flag(vm.password_disabled)
     if media.keys and vm.keys:
-        parts.append(tag("SSH", tag("PublicKeys", "".join(public_key(key) for key in vm.public_keys))))
+        public_keys = "".join(public_key(key) for key in vm.public_keys)
+        parts["SSH"] = elements({"PublicKeys": public_keys}, media, prefix)
     if vm.custom_data is not None:
-        parts.append(tag("CustomData", base64.b64encode(as_bytes(vm.custom_data)).decode()))
-    return "".join(parts)
+        parts["CustomData"] = base64.b64encode(as_bytes(vm.custom_data)).decode()
+    return elements(parts, media, prefix)
 
 
-def platform_settings(vm: Vm, prefix: str) -> str:
+def platform_settings(vm: Vm, media: Media, prefix: str) -> str:
     preprovisioned = vm.pps_type not in ("", "None")
     settings = {
         "KmsServerHostname": "kms.core.windows.net",
@@ -124,8 +132,16 @@ def platform_settings(vm: Vm, prefix: str) -> str:
         "PreprovisionedVMType": escape(vm.pps_type) if preprovisioned else "None",
         "ProvisionGuestProxyAgent": flag(vm.proxy_agent),
     }
-    empty = f'<{prefix}GuestAgentPackageName i:nil="true"/>'
-    return empty + "".join(f"<{prefix}{name}>{value}</{prefix}{name}>" for name, value in settings.items())
+    return f'<{prefix}GuestAgentPackageName i:nil="true"/>' + elements(settings, media, prefix)
+
+
+def elements(contents: Mapping[str, str], media: Media, prefix: str) -> str:
+    """Each as a scenario wants it: with its content, with another, or not at all."""
+    return "".join(
+        f"<{prefix}{name}>{escape(media.texts[name]) if name in media.texts else content}</{prefix}{name}>"
+        for name, content in contents.items()
+        if name not in media.omit
+    )
 
 
 def flag(value: bool) -> str:

@@ -64,9 +64,14 @@ def run(scenario: Scenario, command: Sequence[str], *, ledger: Path | None, unti
             faults=scenario.faults,
             expect=scenario.expect,
             ledger=ledger,
+            eject=True,
+            directory=place.directory,
         )
         with fabric:
-            environment = prepared_environment(fabric, place.directory, ledger=ledger, private_key=private_key)
+            config = fabric_config(fabric, scenario, place.directory)
+            environment = prepared_environment(
+                fabric, place.directory, config=config, ledger=ledger, private_key=private_key
+            )
             introduce(fabric, command)
             attend(fabric, place, stop, command, environment, until_verdict=until_verdict)
             conclude(fabric)
@@ -90,20 +95,30 @@ def with_own_key(scenario: Scenario, directory: Path) -> tuple[Vm, Path | None]:
     return replace(scenario.vm, keys=(Key(private.with_suffix(".pub").read_text().strip()),)), private
 
 
-def prepared_environment(fabric: Fabric, directory: Path, *, ledger: Path, private_key: Path | None) -> dict[str, str]:
-    medium = fabric.write_media(directory / ("provisioning.iso" if fabric.has_media() else "no-media.iso"))
+def fabric_config(fabric: Fabric, scenario: Scenario, directory: Path) -> Path:
+    """The medium first: the configuration says where it is."""
+    fabric.write_media(directory / ("provisioning.iso" if fabric.has_media() else "no-media.iso"))
     config = directory / "azure-init.toml"
-    config.write_text(fabric.config_text(), encoding="utf-8")
+    config.write_text(fabric.config_text(**scenario.azure_init), encoding="utf-8")
+    return config
+
+
+def prepared_environment(
+    fabric: Fabric, directory: Path, *, config: Path, ledger: Path, private_key: Path | None
+) -> dict[str, str]:
     own = {
         "FAKEAZURE_IMDS": fabric.imds,
         "FAKEAZURE_WIRESERVER": fabric.wireserver,
-        "FAKEAZURE_MEDIA": str(medium),
+        "FAKEAZURE_HOSTPLUGIN": fabric.host_plugin,
+        "FAKEAZURE_MEDIA": str(fabric.media_path),
         "FAKEAZURE_CONFIG": str(config),
         "FAKEAZURE_LEDGER": str(ledger.absolute()),
         "AZURE_INIT_CONFIG": str(config),
     }
     if private_key:
         own["FAKEAZURE_KEY"] = str(private_key)
+    if stub := fabric.write_proxy_agent(directory / "bin"):
+        own["PATH"] = os.pathsep.join((str(stub.parent), os.environ.get("PATH", os.defpath)))
     return {**os.environ, **own}
 
 

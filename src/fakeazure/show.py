@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TextIO
 from urllib.parse import urlsplit
 
-from fakeazure.events import Boot, End, Event, MediaMade, Request, Told
+from fakeazure.events import Boot, Ejected, End, Event, MediaMade, Request, Told
 from fakeazure.http import phrase
 from fakeazure.judge import Judgement, parse_report
 
@@ -57,6 +57,8 @@ def describe(event: Event, paint: Palette, *, width: int) -> list[str]:
             return describe_told(event, paint)
         case MediaMade():
             return [f"the platform inserts a {event.format.upper()} disc ({event.size:,} bytes)"]
+        case Ejected():
+            return ["the platform takes the disc away"]
         case End(exit_code=None):
             return [paint("bad", "the command is stopped: its time is up")]
         case End():

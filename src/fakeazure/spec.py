@@ -13,7 +13,7 @@ from typing import Any
 
 from fakeazure import lines
 from fakeazure.faults import BadFault, Script, parse_script
-from fakeazure.vm import Expect, Imds, Key, Media, Vm
+from fakeazure.vm import Expect, Imds, Key, Media, Vm, Wireserver
 
 
 class SpecInvalid(Exception):
@@ -26,12 +26,14 @@ class SpecInvalid(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
+    description: str = ""
     vm: Vm = field(default_factory=Vm)
     media: Media = field(default_factory=Media)
     imds: Imds = field(default_factory=Imds)
-    wireserver: bool = True
+    wireserver: Wireserver = field(default_factory=Wireserver)
     faults: tuple[Script, ...] = ()
     expect: Expect | None = None
+    azure_init: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # added to its configuration
     own_keys: bool = False  # the file names the keys, so that we need not make one
 
 
@@ -70,6 +72,16 @@ def seconds(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 86400:
         return float(value)
     raise ValueError(f"{value!r} is not a number of seconds between 0 and 86400")
+
+
+def pause(value: Any) -> float:
+    return 0.0 if value == 0 and not isinstance(value, bool) else seconds(value)
+
+
+def count(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10_000:
+        return value
+    raise ValueError(f"{value!r} is not a number from 0 to 10000")
 
 
 def texts(value: Any) -> tuple[str, ...]:
@@ -136,11 +148,31 @@ KNOWN: dict[str, dict[str, Check]] = {
         "username": text,
         "keys": switch,
         "ovf": text,
+        "texts": string_table,
+        "omit": texts,
+        "bom": switch,
+        "late_secs": pause,
+        "eject": switch,
     },
-    "imds": {"enable": switch, "api_versions": versions, "set": table, "remove": texts},
-    "wireserver": {"enable": switch},
-    "expect": {"verdict": one_of(*Expect.VERDICTS), "reason": text, "says": texts, "within_secs": seconds},
+    "imds": {
+        "enable": switch,
+        "api_versions": versions,
+        "set": table,
+        "remove": texts,
+        "rate_limit": count,
+        "protected": switch,
+        "proxy_agent": one_of(*Imds.PROXY_AGENTS),
+    },
+    "wireserver": {"enable": switch, "goal_state_after_secs": pause},
+    "expect": {
+        "verdict": one_of(*Expect.VERDICTS),
+        "reason": text,
+        "says": texts,
+        "asks": texts,
+        "within_secs": seconds,
+    },
 }
+ELSE = ("description", "faults", "azure-init")  # what is no table of settings of ours
 
 
 def read_scenario(file: Path) -> Scenario:
@@ -162,8 +194,10 @@ def parse_scenario(data: bytes, *, name: str) -> Scenario:
     reader = Reader()
     values = {section: reader.section(section, document.get(section, {})) for section in KNOWN}
     faults = reader.faults(document.get("faults", []))
-    for unknown in document.keys() - KNOWN.keys() - {"faults"}:
-        reader.unknown((unknown,), among=[*KNOWN, "faults"])
+    description = reader.description(document.get("description", ""))
+    azure_init = reader.azure_init(document.get("azure-init", {}))
+    for unknown in document.keys() - KNOWN.keys() - set(ELSE):
+        reader.unknown((unknown,), among=[*KNOWN, *ELSE])
     if reader.problems:
         places = lines.key_lines(content)
         found = sorted((lines.line_of(path, places), dotted(path), problem) for path, problem in reader.problems)
@@ -172,8 +206,10 @@ def parse_scenario(data: bytes, *, name: str) -> Scenario:
         vm=Vm(**values["vm"]),
         media=Media(**values["media"]),
         imds=Imds(**values["imds"]),
-        wireserver=values["wireserver"].get("enable", True),
+        wireserver=Wireserver(**values["wireserver"]),
         faults=faults,
+        azure_init=azure_init,
+        description=description,
         expect=Expect(**values["expect"]) if values["expect"] else None,
         own_keys="keys" in values["vm"],
     )
@@ -199,6 +235,22 @@ class Reader:
             else:
                 self.unknown((name, option), among=list(KNOWN[name]))
         return values
+
+    def description(self, content: Any) -> str:
+        if isinstance(content, str) and content.isprintable():
+            return content
+        self.problems.append((("description",), "is not a line of text"))
+        return ""
+
+    def azure_init(self, content: Any) -> dict[str, dict[str, Any]]:
+        """Its own keys are its own affair."""
+        if not isinstance(content, dict):
+            self.problems.append((("azure-init",), "is not a table: write [azure-init]"))
+            return {}
+        for name, settings in content.items():
+            if not isinstance(settings, dict):
+                self.problems.append((("azure-init", name), "is not a table of azure-init's configuration"))
+        return content
 
     def faults(self, content: Any) -> tuple[Script, ...]:
         if not isinstance(content, list):

@@ -58,6 +58,11 @@ class Media:
     username: str | None = None
     keys: bool = True
     ovf: str | bytes | None = None  # the whole of ovf-env.xml, instead of ours
+    texts: Mapping[str, str] = field(default_factory=dict)  # what an element says instead, by its name
+    omit: tuple[str, ...] = ()  # elements that are left out, by their names
+    bom: bool = False  # a byte order mark before the XML
+    late_secs: float = 0.0  # appears only so long after the machine's start
+    eject: bool = True  # gone after a verdict, where the fabric ejects at all
 
     FORMATS = ("udf", "iso", "bridge")
     PREFIXES = ("wa", "default", "ns1")
@@ -69,6 +74,17 @@ class Imds:
     api_versions: tuple[str, ...] | None = None  # None: all that the real service knows
     set: Mapping[str, Any] = field(default_factory=dict)  # laid over the document
     remove: tuple[str, ...] = ()  # dotted paths taken out of it
+    rate_limit: int = 0  # requests a second, beyond which it answers 429; the real service's is 5; 0: none
+    protected: bool = False  # the metadata security protocol: 401 until the guest proxy agent has run
+    proxy_agent: str | None = None  # how the stub of it behaves; None: ready where it is asked for, else absent
+
+    PROXY_AGENTS = ("ready", "fails", "absent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wireserver:
+    enable: bool = True
+    goal_state_after_secs: float = 0.0  # until then 503
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +94,10 @@ class Expect:
     verdict: str = "ready"
     reason: str = ""  # a part of the reported reason
     says: tuple[str, ...] = ()  # parts of the whole report
+    asks: tuple[str, ...] = ()  # paths without whose answer Ready cannot be true
     within_secs: float = 600.0
 
-    VERDICTS = ("ready", "failure", "none")
+    VERDICTS = ("ready", "failure", "none", "either")
 
 
 def as_bytes(data: str | bytes) -> bytes:

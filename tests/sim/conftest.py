@@ -26,6 +26,13 @@ QUICK: dict[str, dict[str, Any]] = {
     "sources": {"grace_secs": 0.3},
 }
 
+# ssh-keygen -q -t TYPE -N "" -C "" -f FILE
+KEYGEN = """#!/bin/sh
+printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\\n%s\\n-----END OPENSSH PRIVATE KEY-----\\n' "$3" >"$9"
+chmod 600 "$9"
+echo "ssh-$3 AAAA" >"$9.pub"
+"""
+
 
 @dataclass
 class Ran:
@@ -46,12 +53,28 @@ class Bench:
         merged = {name: {**QUICK.get(name, {}), **tables.get(name, {})} for name in {*QUICK, *tables}}
         self.config.write_text(self.fabric.config_text(**merged))
 
+    def install_sshd(self) -> None:
+        """As far as the agent sees it: a configuration, and a quick ssh-keygen on the path."""
+        (self.tree / "etc/ssh/sshd_config.d").mkdir(parents=True)
+        (self.tree / "etc/ssh/sshd_config").write_text("Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n")
+        self.tools.mkdir()
+        keygen = self.tools / "ssh-keygen"
+        keygen.write_text(KEYGEN)
+        keygen.chmod(0o755)
+
+    @property
+    def tools(self) -> Path:
+        return self.directory / "tools"
+
+    def host_keys(self) -> set[str]:
+        return {path.name for path in (self.tree / "etc/ssh").glob("ssh_host_*_key")}
+
     def agent(self, *words: str, inside: str = "", timeout: float = 30) -> Ran:
         """`inside`: shell that prepares a mount namespace of the agent's own."""
         command = [PYTHON, "-m", "azureinit", "--config", str(self.config), "--root", str(self.tree), *words]
         if inside:
             command = ["unshare", "--mount", "sh", "-c", f'{inside} && exec "$@"', "sh", *command]
-        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC)}
+        environ = {"PATH": f"{self.tools}:{os.environ['PATH']}", "PYTHONPATH": str(SRC)}
         ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=timeout)
         assert "Traceback" not in ran.stderr, ran.stderr
         return Ran(ran.returncode, ran.stdout, ran.stderr)

@@ -24,7 +24,7 @@ PASSWORD = "correct horse"
 
 def strace(one: Bench, *options: str) -> int:
     agent = [PYTHON, "-B", "-m", "azureinit", "--config", str(one.config), "--root", str(one.tree)]
-    environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(SRC)}
+    environ = {"PATH": f"{one.tools}:/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(SRC)}
     ran = subprocess.run(["strace", "-qq", *options, *agent], env=environ, capture_output=True, timeout=60)
     return ran.returncode
 
@@ -42,8 +42,7 @@ def comparable(tree: Path) -> Mapping[str, tuple[str, str, bytes]]:
 
 def count(trace: Path) -> dict[str, int]:
     calls: dict[str, int] = {}
-    for line in trace.read_text().splitlines():
-        name = line.partition("(")[0]
+    for name in re.findall(r"^(\w+)\(", trace.read_text(), flags=re.MULTILINE):
         calls[name] = calls.get(name, 0) + 1
     return calls
 
@@ -53,6 +52,7 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
     need("strace")
     vm = Vm(password=PASSWORD, disable_password=False, custom_data="#!/bin/sh\n")
     whole = bench(vm=vm)
+    whole.install_sshd()
     trace = tmp_path / "trace"
     assert strace(whole, "-o", str(trace), "-e", f"trace={CHANGING}") == 0
     wanted = comparable(whole.tree)
@@ -60,6 +60,7 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
     assert len(points) > 100, "the run no longer changes anything?"
     for call, n in points[part::8]:
         one = bench(vm=vm, expect=Expect(verdict="ready"))
+        one.install_sshd()
         status = strace(one, "-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={n}")
         if status == KILLED:
             one.fabric.reboot()
@@ -71,4 +72,7 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
         assert machine == wanted, f"after a kill before {call} {n}"
         left = [name for name in machine if name.endswith(("~", ".lock")) and name != "etc/.pwd.lock"]
         assert left == [], f"after a kill before {call} {n}"
+        assert one.host_keys() == {f"ssh_host_{kind}_key" for kind in ("ed25519", "ecdsa", "rsa")}
+        assert b"password_hash" not in one.state("saved").read_bytes(), f"after a kill before {call} {n}"
+        assert not [name for name in one.data.iterdir() if name.name.endswith("~")], f"after a kill before {call} {n}"
         one.fabric.stop()

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
-from conftest import Benches
+import pytest
+
+from conftest import SRC, Benches
 from fakeazure import Expect, Imds, Key, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
+from need import need_root
 from trees import changed, listing
 
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl other"
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that everybody may look into, unlike a test's own."""
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
 
 
 def test_a_key_machine_is_provisioned_and_ready(bench: Benches) -> None:
@@ -133,6 +150,26 @@ def test_a_specialised_machine_is_left_alone_and_ready(bench: Benches) -> None:
     assert all(name.startswith("var/") for name in changed(before, listing(one.tree)))
 
 
+def test_a_specialised_machine_with_an_sshd_gets_no_host_keys_from_us(bench: Benches) -> None:
+    one = bench(vm=Vm(specialised=True))
+    one.install_sshd()
+    before = listing(one.tree)
+    assert one.agent("plan").out == "nothing is asked for\n"
+    assert one.agent().status == 0
+    assert all(name.startswith("var/") for name in changed(before, listing(one.tree)))
+
+
+def test_the_plan_tells_of_what_comes_after_ready(bench: Benches) -> None:
+    one = bench()
+    one.install_sshd()
+    assert "+ host key rsa: no /etc/ssh/ssh_host_rsa_key; after Ready" in one.agent("plan").out
+    assert one.agent().status == 0
+    assert one.host_keys() == {"ssh_host_ed25519_key", "ssh_host_ecdsa_key", "ssh_host_rsa_key"}
+    (one.tree / "etc/ssh/ssh_host_rsa_key").unlink()
+    assert one.agent("plan", "--check").status == 3
+    assert [told.kind for told in one.fabric.ledger.told] == ["progress", "ready"], "a plan tells the platform nothing"
+
+
 def test_media_alone_is_enough(bench: Benches) -> None:
     one = bench(imds=Imds(enable=False), expect=Expect(verdict="ready"))
     ran = one.agent()
@@ -189,6 +226,55 @@ def test_a_password_is_still_known_after_the_host_took_the_media(bench: Benches)
     assert ran.status == 0, ran.err
     assert "azureuser:$6$" in one.read("etc/shadow")
     assert "password_hash" not in one.state("saved").read_text(), "the hash is forgotten once Ready is accepted"
+
+
+def test_saved_media_are_not_waited_for_again(bench: Benches) -> None:
+    vm = Vm(password="s3cret+pass", disable_password=False, keys=())
+    one = bench(vm=vm, faults=[{"path": "/provisioning/health", "answers": ["503*"]}], expect=Expect(verdict="none"))
+    assert one.agent().status == 75
+    assert one.fabric.media_path is not None
+    one.fabric.media_path.unlink()
+    one.fabric.scripts.clear()
+    one.fabric.reboot(expect=Expect(verdict="ready"))
+    one.configure(provisioning_media={"wait_secs": 3600}, run={"deadline_secs": 3600})
+    ran = one.agent(timeout=60)  # would be an hour
+    assert ran.status == 0, ran.err
+
+
+def test_clean_leaves_no_secret_that_a_dying_run_left(bench: Benches) -> None:
+    one = bench()
+    one.agent()
+    left = one.data / f".{one.fabric.vm.id}.saved.azure-init~"
+    left.write_text("$6$hash")
+    assert one.agent("clean").status == 0
+    assert not left.exists()
+
+
+def test_the_umask_we_are_started_with_does_not_matter(bench: Benches) -> None:
+    trees = []
+    for mask in ("000", "077"):
+        one = bench(vm=Vm(id="c0ffee00-1111-4222-8333-444444444444"))
+        one.install_sshd()
+        assert one.agent(inside=f"umask {mask}").status == 0
+        trees.append({name: mode for name, (mode, _owner, _content) in listing(one.tree).items()})
+    assert trees[0] == trees[1]
+
+
+def test_someone_without_privileges_sees_a_plan_and_facts(bench: Benches, open_place: Path) -> None:
+    need_root()
+    one = bench()
+    one.agent()
+    for name, place in (("src", SRC), ("tree", one.tree)):
+        shutil.copytree(place, open_place / name, symlinks=True)
+    shutil.copy(one.config, open_place / "config.toml")
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    agent = ["/usr/bin/python3", "-m", "azureinit", "--root", "tree", "--config", "config.toml"]
+    for verb, said in (("plan", "known to root only"), ("facts", "")):
+        ran = subprocess.run(
+            [*nobody, *agent, verb], cwd=open_place, env={"PYTHONPATH": "src"}, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert said in ran.stderr and "Traceback" not in ran.stderr
 
 
 def test_clean_forgets_and_provisions_again(bench: Benches) -> None:

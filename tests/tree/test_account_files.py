@@ -14,6 +14,7 @@ from azureinit.apply.executor import apply_step
 from azureinit.apply.journal import Journal
 from azureinit.backends.account import COMMENT
 from azureinit.config.model import Config, PasswordProvisioners, UserProvisioners
+from azureinit.errors import UserFailed
 from azureinit.facts.gather import read_facts
 from azureinit.machine import Machine
 from azureinit.plan.account import plan_account
@@ -346,8 +347,6 @@ def test_a_home_that_is_there_keeps_its_files(tmp_path: Path) -> None:
 
 
 def test_a_link_planted_where_the_home_belongs_is_not_followed(tmp_path: Path) -> None:
-    from azureinit.errors import UserFailed
-
     need_root()
     make_tree(tmp_path / "root")
     (tmp_path / "elsewhere").mkdir()
@@ -367,6 +366,22 @@ def test_an_unprivileged_tree_is_complete_but_for_its_owners(tmp_path: Path) -> 
     apply(machine, plan_for(machine, ("sudo",)))
     assert (tmp_path / "home/bob/.config/deep/run").stat().st_uid == os.geteuid()
     assert f"bob:x:1000:1000:{COMMENT}:/home/bob:/bin/sh\n" in (tmp_path / "etc/passwd").read_text()
+
+
+def test_a_link_in_the_mailboxs_place_is_never_followed(tmp_path: Path) -> None:
+    need_root()
+    make_tree(tmp_path, defs=RHEL_DEFS, useradd=RHEL_USERADD)
+    machine = Machine(root=str(tmp_path))
+    spool, precious = tmp_path / "var/spool/mail", tmp_path / "etc/precious"
+    spool.chmod(0o1777)
+    precious.write_text("root's")
+    plan = plan_for(machine)
+    (spool / "bob").symlink_to("/etc/precious")
+    with pytest.raises(UserFailed, match="/var/spool/mail/bob: it is not a regular file"):
+        apply(machine, plan)
+    assert apply(machine, plan_for(machine)) == ["user bob"]
+    assert (precious.read_text(), precious.stat().st_uid) == ("root's", 0)
+    assert (spool / "bob").is_symlink()
 
 
 class Died(BaseException):

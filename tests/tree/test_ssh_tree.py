@@ -96,6 +96,28 @@ def test_a_link_planted_after_planning_is_refused_too(tmp_path: Path, link: str,
     assert sorted(path.name for path in (tmp_path / "etc").iterdir()) == ["group", "passwd", "shadow"]
 
 
+def test_a_hard_link_to_roots_file_gives_nothing_away(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {"/etc/secret": "secret", "/home/ada/.ssh/x": ""})
+    os.link(tmp_path / "etc/secret", tmp_path / KEYS[1:])
+    before = snapshot(tmp_path)
+    with pytest.raises(KeysFailed, match="has other names"):
+        apply(machine, plan_ada(machine, ed25519()))
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("home", ["/home/ada/sub", "/home/ada/sub/deep"])
+def test_a_home_that_its_user_makes_a_link_is_not_followed(tmp_path: Path, home: str) -> None:
+    need_root()
+    machine = tree(tmp_path, {"/root/.ssh/authorized_keys": "root's", "/root/deep/x": ""})
+    plan = plan_ada(machine, ed25519(), home=home)
+    (tmp_path / "home/ada/sub").symlink_to("/root")
+    before = snapshot(tmp_path)
+    for late in (plan, plan_ada(machine, ed25519(), home=home)):
+        with pytest.raises(KeysFailed):
+            apply(machine, late)
+        assert snapshot(tmp_path) == before
+
+
 # ---- what a key is, judged by ssh-keygen
 
 
@@ -168,6 +190,28 @@ def test_host_keys_are_made_once_and_torn_ones_again(tmp_path: Path) -> None:
     assert [type(item) for item in again] == [Satisfied, Satisfied]
     apply(machine, plan_host_keys(types=("rsa",), facts=facts_of(machine)))
     assert all(key.whole for key in facts_of(machine).ssh.host_keys)
+
+
+def test_host_keys_are_never_made_outside_the_root(tmp_path: Path) -> None:
+    need("ssh-keygen")
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    machine = tree(root, {f"{outside}/sshd_config": ""})
+    (root / "etc/ssh").symlink_to(outside)
+    (root / str(outside)[1:] / "ssh_host_ed25519_key").symlink_to(f"{outside}/private_ed25519")
+    (root / str(outside)[1:] / "private_ed25519.pub").symlink_to(f"{outside}/public")
+    apply(machine, plan_host_keys(types=("ed25519", "ecdsa"), facts=facts_of(machine)))
+    assert list(outside.iterdir()) == []
+    again = plan_host_keys(types=("ed25519", "ecdsa"), facts=facts_of(machine))
+    assert [type(item) for item in again] == [Satisfied, Satisfied]
+
+
+def test_a_link_to_a_torn_host_key_makes_room_for_a_new_one(tmp_path: Path) -> None:
+    need("ssh-keygen")
+    machine = tree(tmp_path, {MAIN: DEBIAN, "/srv/torn": "-----BEGIN OPENSSH"})
+    (tmp_path / "etc/ssh/ssh_host_ed25519_key").symlink_to("/srv/torn")
+    apply(machine, plan_host_keys(types=("ed25519",), facts=facts_of(machine)))
+    assert facts_of(machine).ssh.host_keys[0].whole
 
 
 # ---- sshd's configuration
@@ -272,6 +316,9 @@ TRICKY = {
     "include with a match": "Include {d}/match\nKbdInteractiveAuthentication no\n",
     "include with match all": "PasswordAuthentication yes\nInclude {d}/all\nKbdInteractiveAuthentication no\n",
     "match all in an include in a match": "Match User nobody\nInclude {d}/all\n",
+    "a nul": "PasswordAuthentication no # \0x\nKbdInteractiveAuthentication no\n",
+    "a nul after a word": "PasswordAuthentication \0no\nno\nKbdInteractiveAuthentication no\n",
+    "a nul in a comment": "# \0\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n",
     "key files": "AuthorizedKeysFile .ssh/a /etc/keys/%u '%h/b c' d\\ e f#g # h\n",
     "key files none": "AuthorizedKeysFile none\n",
     "key files first": "AuthorizedKeysFile a b\nAuthorizedKeysFile c\n",

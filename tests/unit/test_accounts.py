@@ -27,6 +27,21 @@ def test_users_are_found_among_malformed_lines() -> None:
     assert (ann.name, ann.uid, ann.gid, ann.home, ann.shell) == ("ann", 1000, 100, "/home/ann", "/bin/sh")
 
 
+def test_a_line_with_a_nul_is_nobodys() -> None:
+    assert parse_passwd(b"eve:x:1001:1001::/home/\0eve:/bin/sh\n") == ()
+    assert parse_group(b"e\0ve:x:1001:\n") == ()
+    policy = parse_policy(b"MAIL_DIR /var/\0mail\n", b"SKEL=/etc/sk\0el\nHOME=/\0\nSHELL=\0\nCREATE_MAIL_SPOOL=yes\n")
+    assert (policy.skeleton, policy.home, policy.shell, policy.mail_dir) == ("/etc/skel", "/home", None, "/var/mail")
+
+
+@pytest.mark.parametrize(("number", "known"), [("4294967294", True), ("4294967295", False), ("9999999999", False)])
+def test_a_number_the_kernel_cannot_hold_is_nobodys(number: str, known: bool) -> None:
+    assert bool(parse_passwd(f"eve:x:{number}:1::/:/bin/sh\n".encode())) is known
+    assert bool(parse_passwd(f"eve:x:1:{number}::/:/bin/sh\n".encode())) is known
+    assert bool(parse_group(f"eve:x:{number}:\n".encode())) is known
+    assert parse_policy(f"UID_MAX {number}\n".encode(), b"").uid_max == (int(number) if known else 60000)
+
+
 def test_groups_may_lack_their_members() -> None:
     groups = parse_group(b"adm:x:4:a,,b\nbare:x:5\n+:::\nodd:x:five:\n")
     assert [(group.name, group.gid, group.members) for group in groups] == [("adm", 4, ("a", "b")), ("bare", 5, ())]
@@ -101,10 +116,10 @@ def test_hashes_do_not_show(tmp_path: Path) -> None:
 
 def test_a_shadow_we_may_not_read_is_unknown_not_a_crash(tmp_path: Path) -> None:
     class Unprivileged(Machine):
-        def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        def read(self, path: str, *, limit: int = 1 << 20, beneath: str | None = None) -> bytes | None:
             if "shadow" in path:
                 raise local_error(PermissionError(13, "Permission denied"), "read", path)
-            return super().read(path, limit=limit)
+            return super().read(path, limit=limit, beneath=beneath)
 
     tree(tmp_path, passwd=PASSWD, shadow="ann:*:::::::\n")
     accounts = read_accounts(Unprivileged(root=str(tmp_path)))

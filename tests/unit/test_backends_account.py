@@ -210,7 +210,8 @@ def test_a_password_reaches_chpasswd_on_stdin_only(tmp_path: Path) -> None:
 def test_passwd_only_locks(tmp_path: Path) -> None:
     config = Config(password_provisioners=PasswordProvisioners(backends=("passwd",)))
     facts = facts_of(tmp_path, ANN)
-    assert why_declined(plan(facts, config, password_hash=HASH), "password bob") == {"passwd": "it only locks"}
+    why = 'it only locks: add "chpasswd" to password_provisioners.backends'
+    assert why_declined(plan(facts, config, password_hash=HASH), "password bob") == {"passwd": why}
     kept = plan(facts, config, name="ann")[-1]
     assert isinstance(kept, Satisfied)
     assert "keeps" in kept.why

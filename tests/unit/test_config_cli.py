@@ -129,7 +129,7 @@ def test_a_wrong_command_line_is_a_usage_error(tree: Path, argv: tuple[str, ...]
     status, out, err = run(tree, *argv)
     assert (status, out) == (2, "")
     assert err.startswith("azure-init config")
-    assert "hint: azure-init config" in err
+    assert "hint: see azure-init config" in err
 
 
 def test_help_goes_where_output_goes(tree: Path) -> None:

@@ -27,6 +27,10 @@ total_retry_timeout_secs=-3
 [ user_provisioners ]
 backends = ["useradd", 'files', ]
 empty = []
+long = [
+    "a",
+    "b"
+]
 [telemetry]
 kvp_diagnostics = false
 """
@@ -63,7 +67,9 @@ def test_an_ordinary_file_is_plain() -> None:
         "a.b = 1",
         "a = {b = 1}",
         'a = """x"""',
-        "a = [1,\n2]",
+        "a = [1, # why\n2]",
+        "a = [1,\n",
+        "a = [1\n2]",
         "a = 1 2",
         "a = ",
         "= 1",

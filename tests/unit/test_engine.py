@@ -170,7 +170,7 @@ def test_the_vm_id_comes_from_imds_where_the_firmware_has_none(world: Worlds) ->
     assert one.provision() == 0
     assert one.verdicts == ["Ready"]
     assert one.state("provisioned").exists()
-    assert len(one.told) == 1, "in progress is not told about nobody"
+    assert len(one.told) == 2, "in progress is told once it is known of whom"
 
 
 def test_a_marker_found_by_the_id_from_imds_is_honoured(world: Worlds) -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from azureinit.facts.ssh import Logins, Ssh, parse_answer, parse_version, read_keys_files, read_ssh
+from azureinit.facts.ssh import KeysFile, Logins, Ssh, parse_answer, parse_version, read_keys_files, read_ssh
 from azureinit.facts.sshd_config import MOST_FILES, Walk, expand, matches, parse_line
-from azureinit.machine import Machine
-from ssh_trees import DEBIAN, tree
+from azureinit.machine import Machine, local_error
+from need import need_root
+from ssh_trees import DEBIAN, own, tree
 
 NO_TOOLS: frozenset[str] = frozenset()
 WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -91,6 +92,15 @@ def test_a_glob_walks_every_directory_it_must() -> None:
     assert expand("/no/*", listing.get) == ()
 
 
+def test_a_glob_skips_directories_it_may_not_read() -> None:
+    def names(directory: str) -> tuple[str, ...]:
+        if directory == "/a/closed":
+            raise local_error(PermissionError(13, "Permission denied"), "list", directory)
+        return ("closed", "open") if directory == "/a" else ("x",)
+
+    assert expand("/a/*/*", names) == ("/a/open/x",)
+
+
 def test_the_first_value_counts_and_includes_are_read_at_their_place(tmp_path: Path) -> None:
     ssh = read(
         tmp_path,
@@ -134,6 +144,28 @@ def test_a_match_inside_an_included_file_ends_with_it(tmp_path: Path) -> None:
         },
     )
     assert ssh.logins == Logins(password=False, keyboard=True)
+
+
+def test_what_counts_for_some_is_kept_with_the_block_that_names_them(tmp_path: Path) -> None:
+    ssh = read(
+        tmp_path,
+        {
+            "/etc/ssh/sshd_config": "Match User b\nInclude a\nMatch all\nPasswordAuthentication no\n",
+            "/etc/ssh/a": "PasswordAuthentication yes\nMatch all\nskeyauthentication No\nMatch Group c\n"
+            "PasswordAuthentication no\nUsePAM no\n",
+        },
+    )
+    assert [(said.block.path, said.block.line, said.line, said.value) for said in ssh.exceptions] == [
+        ("/etc/ssh/sshd_config", "Match User b", "PasswordAuthentication yes", "yes"),
+        ("/etc/ssh/sshd_config", "Match User b", "skeyauthentication No", "no"),
+        ("/etc/ssh/a", "Match Group c", "PasswordAuthentication no", "no"),
+    ]
+
+
+@pytest.mark.parametrize("line", ["HostKey /etc/ssh/\0ed25519", "Include /etc/ssh/x\0y", "Include /x\0y/*", "\0"])
+def test_a_nul_in_the_configuration_is_no_crash(tmp_path: Path, line: str) -> None:
+    ssh = read(tmp_path, {"/etc/ssh/sshd_config": f"PasswordAuthentication no\n{line}\n\n"})
+    assert ssh.logins.password is False
 
 
 def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
@@ -269,7 +301,8 @@ def test_a_key_file_is_read_with_the_way_to_it(tmp_path: Path) -> None:
     (tmp_path / "home/ada/.ssh/authorized_keys").chmod(0o644)
     path = "/home/ada/.ssh/authorized_keys"
     (file,) = read_keys_files(machine, home="/home/ada", paths=(path,))
-    assert (file.home, file.data, file.mode, file.problem) == ("/home/ada", b"x\n", 0o644, None)
+    assert (file.home, file.beneath, file.data, file.mode) == ("/home/ada", "/home/ada", b"x\n", 0o644)
+    assert file.problem is None
     assert [(way.path, way.mode) for way in file.directories] == [("/home/ada/.ssh", 0o755)]
 
 
@@ -305,3 +338,100 @@ def test_a_key_file_too_large_to_be_one_is_a_problem(tmp_path: Path) -> None:
     assert data is None
     assert problem is not None
     assert "larger than" in problem
+
+
+def test_a_key_file_with_another_name_is_a_problem(tmp_path: Path) -> None:
+    tree(tmp_path, {"/etc/secret": "secret", "/home/ada/.ssh/x": ""})
+    os.link(tmp_path / "etc/secret", tmp_path / "home/ada/.ssh/authorized_keys")
+    assert seen(tmp_path) == ("/home/ada/.ssh/authorized_keys has other names (hard links)", None)
+
+
+# ---- how far the way to a key file is trusted
+
+
+def way(machine: Machine, home: str, path: str | None = None) -> KeysFile:
+    (file,) = read_keys_files(machine, home=home, paths=(path or f"{home}/.ssh/authorized_keys",))
+    return file
+
+
+@pytest.mark.parametrize("home", ["/home//ada", "/home/./ada", "//home/ada/", "/home/ada/."])
+def test_a_home_is_the_same_however_it_is_written(tmp_path: Path, home: str) -> None:
+    file = way(tree(tmp_path, {}), home)
+    assert (file.path, file.home, file.beneath) == ("/home/ada/.ssh/authorized_keys", "/home/ada", "/home/ada")
+    assert [directory.path for directory in file.directories] == ["/home/ada/.ssh"]
+    (tmp_path / "home/ada/.ssh").symlink_to("/root")
+    assert way(tree(tmp_path, {}), home).problem == "/home/ada/.ssh is a symbolic link"
+
+
+@pytest.mark.parametrize(
+    ("home", "told"), [("/home/x/../ada", "has .. in it"), ("ada", "absolute"), ("", "absolute"), ("/a\0b", "NUL")]
+)
+def test_a_home_that_cannot_be_taken_at_its_word_is_a_problem(tmp_path: Path, home: str, told: str) -> None:
+    file = way(tree(tmp_path, {}), home, "/home/ada/x")
+    assert file.problem is not None
+    assert told in file.problem
+
+
+@pytest.mark.parametrize("path", ["/srv/../x", "/srv/\0x"])
+def test_a_key_files_path_that_cannot_be_taken_at_its_word_is_a_problem(tmp_path: Path, path: str) -> None:
+    assert way(tree(tmp_path, {}), "/home/ada", path).problem
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o775])
+def test_trust_ends_where_others_can_write(tmp_path: Path, mode: int) -> None:
+    machine = tree(tmp_path, {})
+    (tmp_path / "home").chmod(mode)
+    file = way(machine, "/home/ada")
+    assert (file.home, file.beneath, file.problem) == ("/home/ada", "/home", None)
+    (tmp_path / "home/ada").rename(tmp_path / "data")
+    (tmp_path / "home/ada").symlink_to("/data")
+    assert way(machine, "/home/ada").problem == "/home/ada is a symbolic link"
+
+
+def test_a_home_in_a_directory_of_its_users_is_not_followed(tmp_path: Path) -> None:
+    need_root()
+    machine = tree(tmp_path, {"/root/.ssh/authorized_keys": "root's"})
+    (tmp_path / "home/ada/sub").symlink_to("/root")
+    assert way(machine, "/home/ada/sub").problem == "/home/ada/sub is a symbolic link"
+    (tmp_path / "home/ada/sub").unlink()
+    assert way(machine, "/home/ada/sub").beneath == "/home/ada"
+
+
+def test_a_home_that_root_made_a_link_keeps_working(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {"/data/ada/.ssh/authorized_keys": "x\n"}, home=False)
+    own(tmp_path / "data/ada")
+    (tmp_path / "home").mkdir()
+    for target in ("/data/ada", "../data/ada/", "/link/ada"):
+        (tmp_path / "home/ada").symlink_to(target)
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to("data")
+        file = way(machine, "/home/ada")
+        assert (file.problem, file.beneath, file.data) == (None, "/home/ada", b"x\n")
+        (tmp_path / "home/ada").unlink()
+
+
+def test_a_link_of_roots_through_somebodys_directory_is_a_problem(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {"/data/x/ada/.ssh/authorized_keys": "x\n"}, home=False)
+    (tmp_path / "data/x").chmod(0o777)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/ada").symlink_to("/data/x/ada")
+    assert way(machine, "/home/ada").problem == "/home/ada leads through /data/x, which others can change"
+    (tmp_path / "home/ada").unlink()
+    (tmp_path / "home/ada").symlink_to("/nowhere")
+    assert way(machine, "/home/ada").problem == "/home/ada is a link to nothing"
+    (tmp_path / "home/ada").unlink()
+    (tmp_path / "home/ada").symlink_to("ada")
+    assert way(machine, "/home/ada").problem
+
+
+def test_a_file_of_the_systems_is_refused_where_others_can_write(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {"/srv/keys/x": ""})
+    file = way(machine, "/home/ada", "/srv/keys/ada")
+    assert (file.home, file.beneath, file.problem) == (None, None, None)
+    (tmp_path / "srv/keys").chmod(0o1777)
+    assert way(machine, "/home/ada", "/srv/keys/ada").problem == "/srv/keys can be changed by others than root"
+
+
+def test_a_home_yet_to_be_made_is_trusted_no_more_than_one_that_is_there(tmp_path: Path) -> None:
+    file = way(tree(tmp_path, {}, home=False), "/home/ada")
+    assert (file.beneath, file.problem) == ("/home/ada", None)

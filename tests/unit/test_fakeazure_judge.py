@@ -257,3 +257,29 @@ def test_the_timeline_shows_every_event_and_no_control_characters() -> None:
 
 def test_an_empty_timeline_says_so() -> None:
     assert "no request reached the platform" in timeline([boot()], Palette(colour=False))[-1]
+
+
+def asked(path: str, *, status: int = 200, t: float = 0.5) -> Request:
+    return Request(t=t, service="imds", method="GET", target=path, path=path, status=status)
+
+
+def test_either_verdict_may_be_the_truth_but_silence_is_not() -> None:
+    assert judge([boot(verdict="either"), ready()]).ok
+    assert judge([boot(verdict="either"), failed()]).ok
+    assert judge([boot(verdict="either")]).complaints == (
+        "a verdict was expected, and the platform was told no verdict",
+    )
+
+
+def test_ready_is_a_lie_without_what_it_must_rest_on() -> None:
+    wants: dict[str, Any] = {"verdict": "either", "asks": ("/metadata/reprovisiondata",)}
+    assert judge([boot(**wants), failed()]).ok
+    lied = judge([boot(**wants), asked("/metadata/reprovisiondata", status=404), ready()])
+    assert lied.complaints == ("told Ready without ever having had an answer from /metadata/reprovisiondata",)
+    assert judge([boot(**wants), asked("/metadata/reprovisiondata"), ready()]).ok
+
+
+def test_a_pre_provisioned_machine_says_ready_once_more_when_it_has_an_owner() -> None:
+    again = [boot(), ready(1), asked("/metadata/reprovisiondata", t=2), progress(3), ready(4)]
+    assert judge(again).ok and judge(again).at == 4
+    assert judge([boot(), ready(1), asked("/metadata/reprovisiondata", status=404, t=2), ready(4)]).state == "lied"

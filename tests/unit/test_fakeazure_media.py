@@ -220,3 +220,18 @@ def test_a_specialised_machine_has_no_medium(tmp_path: Path) -> None:
     with Fabric(vm=Vm(specialised=True)) as fabric:
         assert not fabric.write_media(tmp_path / "image").exists()
         assert [event.name for event in fabric.ledger.events] == ["boot"]
+
+
+def test_elements_can_be_changed_and_left_out() -> None:
+    changed = Media(texts={"PreprovisionedVm": "", "UserName": "a<b"}, omit=("ProvisionGuestAgent", "SSH"))
+    tree = ElementTree.fromstring(ovf_env(Vm(), changed))
+    assert tree.findtext(f".//{WA}PreprovisionedVm") == "" and tree.findtext(f".//{WA}UserName") == "a<b"
+    assert tree.find(f".//{WA}ProvisionGuestAgent") is None and tree.find(f".//{WA}SSH") is None
+    assert tree.findtext(f".//{WA}HostName") == "fake-vm"
+
+
+def test_a_whole_section_can_be_left_out_and_a_mark_put_before() -> None:
+    document = ovf_env(Vm(), Media(omit=("PlatformSettingsSection",), bom=True))
+    assert document.startswith(b"\xef\xbb\xbf<?xml")
+    tree = ElementTree.fromstring(document)
+    assert tree.find(f"{WA}PlatformSettingsSection") is None and tree.find(f"{WA}ProvisioningSection") is not None

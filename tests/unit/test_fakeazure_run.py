@@ -154,10 +154,57 @@ def test_a_kept_ledger_can_be_judged_again(tmp_path: Path) -> None:
     assert fake(tmp_path, "judge", "--brief", str(ledger)).stdout.startswith("Verdict: the machine lied\n")
 
 
+def test_scenarios_are_listed_one_a_line_and_run_by_name(tmp_path: Path) -> None:
+    lines = fake(tmp_path, "scenarios").stdout.splitlines()
+    assert len(lines) >= 30
+    name, verdict, description = re.split(r" {2,}", next(line for line in lines if line.startswith("user-root ")))
+    assert (name, verdict, description) == ("user-root", "failure", "the user's name is the system's own")
+    assert fake(tmp_path, "run", "user-root", *agent("imds(); tell(FAILED)")).returncode == 0
+    assert fake(tmp_path, "run", "user-root", *agent("imds(); tell(READY)")).returncode == 1
+    assert 'username = "root"' in fake(tmp_path, "scenarios", "user-root").stdout
+
+
+def test_a_scenario_adds_to_azure_inits_configuration(tmp_path: Path) -> None:
+    file = scenario(tmp_path, "[azure-init]\nimds = { retry_interval_secs = 0.5 }\nsources = { grace_secs = 1 }\n")
+    done = fake(tmp_path, "run", file, *agent("""
+        import tomllib
+        config = tomllib.load(open(os.environ["FAKEAZURE_CONFIG"], "rb"))
+        assert config["imds"] == {"endpoint": os.environ["FAKEAZURE_IMDS"], "retry_interval_secs": 0.5}
+        assert config["sources"] == {"grace_secs": 1}
+        tell(READY)
+    """))  # fmt: skip
+    assert done.returncode == 0 and "the command ends with status 0" in done.stdout
+
+
+def test_the_disc_is_gone_after_the_verdict_unless_the_scenario_keeps_it(tmp_path: Path) -> None:
+    body = (
+        'disc = os.environ["FAKEAZURE_MEDIA"]; assert os.path.exists(disc); tell(READY); assert {} os.path.exists(disc)'
+    )
+    done = fake(tmp_path, "run", *agent(body.format("not")))
+    assert "the platform takes the disc away" in done.stdout and "the command ends with status 0" in done.stdout
+    done = fake(tmp_path, "run", scenario(tmp_path, "[media]\neject = false\n"), *agent(body.format("")))
+    assert "the command ends with status 0" in done.stdout
+
+
+def test_the_proxy_agents_stub_is_found_on_the_path_where_the_scenario_has_one(tmp_path: Path) -> None:
+    body = """
+        import subprocess
+        subprocess.run(["azure-proxy-agent", "--status", "--wait", "5"], check=True)
+        imds(); tell(READY)
+    """
+    done = fake(tmp_path, "run", "imds-protected", *agent(body))
+    assert done.returncode == 0 and "POST /fakeazure/proxy-agent" in done.stdout
+    body = "import shutil; assert not shutil.which('azure-proxy-agent'); tell(READY)"
+    assert "the command ends with status 0" in fake(tmp_path, "run", *agent(body)).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], "required: VERB"),
+        (["run", "ordinry", "--", "true"], "no scenario is called ordinry; did you mean ordinary?"),
+        (["scenarios", "none"], "no scenario is called none"),
+        (["scenarios", "--", "true"], "scenarios runs no command"),
         (["fly"], "invalid choice"),
         (["run"], "nothing to run: say the command after --"),
         (["run", "--"], "nothing to run"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakeazure import Expect, Imds, Key, Media, Vm
+from fakeazure import Expect, Imds, Key, Media, Vm, Wireserver
 from fakeazure.faults import WORDS
 from fakeazure.lines import key_lines
 from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
@@ -43,6 +43,7 @@ def test_the_default_key_is_one_that_ssh_takes(tmp_path: Path) -> None:
 def test_everything_can_be_said() -> None:
     scenario = parse_scenario(
         b"""
+description = "everything"
 [vm]
 id = "52D3A29B-C2E6-43DB-9BFF-BB2FF1BFD7E2"
 name = "web"
@@ -59,13 +60,27 @@ data = "ssh-rsa B"
 format = "bridge"
 prefixes = "ns1"
 hostname = "other"
+texts = { PreprovisionedVm = "" }
+omit = ["UserName"]
+bom = true
+late_secs = 2
+eject = false
 [imds]
+protected = true
+proxy_agent = "fails"
+rate_limit = 5
 api_versions = ["2019-06-01"]
 remove = ["compute.publicKeys"]
 [imds.set.compute.osProfile]
 computerName = ""
 [wireserver]
 enable = false
+goal_state_after_secs = 0.5
+[azure-init.imds]
+retry_interval_secs = 0.1
+[[faults]]
+path = "/machine/?comp=goalstate"
+answers = [503, "ok*"]
 [[faults]]
 path = "/metadata/instance/"
 answers = [503, {status = 429, retry_after = 1}, "ok*"]
@@ -73,6 +88,7 @@ answers = [503, {status = 429, retry_after = 1}, "ok*"]
 verdict = "failure"
 reason = "bad name"
 says = ["-rf"]
+asks = ["/metadata/instance"]
 within_secs = 5
 """,
         name="s.toml",
@@ -81,11 +97,19 @@ within_secs = 5
         id="52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2", name="web", username="-rf", password="p", generation=1,
         tags={"a": "b"}, keys=(Key("ssh-rsa A", "/k"), Key("ssh-rsa B")),
     )  # fmt: skip
-    assert scenario.media == Media(format="bridge", prefixes="ns1", hostname="other")
+    assert scenario.media == Media(
+        format="bridge", prefixes="ns1", hostname="other", texts={"PreprovisionedVm": ""}, omit=("UserName",), bom=True,
+        late_secs=2, eject=False,
+    )  # fmt: skip
+    assert (scenario.imds.protected, scenario.imds.proxy_agent, scenario.imds.rate_limit) == (True, "fails", 5)
     assert scenario.imds.set == {"compute": {"osProfile": {"computerName": ""}}}
-    assert not scenario.wireserver and scenario.own_keys
-    assert (scenario.faults[0].path, len(scenario.faults[0].answers)) == ("/metadata/instance", 3)
-    assert scenario.expect == Expect(verdict="failure", reason="bad name", says=("-rf",), within_secs=5)
+    assert scenario.wireserver == Wireserver(enable=False, goal_state_after_secs=0.5) and scenario.own_keys
+    assert scenario.description == "everything" and scenario.azure_init == {"imds": {"retry_interval_secs": 0.1}}
+    paths = [(script.path, len(script.answers)) for script in scenario.faults]
+    assert paths == [("/machine?comp=goalstate", 2), ("/metadata/instance", 3)]
+    assert scenario.expect == Expect(
+        verdict="failure", reason="bad name", says=("-rf",), asks=("/metadata/instance",), within_secs=5
+    )
 
 
 def test_keys_may_be_plain_strings() -> None:
@@ -144,9 +168,9 @@ sink = true
         "s.toml:24: faults[2].wait: is not known; known: path, answers",
         "s.toml:27: faults[3].answers: 'ok*' is for ever, so nothing can follow it",
         "s.toml:30: faults[4].answers: is not a list",
-        "s.toml:32: expect.verdict: 'perhaps' is not one of ready, failure, none",
+        "s.toml:32: expect.verdict: 'perhaps' is not one of ready, failure, none, either",
         "s.toml:33: expect.within_secs: -1 is not a number of seconds between 0 and 86400",
-        "s.toml:34: kitchen: is not known; known: vm, media, imds, wireserver, expect, faults",
+        "s.toml:34: kitchen: is not known; known: vm, media, imds, wireserver, expect, description, faults, azure-init",
     ]
 
 
@@ -159,6 +183,14 @@ def test_two_scripts_for_one_path_are_one_too_many() -> None:
     ("text", "told"),
     [
         ("vm = 3", ["s.toml:1: vm: is not a table: write [vm]"]),
+        ("description = 3", ["s.toml:1: description: is not a line of text"]),
+        ('description = "a\\nb"', ["s.toml:1: description: is not a line of text"]),
+        ("azure-init = 3", ["s.toml:1: azure-init: is not a table: write [azure-init]"]),
+        ("[azure-init]\nimds = 3", ["s.toml:2: azure-init.imds: is not a table of azure-init's configuration"]),
+        ("[imds]\nrate_limit = -1", ["s.toml:2: imds.rate_limit: -1 is not a number from 0 to 10000"]),
+        ("[imds]\nproxy_agent = true", ["s.toml:2: imds.proxy_agent: True is not one of ready, fails, absent"]),
+        ("[media]\nlate_secs = 'x'", ["s.toml:2: media.late_secs: 'x' is not a number of seconds between 0 and 86400"]),
+        ("[media]\ntexts = { a = 1 }", ["s.toml:2: media.texts: is not a table of strings"]),
         ("faults = 3", ["s.toml:1: faults: is not a list: write [[faults]]"]),
         ("faults = [3]", ["s.toml:1: faults[0]: is not a table of path and answers"]),
         ("[vm]\nname =\n", ["s.toml:2: Invalid value (column 7)"]),

@@ -52,6 +52,13 @@ def test_keys_are_made_where_the_configuration_looks_for_them(tmp_path: Path) ->
     assert ecdsa.ways[0].actions[0].argv[-1] == f"{tmp_path}/srv/my_ecdsa_key"  # type: ignore[union-attr]
 
 
+def test_a_key_whose_path_goes_up_is_declined_by_name(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": "HostKey /srv/../../x_ed25519\n"}), tools=TOOLS)
+    (step,) = plan_host_keys(types=("ed25519",), facts=facts)
+    assert isinstance(step, Step)
+    assert step.ways == (Declined(backend="ssh-keygen", why="'/srv/../../x_ed25519' has .. in it"),)
+
+
 def test_fips_mode_does_without_ed25519(tmp_path: Path) -> None:
     facts = facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": ""}), tools=TOOLS)
     facts = replace(facts, ssh=replace(facts.ssh, fips=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -123,10 +124,18 @@ def test_a_refusal_without_anyone_to_wait_for_fails_at_once(status: int) -> None
     assert len(asked) == 1
 
 
+def saying(waited: list[str]) -> Callable[[str], str]:
+    def wait(refusal: str) -> str:
+        waited.append(refusal)
+        return "; it was ready"
+
+    return wait
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_waits_for_the_proxy_agent_and_asks_again(status: int) -> None:
     waited: list[str] = []
-    found, asked = ask(answer(status), answer(503), GOOD, wait_for_proxy=waited.append)
+    found, asked = ask(answer(status), answer(503), GOOD, wait_for_proxy=saying(waited))
     assert found == WHOLE
     assert waited == [f"IMDS refused with status {status}"]
     assert len(asked) == 3
@@ -134,21 +143,22 @@ def test_a_refusal_waits_for_the_proxy_agent_and_asks_again(status: int) -> None
 
 def test_the_proxy_agent_is_waited_for_only_once() -> None:
     waited: list[str] = []
-    error, asked = failure(answer(403), answer(401), wait_for_proxy=waited.append)
+    error, asked = failure(answer(403), answer(401), wait_for_proxy=saying(waited))
     assert "status 401" in str(error)
+    assert str(error).endswith("; it was ready"), "what it said is kept"
     assert waited == ["IMDS refused with status 403"]
     assert len(asked) == 2
 
 
 def test_a_refusal_after_older_versions_asks_the_same_version_again() -> None:
     waited: list[str] = []
-    _, asked = ask(answer(400), answer(403), GOOD, wait_for_proxy=waited.append)
+    _, asked = ask(answer(400), answer(403), GOOD, wait_for_proxy=saying(waited))
     assert asked[1] == asked[2] == "/metadata/instance?api-version=2021-08-01&extended=true"
     assert len(waited) == 1
 
 
 def test_what_the_proxy_agent_failed_of_is_not_swallowed() -> None:
-    def broken(refusal: str) -> None:
+    def broken(refusal: str) -> str:
         raise ProxyAgentFailed(f"{refusal}, and it is broken")
 
     with Server(answer(403)) as server, pytest.raises(ProxyAgentFailed, match="status 403, and it is broken"):

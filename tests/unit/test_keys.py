@@ -247,6 +247,38 @@ def test_a_link_in_the_home_stops_the_step_by_name(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("home", ["/home//ada", "/home/./ada", "/home/ada/"])
+def test_however_a_home_is_written_no_link_below_it_is_followed(tmp_path: Path, home: str) -> None:
+    for path in (None, KEYS):
+        actions = actions_of(plan_ada(tree(tmp_path, {}), PublicKey(data=ed25519(), path=path), home=home))
+        assert {(action.beneath, action.owner) for action in actions} == {("/home/ada", "ada")}
+        assert actions[-1].path == KEYS
+
+
+def test_a_home_that_goes_up_is_refused_by_name(tmp_path: Path) -> None:
+    (step,) = plan_ada(tree(tmp_path, {}), ed25519(), home="/home/x/../ada")
+    assert isinstance(step, Step)
+    (way,) = step.ways
+    assert isinstance(way, Declined)
+    assert "has .. in it" in way.why
+
+
+def test_below_a_directory_others_can_write_no_link_is_followed(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {})
+    (tmp_path / "home").chmod(0o1777)
+    assert {action.beneath for action in actions_of(plan_ada(machine, ed25519()))} == {"/home"}
+
+
+def test_a_file_of_the_systems_in_somebodys_directory_is_refused_by_name(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {"/root/.ssh/authorized_keys": "root's", "/data/ada/x": ""})
+    (tmp_path / "home/ada").chmod(0o777)
+    pattern = ("/home/%u/keys",)
+    (step,) = plan_ada(machine, ed25519(), home="/data/ada", authorized_keys_files=pattern)
+    assert isinstance(step, Step)
+    why = "/home/ada can be changed by others than root: keys are not written through it"
+    assert step.ways == (Declined(backend="native", why=why),)
+
+
 def test_one_bad_key_is_an_error_of_the_whole(tmp_path: Path) -> None:
     with pytest.raises(InvalidKey, match="line break"):
         plan_ada(tree(tmp_path, {}), ed25519(), f"{ed25519()}\n{ed25519()}")

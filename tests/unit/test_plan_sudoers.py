@@ -13,7 +13,8 @@ from azureinit.errors import UserFailed
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, Write
-from azureinit.plan.sudoers import SUDOERS, plan_sudoers
+from azureinit.plan.show import as_text
+from azureinit.plan.sudoers import plan_sudoers
 from azureinit.record import replace
 from need import need, need_root
 from trees import make_tree
@@ -52,8 +53,9 @@ def test_with_a_password_it_is_asked_for(facts: Facts) -> None:
     assert write(facts, has_password=True).data == b"ada ALL=(ALL) ALL\n"
 
 
-def test_unprivileged_no_owner_is_set(facts: Facts) -> None:
-    assert write(replace(facts, privileged=False)).owner is None
+def test_unprivileged_the_plan_still_says_whose_it_should_be(facts: Facts) -> None:
+    (step,) = plan_sudoers(username="ada", has_password=False, facts=replace(facts, privileged=False), config=CONFIG)
+    assert "(owner 0:0 not set: not root)" in as_text((step,), privileged=False)
 
 
 def test_what_is_there_already_is_satisfied(facts: Facts) -> None:
@@ -79,7 +81,7 @@ def test_a_machine_without_sudo_is_no_failure(facts: Facts) -> None:
 def test_visudo_checks_it_on_the_running_machine_only(facts: Facts) -> None:
     here = replace(facts, tools=frozenset({"visudo"}))
     assert write(here).check is None
-    assert write(replace(here, rooted=False)).check == Run(argv=("visudo", "-c", "-f", SUDOERS))
+    assert write(replace(here, rooted=False)).check == Run(argv=("visudo", "-c", "-f", PATH))
     assert write(replace(here, rooted=False, tools=frozenset())).check is None
 
 
@@ -87,18 +89,37 @@ def test_visudo_checks_it_on_the_running_machine_only(facts: Facts) -> None:
     ("name", "told"),
     [
         ("ada", "ada"),
-        ("Ada", "Ada"),
+        ("_ada", "_ada"),
+        ("Ada", '"Ada"'),
         ("a.b-c_1", "a.b-c_1"),
+        ("1st", '"1st"'),
+        ("Defaults", '"Defaults"'),
+        ("sudoedit", '"sudoedit"'),
         ("ALL", '"ALL"'),
         ("ADMINS", '"ADMINS"'),
         ("A1_", '"A1_"'),
     ],
 )
-def test_a_name_in_capitals_is_neither_an_alias_nor_everybody(facts: Facts, name: str, told: str) -> None:
+def test_a_name_is_neither_an_alias_nor_a_keyword_nor_everybody(facts: Facts, name: str, told: str) -> None:
     assert line(name, facts) == f"{told} ALL=(ALL) NOPASSWD: ALL\n".encode()
 
 
-@pytest.mark.parametrize("name", ["ada", "a.b-c_1", "ADMINS", "1st", "_x", "host$", "A.B", "sudo"])
+ORDINARY = ["ada", "a.b-c_1", "_x", "host$", "sudo", "list", "include", "includedir", "group"]
+ALIKE = ["ADMINS", "A.B", "Ada", "1st", "1.2.3.4", "sudoedit", "sha224", "sha256", "sha384", "sha512"]
+KEYWORDS = [
+    "Defaults",
+    "User_Alias",
+    "Cmnd_Alias",
+    "Cmd_Alias",
+    "Runas_Alias",
+    "Host_Alias",
+    "NOPASSWD",
+    "ROLE",
+    "TYPE",
+]
+
+
+@pytest.mark.parametrize("name", [*ORDINARY, *ALIKE, *KEYWORDS])
 def test_sudo_reads_the_user_that_was_meant(facts: Facts, tmp_path: Path, name: str) -> None:
     file = tmp_path / "sudoers"
     file.write_bytes(line(name, facts))

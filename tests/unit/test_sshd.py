@@ -107,6 +107,22 @@ def test_a_match_all_block_that_outweighs_us_is_named(tmp_path: Path) -> None:
     assert "Match all" in declined(tmp_path, {MAIN: text})
 
 
+@pytest.mark.parametrize("block", ["Match User *", "Match Address 0.0.0.0/0,::/0"])
+@pytest.mark.parametrize("allow", [True, False])
+def test_a_match_block_that_says_otherwise_is_told_with_its_place(tmp_path: Path, allow: bool, block: str) -> None:
+    vendor = "/etc/ssh/sshd_config.d/50-vendor.conf"
+    said, agreed = ("no", "yes") if allow else ("yes", "no")
+    text = f"{block}\n  PasswordAuthentication {said}\n  SkeyAuthentication {agreed}\n  X11Forwarding {said}\n"
+    step, caution = plan_sshd(allow_password=allow, facts=facts(tmp_path, {MAIN: DEBIAN, vendor: text}), config=CONFIG)
+    assert isinstance(step, Step)
+    why = f"'PasswordAuthentication {said}' below '{block}' in {vendor} counts for some: left alone"
+    assert caution == Caution(name="sshd", why=why)
+    already = {MAIN: (YES if allow else NO).decode() + "Include x\n", "/etc/ssh/x": text}
+    satisfied, caution = plan_sshd(allow_password=allow, facts=facts(tmp_path / "b", already), config=CONFIG)
+    assert isinstance(satisfied, Satisfied)
+    assert isinstance(caution, Caution)
+
+
 def test_lines_that_sshd_says_do_not_count_are_not_written_again(tmp_path: Path) -> None:
     asked = facts(tmp_path, {MAIN: BEGIN + NO + END + DEBIAN.encode(), DROPIN: HEADER + NO})
     asked = replace(asked, ssh=replace(asked.ssh, logins=Logins(password=True, keyboard=False)))

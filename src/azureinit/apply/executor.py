@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale
+from azureinit.machine import MOST_BYTES
 from azureinit.plan.actions import (
     Declined,
     EditLine,
@@ -123,7 +124,7 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
     timeout = min(LOCK_TIMEOUT, deadline - machine.clock.monotonic())
     with account_locks(machine, tuple(files), timeout=timeout, record=journal.record_locks):
         # All of them are worked out before any is written, so a stale plan changes nothing.
-        contents = {path: (machine.read(path) or b"") for path in files}
+        contents = {path: (machine.read(path, limit=MOST_BYTES) or b"") for path in files}
         results = {path: edited(contents[path], edits) for path, edits in files.items()}
         for path, data in results.items():
             if data == contents[path]:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from azureinit.errors import LocalError
+from azureinit.machine import is_temporary
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
@@ -28,10 +29,13 @@ class Instance(Record):
         return f"{self.data_dir.rstrip('/')}/{self.vm_id}.{kind}"
 
 
-def prepare(machine: Machine, data_dir: str, *, deadline: float) -> None:
+def prepare(machine: Machine, data_dir: str, *, timeout: float) -> None:
     """The directory, and nobody else of us at work in it until this process ends."""
     machine.make_dirs(data_dir, mode=0o700)
-    machine.hold(f"{data_dir.rstrip('/')}/lock", timeout=deadline - machine.clock.monotonic())
+    machine.hold(f"{data_dir.rstrip('/')}/lock", timeout=timeout)
+    for name in machine.names(data_dir) or ():
+        if is_temporary(name):
+            machine.remove(f"{data_dir.rstrip('/')}/{name}")
 
 
 def marker(machine: Machine, instance: Instance) -> bool:
@@ -89,8 +93,13 @@ def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:
     names = machine.names(data_dir)
     if names is None:
         raise LocalError(f"cannot clean {data_dir}: it does not exist", path=data_dir)
-    ours = [name for name in names if name.rpartition(".")[0] and name.rpartition(".")[2] in KINDS]
+    ours = [name for name in names if _is_ours(name) or is_temporary(name)]
     return tuple(name for name in ours if machine.remove(f"{data_dir.rstrip('/')}/{name}"))
+
+
+def _is_ours(name: str) -> bool:
+    vm_id, _, kind = name.rpartition(".")
+    return bool(vm_id) and kind in KINDS
 
 
 def _read_json(machine: Machine, path: str) -> dict[str, Any] | None:

@@ -156,7 +156,7 @@ def _make_mailbox(name: str, ids: Ids, accounts: Accounts) -> Iterator[Action]:
         return
     mail = accounts.group("mail")
     gid, mode = (mail.gid, 0o660) if mail else (ids.gid, 0o600)
-    yield Write(path=f"{spool}/{name}", data=b"", mode=mode, owner=f"{ids.uid}:{gid}")
+    yield Write(path=f"{spool}/{name}", data=b"", mode=mode, owner=f"{ids.uid}:{gid}", beneath=spool)
 
 
 def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Iterator[EditLine]:

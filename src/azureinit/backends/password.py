@@ -41,7 +41,7 @@ def files(intent: PasswordIntent, facts: Facts) -> Way | Declined:
 def passwd(intent: PasswordIntent, facts: Facts) -> Way | Declined:
     """The name under which Azure's own agent locks accounts. It never could set a password."""
     if intent.field != Secret(NO_PASSWORD):
-        return Declined(backend="passwd", why="it only locks")
+        return Declined(backend="passwd", why='it only locks: add "chpasswd" to password_provisioners.backends')
     why = why_no_tool("usermod", facts)
     if why:
         return Declined(backend="passwd", why=why)

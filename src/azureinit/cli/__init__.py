@@ -131,7 +131,9 @@ def _wrong(what: str) -> UsageError:
 
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Whatever a user or a platform does, what is told is a sentence."""
-    _open_streams()
+    from azureinit.machine import open_streams
+
+    open_streams()
     try:
         status = run(parse_args(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -154,13 +156,6 @@ def command() -> NoReturn:
     from azureinit.machine import leave
 
     leave(main())
-
-
-def _open_streams() -> None:
-    """Python has none where it was started with closed ones, and the next file opened would take their number."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open("/dev/null", "w"))  # noqa: SIM115 - for as long as we live
 
 
 def _complain(text: str) -> None:
@@ -222,7 +217,9 @@ def load(command: Command, machine: Machine) -> Loaded:
 
 def provision(command: Command, machine: Machine) -> int:
     from azureinit.engine import Context, provision, reject
+    from azureinit.machine import set_umask
 
+    set_umask()
     started = machine.clock.monotonic()
     try:
         loaded = load(command, machine)
@@ -230,20 +227,22 @@ def provision(command: Command, machine: Machine) -> int:
         from azureinit.config.load import load_usable
 
         usable = load_usable(machine, config=command.config, groups=command.groups)
-        events = listeners(machine, usable.azure_init_log_path.path)
+        events = listeners(machine, usable)
         return reject(Context(machine=machine, config=usable, events=events, started=started), error)
-    events = listeners(machine, loaded.config.azure_init_log_path.path)
+    events = listeners(machine, loaded.config)
     for warning in loaded.warnings:
         events.tell(30, "config", warning)
     return provision(Context(machine=machine, config=loaded.config, events=events, started=started))
 
 
-def listeners(machine: Machine, log_path: str) -> Events:
+def listeners(machine: Machine, config: Config) -> Events:
+    """The terminal or the journal; and the log file, on a machine that is ours to write on."""
+    from azureinit.sources.identity import is_azure
     from azureinit.telemetry.events import INFO, Events
     from azureinit.telemetry.log import chosen_level, file_listener, stream_listener
 
     level = chosen_level(machine.environ.get("AZURE_INIT_LOG", ""), INFO)
     chosen = [stream_listener(sys.stderr.write, level=level)]
-    if log_path:
-        chosen.append(file_listener(machine, log_path, level=level))
+    if not config.platform.require_azure or is_azure(machine):
+        chosen.append(file_listener(machine, config.azure_init_log_path.path, level=level))
     return Events(clock=machine.clock, listeners=tuple(chosen))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from contextlib import redirect_stdout
 
+from azureinit.cli.parser import Parser
 from azureinit.config.docs import plain, schema, toml
 from azureinit.config.load import Loaded, check, load, place
 from azureinit.config.model import Config
@@ -13,7 +13,7 @@ from azureinit.errors import ConfigInvalid, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, TextIO
+    from typing import Any, TextIO
 
     from azureinit.machine import Machine
 
@@ -46,7 +46,7 @@ def main(
             print(_as_json(loaded) if asked.json else _as_toml(loaded), file=out)
         return 0
     except (ConfigInvalid, UsageError) as error:
-        print(error.message, file=err)
+        print(f"azure-init {error}" if isinstance(error, UsageError) else error.message, file=err)
         if error.hint:
             print(f"hint: {error.hint}", file=err)
         return error.exit_code
@@ -100,12 +100,7 @@ def _origin(loaded: Loaded, section: str, key: str) -> str:
     return f"{'environment' if origin.layer == 'env' else 'flag'} {origin.name}"
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(prog="azure-init config", description="The configuration: what it is, whether it is right.")
     verbs = parser.add_subparsers(dest="what", metavar="show|check|schema", required=True)
     show = verbs.add_parser("show", help="every value and where it came from")

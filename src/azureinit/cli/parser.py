@@ -8,13 +8,13 @@ from azureinit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 GLOBAL = "Options for every command, such as --config and --root: see azure-init --help."
 
 
 class Parser(argparse.ArgumentParser):
-    def __init__(self, *, prog: str, description: str) -> None:
+    def __init__(self, *, prog: str, description: str = "", **_more: Any) -> None:
         super().__init__(prog=prog, description=description, epilog=GLOBAL, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:

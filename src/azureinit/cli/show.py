@@ -6,8 +6,8 @@ import json
 import sys
 
 from azureinit.cli.parser import Parser, parsed
-from azureinit.corridor import gather, plan_for
-from azureinit.engine import AlreadyProvisioned, Context, Walk, identify
+from azureinit.corridor import whole_plan
+from azureinit.engine import Context, Walk
 from azureinit.facts.gather import read_facts
 from azureinit.plan.plan import work_left
 from azureinit.plan.show import as_json, as_text
@@ -49,12 +49,7 @@ def _plan(machine: Machine, config: Config) -> tuple[Plan, bool]:
         events.tell(WARN, "platform", "this is not an Azure VM (platform.require_azure): nothing to do")
         return (), machine.privileged
     walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
-    try:
-        identify(walk)
-    except AlreadyProvisioned:
-        pass  # what is left to do is the question all the same
-    gather(walk, change=False)
-    return plan_for(walk), machine.privileged
+    return whole_plan(walk), machine.privileged
 
 
 def facts(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:

@@ -9,6 +9,7 @@ from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
 
     from azureinit.machine import Machine
@@ -268,10 +269,21 @@ def _parse_toml(text: str) -> dict[str, Any]:
     try:
         import tomllib
     except ImportError:
+        tomllib = _find_tomli()
+    document: dict[str, Any] = tomllib.loads(text)
+    return document
+
+
+def _find_tomli() -> ModuleType:
+    """Before Python 3.11 it is a package, and the installed launcher starts without the directory packages are in."""
+    import site
+    import sys
+
+    for _attempt in ("as started", "with packages"):
         try:
-            import tomli as tomllib  # type: ignore[no-redef, import-not-found, unused-ignore]
+            import tomli
+
+            return tomli
         except ImportError:
-            raise ConfigInvalid(
-                "cannot read: this Python has no TOML parser; install python3-tomli, or Python 3.11 or later"
-            ) from None
-    return tomllib.loads(text)
+            sys.path.extend(site.getsitepackages())
+    raise ConfigInvalid("cannot read: this Python has no TOML parser; install python3-tomli, or Python 3.11 or later")

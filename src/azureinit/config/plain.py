@@ -8,22 +8,29 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 BLANK = " \t"
 LONGEST_NUMBER = 16
+MOST_LINES = 64  # of one list
 
 
 class _NotPlainError(Exception):
     pass
 
 
+class _UnfinishedError(_NotPlainError):
+    """A list that goes on in the next line."""
+
+
 def parse_plain(text: str) -> dict[str, Any] | None:
     document: dict[str, Any] = {}
     table = document
+    lines = iter(text.split("\n"))
     try:
-        for line in text.split("\n"):
+        for line in lines:
             content = line.strip(BLANK)
             if not content.isprintable():  # control characters, and whatever else is rare enough
                 return None
@@ -37,7 +44,7 @@ def parse_plain(text: str) -> dict[str, Any] | None:
                 _put(document, name.strip(BLANK), table)
             else:
                 key, _, rest = content.partition("=")
-                value, rest = _value(rest.lstrip(BLANK))
+                value, rest = _finished(rest.lstrip(BLANK), lines)
                 _put(table, key.rstrip(BLANK), value)
             rest = rest.lstrip(BLANK)
             if rest and not rest.startswith("#"):
@@ -45,6 +52,19 @@ def parse_plain(text: str) -> dict[str, Any] | None:
     except _NotPlainError:
         return None
     return document
+
+
+def _finished(text: str, lines: Iterator[str]) -> tuple[Any, str]:
+    """The value, with as many of the next lines as its list needs."""
+    for _line in range(MOST_LINES):
+        try:
+            return _value(text)
+        except _UnfinishedError:
+            more = next(lines, "#").strip(BLANK)
+            if "#" in more or not more.isprintable():
+                raise
+            text = f"{text} {more}"
+    raise _NotPlainError
 
 
 def _put(table: dict[str, Any], key: str, value: object) -> None:
@@ -70,13 +90,15 @@ def _value(text: str) -> tuple[Any, str]:
 def _list(text: str) -> tuple[list[Any], str]:
     values: list[Any] = []
     while not text.startswith("]"):
+        if not text:
+            raise _UnfinishedError
         value, text = _value(text)
         values.append(value)
         text = text.lstrip(BLANK)
         if text.startswith(","):
             text = text[1:].lstrip(BLANK)
         elif not text.startswith("]"):
-            raise _NotPlainError
+            raise _NotPlainError if text else _UnfinishedError
     return values, text[1:]
 
 

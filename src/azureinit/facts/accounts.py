@@ -6,7 +6,7 @@ import errno
 import stat as stat_
 
 from azureinit.errors import LocalError
-from azureinit.facts.policy import Policy, SubIds, parse_policy
+from azureinit.facts.policy import LAST_ID, Policy, SubIds, parse_policy
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
@@ -166,17 +166,17 @@ def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
 
 
 def _rows(data: bytes, *, fields: int) -> list[list[str]]:
-    """Lines with that many fields or more. Comments, blanks and NIS lines are nobody's."""
+    """Lines with that many fields or more. Comments, blanks, NIS lines and those with a NUL are nobody's."""
     rows = []
     for line in data.decode("utf-8", "surrogateescape").split("\n"):
         row = line.split(":")
-        if len(row) >= fields and row[0] and row[0][0] not in "#+-":
+        if len(row) >= fields and row[0] and row[0][0] not in "#+-" and "\0" not in line:
             rows.append(row)
     return rows
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 10
+    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LAST_ID
 
 
 def parse_passwd(data: bytes) -> tuple[Passwd, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.facts.accounts import Accounts, read_accounts
 from azureinit.facts.distros import Distro, choose_distro, read_release
 from azureinit.facts.ssh import KeysFile, Ssh, read_ssh
+from azureinit.machine import MOST_BYTES
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -50,9 +51,9 @@ def read_facts(machine: Machine, config: Config, before: Facts | None = None) ->
         selinux=not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None,
         kernel_hostname=machine.hostname(),
         hostname_file=machine.read("/etc/hostname"),
-        hosts_file=machine.read("/etc/hosts"),
+        hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
         sudoers_dir=machine.is_dir(SUDOERS_DIR),
-        sudoers_file=machine.read(SUDOERS) if machine.privileged or machine.rooted else None,
+        sudoers_file=machine.read(SUDOERS) if machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS) else None,
         accounts=read_accounts(machine, before.accounts if before else None),
         ssh=read_ssh(machine, tools=tools, query=config.ssh.query_sshd_config),
     )

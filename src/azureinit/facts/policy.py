@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from azureinit.record import Record
 
+LAST_ID = (1 << 32) - 2  # the one after it means nobody to the kernel
+
 
 class SubIds(Record):
     """A range of subordinate ids and who owns it."""
@@ -42,14 +44,14 @@ def parse_login_defs(data: bytes) -> dict[str, str]:
     values = {}
     for line in data.decode("utf-8", "surrogateescape").split("\n"):
         words = line.split(None, 1)
-        if len(words) == 2 and not words[0].startswith("#"):
+        if len(words) == 2 and not words[0].startswith("#") and "\0" not in line:
             values[words[0]] = words[1].lstrip(' \t"').partition('"')[0].rstrip()
     return values
 
 
 def parse_useradd_defaults(data: bytes) -> dict[str, str]:
     pairs = (line.partition("=") for line in data.decode("utf-8", "surrogateescape").split("\n"))
-    return {key: value for key, equals, value in pairs if equals}
+    return {key: value for key, equals, value in pairs if equals and "\0" not in value}
 
 
 def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
@@ -58,19 +60,23 @@ def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
     def number(key: str, default: int) -> int:
         return _c_number(defs.get(key, ""), default)
 
+    def id_number(key: str, default: int) -> int:
+        found = number(key, default)
+        return found if 0 <= found <= LAST_ID else default
+
     def subids(kind: str) -> SubIds:
-        return SubIds(name="", start=number(f"SUB_{kind}_MIN", 100000), count=number(f"SUB_{kind}_COUNT", 65536))
+        return SubIds(name="", start=id_number(f"SUB_{kind}_MIN", 100000), count=number(f"SUB_{kind}_COUNT", 65536))
 
     spool = useradd.get("CREATE_MAIL_SPOOL", "").lower() == "yes"
     return Policy(
-        uid_min=number("UID_MIN", 1000),
-        uid_max=number("UID_MAX", 60000),
-        gid_min=number("GID_MIN", 1000),
-        gid_max=number("GID_MAX", 60000),
+        uid_min=id_number("UID_MIN", 1000),
+        uid_max=id_number("UID_MAX", 60000),
+        gid_min=id_number("GID_MIN", 1000),
+        gid_max=id_number("GID_MAX", 60000),
         sub_uids=subids("UID"),
         sub_gids=subids("GID"),
-        sub_uid_max=number("SUB_UID_MAX", 600100000),
-        sub_gid_max=number("SUB_GID_MAX", 600100000),
+        sub_uid_max=id_number("SUB_UID_MAX", 600100000),
+        sub_gid_max=id_number("SUB_GID_MAX", 600100000),
         # Where there is no login.defs there is no useradd either, and a group of one's own is what everyone else makes.
         user_group=defs.get("USERGROUPS_ENAB", "no" if defs else "yes").lower() == "yes",
         home_mode=number("HOME_MODE", 0o777 & ~number("UMASK", 0o022)) & 0o7777,

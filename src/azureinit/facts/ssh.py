@@ -7,11 +7,13 @@ import stat
 
 from azureinit.errors import AzureInitError, LocalError
 from azureinit.facts.sshd_config import Walk, expand
+from azureinit.facts.trust import directories_above, kind, normal, path_problem, read_trail
 from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.sshd_config import Values
+    from azureinit.facts.sshd_config import Conditional, Values
+    from azureinit.facts.trust import Trail
     from azureinit.machine import Machine
 
 MAIN = "/etc/ssh/sshd_config"
@@ -46,9 +48,15 @@ class Logins(Record):
 class HostKey(Record):
     type: str
     path: str
+    # The same, as a program of the running system finds it: elsewhere under --root.
+    real: str
     # A file that ends before its last line, as a crash or a full disk leaves it, is there but not whole.
     there: bool
     whole: bool
+    # A link in the place of its public half, which a program would follow out of --root.
+    public_link: str | None = None
+    # Why it cannot be made.
+    problem: str = ""
 
 
 class Ssh(Record):
@@ -61,6 +69,8 @@ class Ssh(Record):
     unreadable: tuple[str, ...] = ()
     dropin_dir: bool = False
     logins: Logins = Logins(password=True, keyboard=True)
+    # What Match blocks say of them.
+    exceptions: tuple[Conditional, ...] = ()
     # As sshd holds them, tokens unexpanded; None where nobody said.
     authorized_keys_files: tuple[str, ...] | None = None
     use_pam: bool = False
@@ -139,6 +149,7 @@ def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
         unreadable=tuple(unreadable),
         dropin_dir=machine.is_dir(DROPINS),
         logins=logins_of(values, version),
+        exceptions=tuple(said for said in walk.conditional if said.keyword in (PASSWORD, KEYBOARD, CHALLENGE)),
         authorized_keys_files=keys_files,
         use_pam=values.get("usepam", ("no",))[0].lower() == "yes",
         version=version,
@@ -196,14 +207,33 @@ def parse_version(text: str) -> tuple[int, int] | None:
 def _read_host_keys(machine: Machine, configured: list[str]) -> tuple[HostKey, ...]:
     """Those sshd would load: where its configuration names some, those whose name tells their type."""
     paths = configured or [f"/etc/ssh/ssh_host_{kind}_key" for kind in KEY_TYPES]
-    keys = []
-    for path in paths:
-        kind = next((kind for kind in KEY_TYPES if kind in path.rpartition("/")[2]), None)
-        if kind is not None and path.startswith("/"):
-            found = machine.stat(path)
-            whole = found is not None and _is_whole(machine, path)
-            keys.append(HostKey(type=kind, path=path, there=found is not None, whole=whole))
-    return tuple(keys)
+    named = ((next((type_ for type_ in KEY_TYPES if type_ in path.rpartition("/")[2]), None), path) for path in paths)
+    return tuple(_read_host_key(machine, type_, path) for type_, path in named if type_ and path.startswith("/"))
+
+
+def _read_host_key(machine: Machine, type_: str, path: str) -> HostKey:
+    problem = path_problem(path) or ""
+    try:
+        found = machine.stat(path)
+        real = machine.real(path, final=found is None)  # one that is there makes room first, even if it is a link
+        whole = found is not None and _is_whole(machine, path)
+        return HostKey(
+            type=type_,
+            path=path,
+            real=real,
+            there=found is not None,
+            whole=whole,
+            public_link=_public_link(machine, real) if machine.rooted else None,
+            problem=problem,
+        )
+    except LocalError as error:
+        return HostKey(type=type_, path=path, real=path, there=False, whole=False, problem=problem or str(error))
+
+
+def _public_link(machine: Machine, real: str) -> str | None:
+    public = f"{real[len(machine.root) :]}.pub"
+    found = machine.stat(public, follow=False)
+    return public if found is not None and stat.S_ISLNK(found.st_mode) else None
 
 
 def _is_whole(machine: Machine, path: str) -> bool:
@@ -226,7 +256,7 @@ def _find_unit(machine: Machine) -> str | None:
 
 
 class Directory(Record):
-    """On the way from the home to a key file; mode None where it is not there yet."""
+    """On the way to a key file, from its home if it lies in one; mode None where it is not there yet."""
 
     path: str
     mode: int | None = None
@@ -235,8 +265,10 @@ class Directory(Record):
 
 class KeysFile(Record):
     path: str
-    # The home it lies in: below it nothing is trusted to stay what it is. None for a file of the system's.
+    # The home it lies in, whose owner is its owner. None for a file of the system's.
     home: str | None
+    # The directory below which someone else can put links, so that none is followed.
+    beneath: str | None
     directories: tuple[Directory, ...] = ()
     data: bytes | None = None
     mode: int | None = None
@@ -247,13 +279,17 @@ class KeysFile(Record):
     @classmethod
     def absent(cls, path: str, home: str) -> KeysFile:
         """Neither the file nor any directory on the way to it."""
-        base = home.rstrip("/")
-        inside = path.startswith(f"{base}/")
-        base = base if inside else ""
-        parts = path[len(base) :].split("/")[1:-1]
-        chain = (f"{base}/{'/'.join(parts[: count + 1])}" for count in range(len(parts)))
-        directories = tuple(Directory(path=directory) for directory in chain)
-        return cls(path=path, home=home if inside else None, directories=directories)
+        problem = path_problem(home) or path_problem(path)
+        path, base = normal(path), normal(home)
+        inside = path.startswith(f"{base.rstrip('/')}/")
+        way = [directory for directory in directories_above(path) if len(directory) > (len(base) if inside else 1)]
+        return cls(
+            path=path,
+            home=base if inside else None,
+            beneath=base if inside else None,
+            directories=tuple(Directory(path=directory) for directory in way),
+            problem=problem,
+        )
 
 
 def read_keys_files(machine: Machine, *, home: str, paths: tuple[str, ...]) -> tuple[KeysFile, ...]:
@@ -261,27 +297,37 @@ def read_keys_files(machine: Machine, *, home: str, paths: tuple[str, ...]) -> t
 
 
 def _read_keys_file(machine: Machine, file: KeysFile) -> KeysFile:
-    directories: list[Directory] = []
-    for directory in file.directories:
-        found = machine.stat(directory.path, follow=file.home is None)
-        if found is not None and not stat.S_ISDIR(found.st_mode):
-            return replace(file, problem=f"{directory.path} is {_kind(found.st_mode)}")
-        there = {"mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid} if found else {}
-        directories.append(replace(directory, **there))
-    file = replace(file, directories=tuple(directories))
-    found = machine.stat(file.path, follow=False)
-    if found is None:
+    if file.problem is not None:
         return file
-    if not stat.S_ISREG(found.st_mode):
-        return replace(file, problem=f"{file.path} is {_kind(found.st_mode)}")
     try:
-        data = machine.read(file.path, beneath=file.home)
+        trail = read_trail(machine, file.path, home=file.home)
+        if trail.problem is not None:
+            return replace(file, problem=trail.problem)
+        if file.home is None and trail.beneath is not None:
+            return replace(file, problem=f"{trail.beneath} can be changed by others than root")
+        way = tuple(_directory(trail, directory.path) for directory in file.directories)
+        return _with_content(machine, replace(file, beneath=trail.beneath, directories=way))
     except LocalError as error:
         return replace(file, problem=str(error))
-    return replace(file, data=data, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid)
 
 
-def _kind(mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return "a symbolic link"
-    return "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a special file"
+def _directory(trail: Trail, path: str) -> Directory:
+    found = trail.found.get(path)
+    return Directory(path=path, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid) if found else Directory(path=path)
+
+
+def _with_content(machine: Machine, file: KeysFile) -> KeysFile:
+    """Looked at before it is opened, or a device would notice; judged by what was opened, or it could be swapped."""
+    found = machine.stat(file.path, follow=False)
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        return replace(file, problem=f"{file.path} is {kind(found.st_mode)}")
+    opened = machine.read_with_status(file.path, beneath=file.beneath) if found is not None else None
+    if opened is None:
+        return file
+    data, status = opened
+    if not stat.S_ISREG(status.st_mode):
+        return replace(file, problem=f"{file.path} is {kind(status.st_mode)}")
+    if status.st_nlink != 1:
+        # One of them may be a file its owner cannot read, and must not get to read through us.
+        return replace(file, problem=f"{file.path} has other names (hard links)")
+    return replace(file, data=data, mode=stat.S_IMODE(status.st_mode), uid=status.st_uid)

@@ -1,10 +1,13 @@
 """sshd's configuration as sshd itself reads it: the first value counts, Include is expanded at its place.
 
-Match blocks are left out, except `Match all`: sshd applies that to every connection, over the global values. Pure:
+Match blocks are kept apart, except `Match all`: sshd applies that to every connection, over the global values. Pure:
 the files are handed in as two functions, so that the same walk answers "what is" and "what would be".
 """
 
 from __future__ import annotations
+
+from azureinit.errors import LocalError
+from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +23,24 @@ BLANK = " \t"
 GLOBAL, ALWAYS, SOMETIMES = range(3)
 
 
+class Block(Record):
+    """A Match line, and the file it stands in."""
+
+    path: str
+    line: str
+
+
+class Conditional(Record):
+    """A line that counts for some connections only: those of its block."""
+
+    block: Block
+    line: str
+    keyword: str
+    value: str
+
+
 class Walk:
-    """One reading. `files`: everything it was made from, in reading order; `values`: what is in force."""
+    """One reading. `files`: everything it was made from, in reading order; `values`: what is in force for everyone."""
 
     def __init__(
         self,
@@ -36,10 +55,11 @@ class Walk:
         self._opened = 0
         self.files: dict[str, bytes] = {}
         self.host_keys: list[str] = []
-        self._enter(main, GLOBAL, depth=0)
+        self.conditional: list[Conditional] = []
+        self._enter(main, GLOBAL, None, depth=0)
         self.values: Values = {**self._found[GLOBAL], **self._found[ALWAYS]}
 
-    def _enter(self, path: str, scope: int, *, depth: int) -> None:
+    def _enter(self, path: str, scope: int, outer: Block | None, *, depth: int) -> None:
         if depth > DEEPEST or self._opened >= MOST_FILES:
             return
         self._opened += 1
@@ -47,19 +67,25 @@ class Walk:
         if data is None:
             return
         self.files[path] = data
-        here = scope
-        for raw in data.decode("utf-8", "surrogateescape").split("\n"):
+        here, block = scope, outer
+        for raw in lines_of(data):
             keyword, arguments = parse_line(raw)
             if not arguments:
                 continue
             if keyword == "match":
                 here = SOMETIMES if scope == SOMETIMES else _scope(arguments)
+                block = Block(path=path, line=raw.strip()) if _scope(arguments) == SOMETIMES else outer
             elif keyword == "include":
                 for pattern in arguments:
                     absolute = pattern if pattern.startswith("/") else f"{ETC_SSH}/{pattern}"
                     for included in self._expand(absolute):
-                        self._enter(included, here, depth=depth + 1)
-            elif here != SOMETIMES:
+                        self._enter(included, here, block, depth=depth + 1)
+            elif here == SOMETIMES and block is not None:
+                known = self._aliases.get(keyword, keyword)
+                self.conditional.append(
+                    Conditional(block=block, line=raw.strip(), keyword=known, value=arguments[0].lower())
+                )
+            else:
                 if keyword == "hostkey" and here == GLOBAL:
                     self.host_keys.append(arguments[0])
                 self._found[here].setdefault(self._aliases.get(keyword, keyword), arguments)
@@ -67,6 +93,15 @@ class Walk:
 
 def _scope(criteria: tuple[str, ...]) -> int:
     return ALWAYS if len(criteria) == 1 and criteria[0].lower() == "all" else SOMETIMES
+
+
+def lines_of(data: bytes) -> list[str]:
+    """To sshd a NUL ends a line early, and what follows the line goes on where it ended."""
+    text = data.decode("utf-8", "surrogateescape")
+    if "\0" in text:
+        pieces = (line.partition("\0") for line in text.split("\n"))
+        text = "".join(line if nul else f"{line}\n" for line, nul, _ in pieces)
+    return text.split("\n")
 
 
 def parse_line(line: str) -> Line:
@@ -126,10 +161,17 @@ def _word(text: str, at: int) -> tuple[str, int]:
 
 def expand(pattern: str, names: Callable[[str], tuple[str, ...] | None]) -> tuple[str, ...]:
     """What glob(3) gives for an absolute pattern, in its order; `names` lists a directory."""
+
+    def listed(directory: str) -> tuple[str, ...]:
+        try:
+            return names(directory) or ()
+        except LocalError:
+            return ()  # nor does glob(3) tell
+
     found = [""]
     for part in [part for part in pattern.split("/") if part]:
         if any(letter in part for letter in "*?[\\"):
-            found = [f"{base}/{name}" for base in found for name in names(base or "/") or () if matches(name, part)]
+            found = [f"{base}/{name}" for base in found for name in listed(base or "/") if matches(name, part)]
         else:
             found = [f"{base}/{part}" for base in found]
     return tuple(sorted(path for path in found if path))

@@ -11,7 +11,34 @@ import os
 import stat as stat_
 import time
 
-from azureinit.errors import LocalError, NoSpace, ReadOnly
+from azureinit.errors import LocalError
+from azureinit.machine.files import (
+    DIRECTORY,
+    close,
+    create,
+    inside,
+    list_names,
+    lstat,
+    open_beneath,
+    read_file,
+    unlink,
+    write_all,
+)
+from azureinit.machine.files import (
+    Appender as Appender,
+)
+from azureinit.machine.files import (
+    ImageFile as ImageFile,
+)
+from azureinit.machine.files import (
+    is_temporary as is_temporary,
+)
+from azureinit.machine.files import (
+    local_error as local_error,
+)
+from azureinit.machine.files import (
+    temporary_path as temporary_path,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +49,7 @@ if TYPE_CHECKING:
 
 KERNEL = ("/proc/", "/sys/", "/dev/")
 TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-MAX_LINKS = 40
-CDROM_DRIVE_STATUS, CDSL_CURRENT = 0x5326, 0x7FFFFFFF
-CDROM_NOT_READY = (1, 2, 3)  # no disc, tray open, not ready yet
+MOST_BYTES = 16 << 20  # of an account file; directories of whole companies have been seen in them
 
 
 class Clock:
@@ -43,13 +67,6 @@ class Clock:
     def wait(self, ready: Callable[[float], Any], seconds: float) -> Any:
         """What `ready(seconds)` gives: something that blocks at most that long."""
         return ready(max(0.0, seconds))
-
-
-def local_error(error: OSError, doing: str, path: str) -> LocalError:
-    kind = {errno.ENOSPC: NoSpace, errno.EDQUOT: NoSpace, errno.EROFS: ReadOnly}.get(error.errno or 0, LocalError)
-    failure = kind(f"cannot {doing} {path}: {error.strerror or error}", path=path)
-    failure.errno = error.errno or 0
-    return failure
 
 
 class Machine:
@@ -81,15 +98,17 @@ class Machine:
 
     def real(self, path: str, *, final: bool = True) -> str:
         """Where `path` lies for us. Links are followed inside the root; the last one only if `final`."""
+        if "\0" in path:
+            raise LocalError(f"not a path: {path!r}")
         base = self.kernel if path.startswith(KERNEL) else self.root
         if base == "/":
             return path
-        return base + _inside(base, path, final=final)
+        return base + inside(base, path, final=final)
 
     def read(self, path: str, *, limit: int = 1 << 20, beneath: str | None = None) -> bytes | None:
         """None where there is no such file. `beneath`: a directory someone else owns; no link below it is followed."""
         if beneath is None:
-            return _read(self.real(path), path, limit, os.O_NONBLOCK)
+            return read_file(self.real(path), path, limit, os.O_NONBLOCK)
         try:
             directory, name = self._place(path, beneath)
         except LocalError as error:
@@ -97,19 +116,32 @@ class Machine:
                 return None
             raise
         try:
-            return _read(name, path, limit, os.O_NONBLOCK | os.O_NOFOLLOW, directory)
+            return read_file(name, path, limit, os.O_NONBLOCK | os.O_NOFOLLOW, directory)
         finally:
-            _close(directory)
+            close(directory)
+
+    def read_with_status(
+        self, path: str, *, limit: int = 1 << 20, beneath: str | None = None
+    ) -> tuple[bytes, os.stat_result] | None:
+        """One open file's content and what it is: nobody can swap it between the two."""
+        directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path))
+        try:
+            status: list[os.stat_result] = []
+            follow = 0 if beneath is None else os.O_NOFOLLOW
+            data = read_file(name, path, limit, os.O_NONBLOCK | follow, directory, status)
+            return None if data is None else (data, status[0])
+        finally:
+            close(directory)
 
     def read_host(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         """A file the caller named on the command line: never under the root."""
-        return _read(path, path, limit, 0)
+        return read_file(path, path, limit, os.O_NONBLOCK)
 
     def names(self, path: str) -> tuple[str, ...] | None:
-        return _names(self.real(path), path)
+        return list_names(self.real(path), path)
 
     def names_host(self, path: str) -> tuple[str, ...] | None:
-        return _names(path, path)
+        return list_names(path, path)
 
     def stat(self, path: str, *, follow: bool = True) -> os.stat_result | None:
         try:
@@ -131,6 +163,12 @@ class Machine:
     def is_dir(self, path: str) -> bool:
         found = self.stat(path)
         return found is not None and stat_.S_ISDIR(found.st_mode)
+
+    def is_open(self, path: str) -> bool:
+        """False for what is there and we may not look into."""
+        real = self.real(path)
+        wanted = os.R_OK | os.X_OK if os.path.isdir(real) else os.R_OK
+        return not os.path.lexists(real) or os.access(real, wanted)
 
     def is_file(self, path: str) -> bool:
         found = self.stat(path)
@@ -162,14 +200,14 @@ class Machine:
         directory, name = self._place(path, beneath)
         temporary = temporary_path(name)
         try:
-            before = _lstat(name, directory)
+            before = lstat(name, directory)
             if before is not None and not stat_.S_ISREG(before.st_mode):
                 if beneath is not None or not stat_.S_ISLNK(before.st_mode):
                     raise LocalError(f"cannot write {path}: it is not a regular file", path=path)
                 before = None
-            file = _create(temporary, directory)
+            file = create(temporary, directory)
             try:
-                _write_all(file, data)
+                write_all(file, data)
                 if self.privileged:
                     ids = self.owner_ids(owner) if owner else (before.st_uid, before.st_gid) if before else None
                     if ids:
@@ -183,20 +221,20 @@ class Machine:
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except (OSError, LocalError) as error:
             try:
-                _unlink(temporary, directory)
+                unlink(temporary, directory)
             except OSError:
                 pass  # the first error is the one to tell; the next run removes the rest
             if isinstance(error, LocalError):
                 raise
             raise local_error(error, "write", path) from error
         finally:
-            _close(directory)
+            close(directory)
 
     def keep(self, path: str, copy: str) -> None:
         """`copy` becomes another name of what is now at `path`, which is about to be replaced."""
         name = self.real(copy, final=False)
         try:
-            _unlink(name, None)
+            unlink(name, None)
             os.link(self.real(path), name)
         except OSError as error:
             raise local_error(error, "write", copy) from error
@@ -224,7 +262,7 @@ class Machine:
         except OSError as error:
             raise local_error(error, "make directory", path) from error
         finally:
-            _close(directory)
+            close(directory)
 
     def make_dirs(self, path: str, *, mode: int) -> None:
         """Every missing directory down to `path`; the ones there are left as they are."""
@@ -236,14 +274,14 @@ class Machine:
     def symlink(self, path: str, target: str, *, owner: str | None = None, beneath: str | None = None) -> None:
         directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path, final=False))
         try:
-            _unlink(name, directory)
+            unlink(name, directory)
             os.symlink(target, name, dir_fd=directory)
             if owner and self.privileged:
                 os.chown(name, *self.owner_ids(owner), dir_fd=directory, follow_symlinks=False)
         except OSError as error:
             raise local_error(error, "make link", path) from error
         finally:
-            _close(directory)
+            close(directory)
 
     def remove(self, path: str) -> bool:
         """True if there was something to remove."""
@@ -267,7 +305,7 @@ class Machine:
         if name.isdigit():
             return int(name), int(name)
         prefix = name.encode() + b":"
-        for line in (self.read(file) or b"").split(b"\n"):
+        for line in (self.read(file, limit=MOST_BYTES) or b"").split(b"\n"):
             fields = line.split(b":")
             if line.startswith(prefix) and len(fields) >= 4 and fields[2].isdigit():
                 return int(fields[2]), int(fields[3]) if fields[3].isdigit() else int(fields[2])
@@ -288,7 +326,7 @@ class Machine:
         """Where a name is to be made: an open directory and the name in it, or no directory and the whole path."""
         try:
             if beneath is not None:
-                return _open_beneath(self.real(beneath), path[len(beneath) :], path)
+                return open_beneath(self.real(beneath), path[len(beneath) :], path)
             real = self.real(path, final=False).rstrip("/")
             if os.path.islink(real):
                 followed = self.real(path) if self.rooted else os.path.realpath(real)
@@ -346,70 +384,6 @@ class Machine:
         return (self.read("/proc/sys/kernel/random/boot_id") or b"").decode().strip()
 
 
-class ImageFile:
-    """A medium's bytes: a device or a file, read where it is asked."""
-
-    def __init__(self, real: str, path: str) -> None:
-        self.path = path
-        try:
-            # Non-blocking, or opening an empty drive waits for a disc.
-            self.fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            raise local_error(error, "open", path) from error
-        try:
-            if stat_.S_ISBLK(os.fstat(self.fd).st_mode):
-                _check_medium(self.fd)
-            self.size = os.lseek(self.fd, 0, os.SEEK_END)
-        except OSError as error:
-            os.close(self.fd)
-            raise local_error(error, "open", path) from error
-
-    def read(self, offset: int, length: int) -> bytes:
-        try:
-            return os.pread(self.fd, length, offset)
-        except OSError as error:
-            raise local_error(error, "read", self.path) from error
-
-    def close(self) -> None:
-        os.close(self.fd)
-
-
-def _check_medium(drive: int) -> None:
-    """An empty optical drive opens, but reads as an error like a broken one: ask it."""
-    import fcntl
-
-    try:
-        status = fcntl.ioctl(drive, CDROM_DRIVE_STATUS, CDSL_CURRENT)
-    except OSError:
-        return  # not an optical drive
-    if status in CDROM_NOT_READY:
-        raise OSError(errno.ENOMEDIUM, os.strerror(errno.ENOMEDIUM))
-
-
-class Appender:
-    """The end of a log or journal, kept open."""
-
-    def __init__(self, real: str, path: str, mode: int) -> None:
-        self.path = path
-        try:
-            # Non-blocking, or a pipe in the log's place would hold up the boot.
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-            self.fd = os.open(real, flags, mode)
-        except OSError as error:
-            raise local_error(error, "write", path) from error
-
-    def write(self, data: bytes, *, sync: bool = False) -> None:
-        try:
-            _write_all(self.fd, data)
-            if sync:
-                os.fsync(self.fd)
-        except OSError as error:
-            raise local_error(error, "write", self.path) from error
-
-    def close(self) -> None:
-        os.close(self.fd)
-
-
 def leave(status: int) -> NoReturn:
     """End at once: a run has nothing to tear down that the kernel does not, and threads may still wait for answers."""
     import sys
@@ -422,123 +396,24 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
+def open_streams() -> None:
+    """Python has none where it was started with closed ones, and the next file opened would take their number."""
+    import sys
+
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open("/dev/null", "w"))  # noqa: SIM115 - for as long as we live
+
+
+def set_umask() -> None:
+    """Modes are ours to say, not whoever started us."""
+    os.umask(0o022)
+
+
 def rfc3339(seconds: float) -> str:
     whole, fraction = divmod(seconds, 1)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int(fraction * 1e6):06d}+00:00"
 
 
-def temporary_path(path: str) -> str:
-    """No reader of a drop-in directory takes it: hidden, not *.conf, and sudo skips a trailing tilde."""
-    directory, slash, name = path.rpartition("/")
-    return f"{directory}{slash}.{name}.azure-init~"
-
-
 def _base(path: str) -> str:
     return "/" + os.path.realpath(path).strip("/")
-
-
-def _inside(base: str, path: str, *, final: bool) -> str:
-    """`path` with its links resolved as if `base` were the root."""
-    pending = [part for part in path.split("/") if part not in ("", ".")][::-1]
-    done: list[str] = []
-    links = 0
-    while pending:
-        part = pending.pop()
-        if part == "..":
-            del done[-1:]
-            continue
-        here = "/".join(["", *done, part])
-        if pending or final:
-            try:
-                target = os.readlink(base + here)
-            except OSError:
-                target = ""
-            if target:
-                links += 1
-                if links > MAX_LINKS:
-                    raise LocalError(f"too many links at {path}", path=path)
-                if target.startswith("/"):
-                    done = []
-                pending.extend([step for step in target.split("/") if step not in ("", ".")][::-1])
-                continue
-        done.append(part)
-    return "/".join(["", *done])
-
-
-def _open_beneath(base: str, below: str, path: str) -> tuple[int, str]:
-    parts = [part for part in below.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts:
-        raise LocalError(f"cannot write {path}: it does not lie inside its directory", path=path)
-    directory = os.open(base, DIRECTORY)
-    for part in parts[:-1]:
-        try:
-            deeper = os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-        finally:
-            os.close(directory)
-        directory = deeper
-    return directory, parts[-1]
-
-
-def _read(real: str, path: str, limit: int, flags: int, directory: int | None = None) -> bytes | None:
-    try:
-        file = os.open(real, os.O_RDONLY | os.O_CLOEXEC | flags, dir_fd=directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise local_error(error, "read", path) from error
-    try:
-        data = b""
-        while len(data) <= limit:
-            more = os.read(file, min(limit + 1 - len(data), 1 << 16))
-            if not more:
-                return data
-            data += more
-    except OSError as error:
-        raise local_error(error, "read", path) from error
-    finally:
-        os.close(file)
-    raise LocalError(f"cannot read {path}: it is larger than {limit} bytes", path=path)
-
-
-def _names(real: str, path: str) -> tuple[str, ...] | None:
-    try:
-        return tuple(sorted(os.listdir(real)))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise local_error(error, "list", path) from error
-
-
-def _create(name: str, directory: int | None) -> int:
-    """A new file, unreadable to others until its mode is set; one that a dead run left is removed first."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        return os.open(name, flags, 0o600, dir_fd=directory)
-    except FileExistsError:
-        os.unlink(name, dir_fd=directory)
-        return os.open(name, flags, 0o600, dir_fd=directory)
-
-
-def _lstat(name: str, directory: int | None) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _unlink(name: str, directory: int | None) -> None:
-    try:
-        os.unlink(name, dir_fd=directory)
-    except FileNotFoundError:
-        pass
-
-
-def _close(directory: int | None) -> None:
-    if directory is not None:
-        os.close(directory)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

@@ -55,7 +55,7 @@ class AccountLocks:
 
     def _lock_passwords(self) -> None:
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             self._password_lock = os.open(self.machine.real(PASSWORD_LOCK, final=False), flags, 0o600)
             while True:
                 try:

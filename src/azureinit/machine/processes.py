@@ -35,8 +35,8 @@ class Ran(Record):
 
     @property
     def told(self) -> str:
-        """What it complained of, at least the end of it."""
-        return (self.err.strip() or self.out.strip()).decode("utf-8", "replace")[-TOLD:]
+        """What it complained of, at least the end of it. Never its output, which may be a secret read or made."""
+        return self.err.strip().decode("utf-8", "replace")[-TOLD:]
 
     def check(self) -> Ran:
         if self.status == 0:

@@ -35,12 +35,15 @@ def _plan_key(name: str, key: HostKey, facts: Facts) -> Item:
     if key.whole:
         return Satisfied(name=name, why=key.path)
     why = f"{key.path} is torn" if key.there else f"no {key.path}"
-    if TOOL not in facts.tools:
-        declined = Declined(backend=TOOL, why=f"{TOOL} is not installed")
+    why_not = key.problem or ("" if TOOL in facts.tools else f"{TOOL} is not installed")
+    if why_not:
+        declined = Declined(backend=TOOL, why=why_not)
         return Step(name=name, why=why, ways=(declined,), failure=HostKeysFailed)
     # It asks before it overwrites, and nobody would answer. Another may be at it too: some distributions' own unit.
     actions: tuple[Action, ...] = (Remove(path=key.path),) if key.there else ()
-    argv = (TOOL, "-q", "-t", key.type, "-N", "", "-C", "", "-f", facts.root + key.path)
+    if key.public_link:
+        actions += (Remove(path=key.public_link),)
+    argv = (TOOL, "-q", "-t", key.type, "-N", "", "-C", "", "-f", key.real)
     actions += (Run(argv=argv, makes=key.path),)
     if facts.selinux and "restorecon" in facts.tools:  # one made after Ready comes too late for all the others' labels
         actions += (Run(argv=("restorecon", "-F", key.path, f"{key.path}.pub")),)

@@ -75,6 +75,7 @@ def _count(keys: tuple[PublicKey, ...]) -> str:
 
 
 def _targets(username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Targets:
+    home = _below("/", home)
     read, cautions = _read_by_sshd(username, home, facts, config)
     lines: dict[str, dict[tuple[str, str] | None, str]] = {}
     for key in keys:
@@ -166,7 +167,7 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Fac
     for directory in file.directories:
         wanted = _directory_mode(directory, own=file.home is not None, uid=uid, facts=facts)
         if wanted is not None:
-            actions.append(MakeDir(path=directory.path, mode=wanted, owner=owner, beneath=file.home))
+            actions.append(MakeDir(path=directory.path, mode=wanted, owner=owner, beneath=file.beneath))
     before = file.data if file.data is not None else _from_skeleton(file, username, facts)
     after = with_keys(before or b"", lines)
     right = file.home is None or (file.mode == mode and _is_owner(file.uid, uid, facts))
@@ -178,7 +179,7 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Fac
             data=after,
             mode=None if keep else mode,
             owner=owner,
-            beneath=file.home,
+            beneath=file.beneath,
             was=file.data,
         )
         actions.append(write)

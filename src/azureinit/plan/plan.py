@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from azureinit.facts.gather import SUDOERS
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
 from azureinit.plan.sshd import plan_sshd
-from azureinit.plan.sudoers import SUDOERS, plan_sudoers
+from azureinit.plan.sudoers import plan_sudoers
+from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozens
 def plan_after_ready(*, facts: Facts, config: Config) -> Plan:
     """What the admin does not need in order to log in."""
     types = tuple(kind for kind in config.ssh.host_key_types if kind not in BEFORE_READY)
-    return plan_host_keys(types=types, facts=facts)
+    plan = plan_host_keys(types=types, facts=facts)
+    return tuple(replace(item, why=f"{item.why}; after Ready") if isinstance(item, Step) else item for item in plan)
 
 
 def home_of(username: str, facts: Facts) -> str:

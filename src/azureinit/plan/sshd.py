@@ -25,16 +25,38 @@ def plan_sshd(*, allow_password: bool | None, facts: Facts, config: Config) -> P
     why_not = _why_not(allow_password, ssh, config)
     if allow_password is None or why_not:
         return (Satisfied(name=NAME, why=why_not),)
-    wanted = Logins(password=allow_password, keyboard=allow_password)
+    return (
+        *_plan_logins(Logins(password=allow_password, keyboard=allow_password), facts, config),
+        *_exceptions(ssh, allow_password=allow_password),
+    )
+
+
+def _plan_logins(wanted: Logins, facts: Facts, config: Config) -> Plan:
+    ssh = facts.ssh
     if ssh.logins == wanted:
-        return (Satisfied(name=NAME, why=f"already {'takes' if allow_password else 'refuses'} passwords"),)
+        return (Satisfied(name=NAME, why=f"already {'takes' if wanted.password else 'refuses'} passwords"),)
     if ssh.config_path is None:
         return (Caution(name=NAME, why="sshd is installed, but its configuration is nowhere we know: left alone"),)
-    why = f"must {'take' if allow_password else 'refuse'} passwords"
+    why = f"must {'take' if wanted.password else 'refuse'} passwords"
     write = _write(wanted, facts, config)
     if isinstance(write, Declined):
         return (Step(name=NAME, why=why, ways=(write,), failure=SshdFailed),)
     return _step(write, why, facts)
+
+
+def _exceptions(ssh: Ssh, *, allow_password: bool) -> Plan:
+    """Whom a Match block treats otherwise than everyone: somebody's wish, but one to know of."""
+    against = "no" if allow_password else "yes"
+    whys = (
+        f"{_shown(said.line)!r} below {_shown(said.block.line)!r} in {said.block.path} counts for some: left alone"
+        for said in ssh.exceptions
+        if said.value == against
+    )
+    return tuple(Caution(name=NAME, why=why) for why in dict.fromkeys(whys))
+
+
+def _shown(line: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in line[:100])
 
 
 def _why_not(allow_password: bool | None, ssh: Ssh, config: Config) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.errors import UserFailed
+from azureinit.facts.gather import SUDOERS
 from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, Write
 
 TYPE_CHECKING = False
@@ -11,8 +12,9 @@ if TYPE_CHECKING:
     from azureinit.facts.gather import Facts
     from azureinit.plan.actions import Plan
 
-SUDOERS = "/etc/sudoers.d/azure-init-user"
 MODE = 0o440
+# What sudo's own grammar takes for something else where a user is expected.
+NOT_USERS = ("sudoedit", "sha224", "sha256", "sha384", "sha512")
 
 
 def plan_sudoers(*, username: str, has_password: bool, facts: Facts, config: Config) -> Plan:
@@ -24,12 +26,12 @@ def plan_sudoers(*, username: str, has_password: bool, facts: Facts, config: Con
     if facts.sudoers_file == line:
         return (Satisfied(name="sudo", why=f"{username} is a sudoer"),)
     check = Run(argv=("visudo", "-c", "-f", SUDOERS)) if "visudo" in facts.tools and not facts.rooted else None
-    owner = "0:0" if facts.privileged else None
-    write = Write(path=SUDOERS, data=line, mode=MODE, owner=owner, was=facts.sudoers_file, check=check)
+    write = Write(path=SUDOERS, data=line, mode=MODE, owner="0:0", was=facts.sudoers_file, check=check)
     why = f"{username} may become root" + ("" if has_password else " without a password")
     return (Step(name="sudo", why=why, ways=(Way(backend="native", actions=(write,)),), failure=UserFailed),)
 
 
 def _quoted(username: str) -> str:
-    """A bare name in capitals is an alias to sudo, and ALL is everybody."""
-    return username if any(letter.islower() for letter in username) else f'"{username}"'
+    """A capital begins sudo's aliases and keywords, and ALL is everybody; a digit begins an address."""
+    plain = (username[0].islower() or username[0] == "_") and username not in NOT_USERS
+    return username if plain else f'"{username}"'

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed
 from azureinit.record import Record
-from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised
+from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised, merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +34,10 @@ class Gathered(Record):
     device: str | None
 
 
-def ask_sources(machine: Machine, config: Config, *, deadline: float, observe: Observe) -> Callable[[], Gathered]:
-    """Starts asking at once; what it returns waits for the answers."""
+def ask_sources(
+    machine: Machine, config: Config, *, deadline: float, observe: Observe, saved: Metadata | None = None
+) -> Callable[[], Gathered]:
+    """Starts asking at once; what it returns waits for the answers. `saved`: what an earlier run kept of the media."""
     import threading
     from _queue import Empty, SimpleQueue
 
@@ -53,11 +55,11 @@ def ask_sources(machine: Machine, config: Config, *, deadline: float, observe: O
     def ask_imds() -> Metadata:
         from azureinit.sources.imds import query_imds
 
-        def wait_for_proxy(refusal: str) -> None:
+        def wait_for_proxy(refusal: str) -> str:
             if machine.find(PROXY_AGENT) is None:
                 machine.clock.wait(media_known.wait, config.sources.grace_secs)
             demanded = bool(media and media[0].ovf.proxy_agent)
-            wait_for_proxy_agent(machine, config, refusal=refusal, demanded=demanded, deadline=deadline)
+            return wait_for_proxy_agent(machine, config, refusal=refusal, demanded=demanded, deadline=deadline)
 
         return from_imds(
             query_imds(config, clock=machine.clock, deadline=deadline, observe=observe, wait_for_proxy=wait_for_proxy)
@@ -73,7 +75,7 @@ def ask_sources(machine: Machine, config: Config, *, deadline: float, observe: O
             return None
 
     def finish() -> Gathered:
-        answers, failures = collect(receive, clock=machine.clock, deadline=deadline, config=config)
+        answers, failures = collect(receive, saved=saved, clock=machine.clock, deadline=deadline, config=config)
         return Gathered(answers=answers, failures=failures, device=media[0].device if "media" in answers else None)
 
     return finish
@@ -82,6 +84,7 @@ def ask_sources(machine: Machine, config: Config, *, deadline: float, observe: O
 def collect(
     receive: Callable[[float], tuple[str, Metadata | AzureInitError] | None],
     *,
+    saved: Metadata | None = None,
     clock: Clock,
     deadline: float,
     config: Config,
@@ -106,12 +109,12 @@ def collect(
         name, answer = message
         if isinstance(answer, AzureInitError):
             failures[name] = answer
-            continue
-        answers[name] = answer
-        failures.pop(name, None)  # later than it should have been, but still while we waited for the other
-        if is_enough(answer) or (name == "imds" and is_specialised(answer)):
-            other = "media" if name == "imds" else "imds"
-            limits[other] = min(limits[other], now + config.sources.grace_secs)
+        else:
+            answers[name] = answer
+            failures.pop(name, None)  # later than it should have been, but still while we waited for the other
+        known = merge({**({"saved": saved} if saved else {}), **answers})
+        if is_enough(known) or ("imds" in answers and is_specialised(known)):
+            limits = {name: min(limit, now + config.sources.grace_secs) for name, limit in limits.items()}
 
 
 def _too_late(name: str, seconds: float) -> AzureInitError:
@@ -137,8 +140,11 @@ def _read_media(machine: Machine, config: Config, *, deadline: float, observe: O
     return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe)
 
 
-def wait_for_proxy_agent(machine: Machine, config: Config, *, refusal: str, demanded: bool, deadline: float) -> None:
-    """Where the metadata security protocol is on, IMDS refuses everyone until the proxy agent has its keys."""
+def wait_for_proxy_agent(machine: Machine, config: Config, *, refusal: str, demanded: bool, deadline: float) -> str:
+    """Where the metadata security protocol is on, IMDS refuses everyone until the proxy agent has its keys.
+
+    What it said, for the case that IMDS goes on refusing.
+    """
     if not config.azure_proxy_agent.enable:
         raise ProxyAgentFailed(f"{refusal}, and azure_proxy_agent.enable is false")
     if machine.find(PROXY_AGENT) is None:
@@ -150,12 +156,11 @@ def wait_for_proxy_agent(machine: Machine, config: Config, *, refusal: str, dema
         ran = machine.run((PROXY_AGENT, "--status", "--wait", f"{seconds:.0f}"), timeout=timeout)
     except AzureInitError as error:
         raise ProxyAgentFailed(f"{refusal}, and {error}") from error
+    told = b": ".join(filter(None, (ran.err.strip(), ran.out.strip()))).decode("utf-8", "replace")[:500]
+    told = f"({ran.ending}): {told or 'it says nothing'}"
     if ran.status != 0:
-        told = b": ".join(filter(None, (ran.err.strip(), ran.out.strip()))).decode("utf-8", "replace")
-        raise ProxyAgentFailed(
-            f"{refusal}, and {PROXY_AGENT} is not ready ({ran.ending}): {told[:500] or 'it says nothing'}",
-            exit_status=ran.ending,
-        )
+        raise ProxyAgentFailed(f"{refusal}, and {PROXY_AGENT} is not ready {told}", exit_status=ran.ending)
+    return f"; before that {PROXY_AGENT} was ready {told}"
 
 
 def from_saved(values: Mapping[str, object]) -> Metadata:

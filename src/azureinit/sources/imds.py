@@ -24,6 +24,7 @@ QUESTIONS = ("2023-11-15&extended=true", "2021-08-01&extended=true", "2019-06-01
 RETRIED = frozenset((404, 408, 410, 429, *range(500, 600)))
 DENIED = (401, 403)
 MAX_BODY = 1 << 20
+BOM = b"\xef\xbb\xbf"
 
 
 class PublicKey(Record):
@@ -51,7 +52,7 @@ def query_imds(
     clock: Clock,
     deadline: float,
     observe: Observe | None = None,
-    wait_for_proxy: Callable[[str], None] | None = None,
+    wait_for_proxy: Callable[[str], str] | None = None,
 ) -> Imds:
     """Newest API first; a 400 walks to the next. 401 or 403 waits for the proxy agent, once, where there is one.
 
@@ -64,6 +65,7 @@ def query_imds(
 
     until = min(deadline, clock.monotonic() + config.imds.total_retry_timeout_secs)
     questions = list(QUESTIONS)
+    said = ""
     while True:
         try:
             send(
@@ -82,10 +84,10 @@ def query_imds(
             if error.status == 400 and len(questions) > 1:
                 del questions[0]
             elif error.status in DENIED and wait_for_proxy is not None:
-                wait_for_proxy(f"IMDS refused with status {error.status}")
+                said = wait_for_proxy(f"IMDS refused with status {error.status}")
                 wait_for_proxy = None
             else:
-                raise ImdsUnavailable(str(error), endpoint=config.imds.endpoint) from error
+                raise ImdsUnavailable(str(error) + said, endpoint=config.imds.endpoint) from error
 
 
 def _policy(config: Config) -> Retry:
@@ -101,7 +103,7 @@ def _policy(config: Config) -> Retry:
 
 def parse_imds(body: bytes) -> Imds:
     try:
-        document = json.loads(body.decode("utf-8-sig"))
+        document = json.loads((body[3:] if body.startswith(BOM) else body).decode())
     except (ValueError, RecursionError) as error:
         what = "HTML" if body.lstrip()[:1] == b"<" else getattr(error, "msg", type(error).__name__)
         raise ImdsInvalid(f"IMDS answered something that is not JSON: {what}") from None

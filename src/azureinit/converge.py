@@ -1,0 +1,79 @@
+"""Plan, apply, look again: until nothing is left to do, or what is left has a name."""
+
+from __future__ import annotations
+
+from azureinit.apply.executor import apply_plan
+from azureinit.errors import NotConverged, PlanStale
+from azureinit.facts.gather import read_facts
+from azureinit.facts.ssh import read_keys_files
+from azureinit.plan.actions import Caution
+from azureinit.plan.keys import key_paths
+from azureinit.plan.plan import home_of, work_left
+from azureinit.record import replace
+from azureinit.telemetry.events import WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.apply.journal import Journal
+    from azureinit.config.model import Config
+    from azureinit.facts.gather import Facts
+    from azureinit.machine import Machine
+    from azureinit.plan.actions import Plan, Step
+    from azureinit.sources.imds import PublicKey
+    from azureinit.telemetry.events import Events
+
+    Planner = Callable[[Facts], Plan]
+
+MOST_PLANS = 3  # a file that keeps changing under us is someone else's fight
+DAY = 86400
+
+
+def converge(
+    machine: Machine,
+    config: Config,
+    planner: Planner,
+    *,
+    facts: Facts,
+    journal: Journal,
+    events: Events,
+    deadline: float,
+) -> tuple[Facts, tuple[str, ...]]:
+    """The machine as it is then, and the names of the steps that were taken."""
+    steps: tuple[Step, ...] = ()
+    for attempt in range(MOST_PLANS):
+        plan = planner(facts)
+        for item in plan:
+            if isinstance(item, Caution):
+                events.tell(WARN, item.name, item.why)
+        steps = work_left(plan)
+        if not steps:
+            return facts, ()
+        try:
+            apply_plan(machine, plan, journal=journal, events=events, deadline=deadline)
+        except PlanStale:
+            if attempt + 1 == MOST_PLANS:
+                raise
+            facts = read_facts(machine, config, before=facts)
+        else:
+            break
+    facts = read_facts(machine, config, before=facts)
+    left = work_left(planner(facts))
+    if left:
+        names = ", ".join(f"{step.name} ({step.why})" for step in left)
+        raise NotConverged(f"after provisioning there is still something to do: {names}")
+    return facts, tuple(step.name for step in steps)
+
+
+def with_keys_files(
+    machine: Machine, config: Config, facts: Facts, *, username: str, keys: tuple[PublicKey, ...]
+) -> Facts:
+    """The facts about the home of somebody whose name is known by now."""
+    home = home_of(username, facts)
+    paths = key_paths(username=username, home=home, keys=keys, facts=facts, config=config)
+    return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
+
+
+def today(machine: Machine) -> int:
+    return int(machine.clock.now() // DAY)

@@ -1,0 +1,106 @@
+"""The way from / to a file: how far nobody but root can change it, and what stands in it."""
+
+from __future__ import annotations
+
+import stat
+
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import stat_result
+
+    from azureinit.machine import Machine
+
+OTHERS_WRITE = 0o022  # a sticky bit protects names that are there, not those that are yet to be made
+
+
+class Trail(Record):
+    # The first directory someone else can change: below it no link may be followed. None where nobody can.
+    beneath: str | None
+    # The directories that are there.
+    found: dict[str, stat_result]
+    problem: str | None = None
+
+
+def read_trail(machine: Machine, path: str, *, home: str | None) -> Trail:
+    """`home`: a directory on the way that is somebody else's, or is about to be."""
+    beneath: str | None = None
+    found: dict[str, stat_result] = {}
+    for directory in directories_above(path):
+        status = machine.stat(directory, follow=False)
+        if status is None:
+            break
+        if beneath is None and stat.S_ISLNK(status.st_mode):
+            # Nobody but root made this one. Where it leads may be another matter.
+            status = machine.stat(directory)
+            through = _changeable(machine, directory)
+            if status is None or through is not None:
+                why = "is a link to nothing" if status is None else f"leads through {through}, which others can change"
+                return Trail(beneath=None, found={}, problem=f"{directory} {why}")
+        if not stat.S_ISDIR(status.st_mode):
+            return Trail(beneath=None, found={}, problem=f"{directory} is {kind(status.st_mode)}")
+        found[directory] = status
+        if beneath is None and (directory == home or not _is_trusted(machine, status)):
+            beneath = directory
+    return Trail(beneath=beneath or home, found=found)
+
+
+def directories_above(path: str) -> list[str]:
+    """From / down to the one the file lies in."""
+    steps = parts(path)[:-1]
+    return ["/", *("/" + "/".join(steps[: count + 1]) for count in range(len(steps)))]
+
+
+def parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def normal(path: str) -> str:
+    return "/" + "/".join(parts(path))
+
+
+def path_problem(path: str) -> str | None:
+    """Why a path cannot be taken at its word."""
+    shown = ascii(path[:100])
+    if not path.startswith("/"):
+        return f"{shown} is not an absolute path"
+    if "\0" in path:
+        return f"{shown} has a NUL in it"
+    return f"{shown} has .. in it" if ".." in path.split("/") else None
+
+
+def kind(mode: int) -> str:
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    return "a directory" if stat.S_ISDIR(mode) else "a file" if stat.S_ISREG(mode) else "a special file"
+
+
+def _is_trusted(machine: Machine, status: stat_result) -> bool:
+    """Without privileges whose it is does not count: there is nothing to be gained from us."""
+    return not status.st_mode & OTHERS_WRITE and (status.st_uid == 0 or not machine.privileged)
+
+
+def _changeable(machine: Machine, link: str) -> str | None:
+    """The first directory a link's way leads through, its end left out, that someone else can change."""
+    pending = parts(link)[::-1]
+    done: list[str] = []
+    while pending:
+        part = pending.pop()
+        if part == "..":
+            del done[-1:]
+            continue
+        here = "/".join(("", *done, part))
+        status = machine.stat(here, follow=False)
+        if status is None:
+            return None
+        if stat.S_ISLNK(status.st_mode):
+            target = machine.read_link(here) or ""
+            if target.startswith("/"):
+                done = []
+            pending += parts(target)[::-1]
+            continue
+        if pending and not _is_trusted(machine, status):
+            return here
+        done.append(part)
+    return None

@@ -1,0 +1,217 @@
+"""One pool: its file of records, changed under both locks so that a death at any point leaves whole records.
+
+Adding is one write at the end. Replacing is one write of one record. Removing copies records from the end into the
+holes, then shortens the file: a death in between leaves a record twice, never loses one. A file whose length is
+no multiple of a record is refused by everything but clearing.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import LocalError
+from azureinit.kvp.records import (
+    KEY_SIZE,
+    RECORD_SIZE,
+    SAFE,
+    UNSAFE,
+    KvpUnreadable,
+    check_key_count,
+    check_size,
+    key_field,
+    parse_leniently,
+    parse_records,
+    record,
+    records,
+)
+from azureinit.machine.pools import open_pool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    from azureinit.kvp.records import Pair
+    from azureinit.machine import Machine
+    from azureinit.machine.pools import PoolFile
+
+    T = TypeVar("T")
+
+DIRECTORY = "/var/lib/hyperv"
+POOLS = ("external", "guest", "auto", "auto-external", "auto-internal")  # their place is their number
+GUEST = "guest"  # what the machine tells its host
+MAX_POOL = 1 << 27  # bytes that we read: 50 times a full pool
+
+
+class Store:
+    """`timeout`: how long to wait for others to give up their locks, in seconds."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        pool: str = GUEST,
+        directory: str = DIRECTORY,
+        unsafe: bool = False,
+        timeout: float,
+    ) -> None:
+        self.machine = machine
+        self.pool = pool
+        name = f".kvp_pool_{POOLS.index(pool)}"
+        self.path = f"{directory}{name}" if directory.endswith("/") or not directory else f"{directory}/{name}"
+        self.limits = UNSAFE if unsafe else SAFE
+        self.timeout = timeout
+
+    # ---- reading
+
+    def pairs(self) -> list[Pair]:
+        """Every record in order."""
+        return self._checked(parse_records, self._read())
+
+    def readable_pairs(self) -> list[Pair]:
+        """Every record that can be made out, whatever else is in the file."""
+        return parse_leniently(self._read())
+
+    def entries(self) -> dict[str, str]:
+        """Each key's last value."""
+        return dict(self.pairs())
+
+    def read(self, key: str) -> str | None:
+        key_field(key)
+        return self.entries().get(key)
+
+    def count(self) -> int:
+        """Records, by the file's length alone: no lock is waited for."""
+        found = self.machine.stat(self.path)
+        size = 0 if found is None else found.st_size
+        self._checked(check_size, size)
+        return size // RECORD_SIZE
+
+    def is_stale(self) -> bool:
+        """Left by an earlier boot."""
+        found = self.machine.stat(self.path)
+        return found is not None and int(found.st_mtime) <= read_boot_time(self.machine)
+
+    def stamp(self) -> tuple[int, int]:
+        """Another one when the file has changed."""
+        found = self.machine.stat(self.path)
+        return (0, 0) if found is None else (found.st_mtime_ns, found.st_size)
+
+    # ---- writing
+
+    def append(self, key: str, value: str) -> None:
+        self.append_all(((key, value),))
+
+    def append_all(self, pairs: Iterable[Pair]) -> None:
+        """One lock, one write."""
+        added = b"".join(records(pairs, self.limits))
+        if added:
+            with self._open() as file:
+                self._checked(check_size, file.size())
+                file.append(added)
+
+    def upsert(self, key: str, value: str) -> None:
+        """The first record of that key gets the value, others of it go; a new key is added at the end."""
+        new = record(key, value, self.limits)
+        with self._open() as file:
+            data = self._whole(file)
+            places = _places(data, {new[:KEY_SIZE]})
+            if not places:
+                check_key_count(len({data[at : at + KEY_SIZE] for at in range(0, len(data), RECORD_SIZE)}) + 1)
+                file.append(new)
+                return
+            file.overwrite(new, offset=places[0], before=data[places[0] : places[0] + RECORD_SIZE])
+            _remove(file, data, places[1:])
+
+    def delete(self, *keys: str) -> int:
+        """How many records went. The order of the others is not kept."""
+        fields = {key_field(key) for key in keys}
+        file = open_pool(self.machine, self.path, change=True, timeout=self.timeout) if fields else None
+        if file is None:
+            return 0
+        with file:
+            data = self._whole(file)
+            places = _places(data, fields)
+            _remove(file, data, places)
+        return len(places)
+
+    def load(self, pairs: Iterable[Pair]) -> None:
+        """These instead of all there were."""
+        new = records(pairs, self.limits)
+        check_key_count(len({one[:KEY_SIZE] for one in new}))
+        with self._open() as file:
+            file.replace(b"".join(new), before=self._whole(file))
+
+    def clear(self) -> None:
+        file = open_pool(self.machine, self.path, change=True, timeout=self.timeout)
+        if file is not None:
+            with file:
+                file.truncate(0)
+
+    def clear_if_stale(self) -> bool:
+        if self.machine.stat(self.path) is None:
+            return False
+        boot_time = read_boot_time(self.machine)
+        file = open_pool(self.machine, self.path, change=True, timeout=self.timeout)
+        if file is None:
+            return False
+        with file:
+            stale = file.modified() <= boot_time
+            if stale:
+                file.truncate(0)
+        return stale
+
+    # ---- the file
+
+    def _open(self) -> PoolFile:
+        file = open_pool(self.machine, self.path, change=True, create=True, timeout=self.timeout)
+        assert file is not None, "it was to be made"
+        return file
+
+    def _read(self) -> bytes:
+        file = open_pool(self.machine, self.path, change=False, timeout=self.timeout)
+        if file is None:
+            return b""
+        with file:
+            return file.read(limit=MAX_POOL)
+
+    def _whole(self, file: PoolFile) -> bytes:
+        """Records of others that are no UTF-8 are no reason not to write ours."""
+        self._checked(check_size, file.size())
+        return file.read(limit=MAX_POOL)
+
+    def _checked(self, check: Callable[..., T], value: object) -> T:
+        try:
+            return check(value)
+        except KvpUnreadable as error:
+            raise LocalError(
+                f"{error}: {self.path}", hint="clearing the pool makes it usable", path=self.path
+            ) from None
+
+
+def read_boot_time(machine: Machine) -> int:
+    for line in (machine.read("/proc/stat", limit=1 << 24) or b"").split(b"\n"):
+        if line.startswith(b"btime "):
+            number = line[len(b"btime ") :].strip()
+            if number.isdigit():
+                return int(number)
+            raise LocalError("cannot tell when this machine booted: btime in /proc/stat is not a number")
+    raise LocalError("cannot tell when this machine booted: no btime in /proc/stat")
+
+
+def _places(data: bytes, fields: set[bytes]) -> list[int]:
+    return [at for at in range(0, len(data), RECORD_SIZE) if data[at : at + KEY_SIZE] in fields]
+
+
+def _remove(file: PoolFile, data: bytes, places: list[int]) -> None:
+    """The last record moves into each hole, as the peer leaves them; holes only are written over."""
+    end = len(data)
+    holes = set(places)
+    for hole in places:
+        while end - RECORD_SIZE in holes and end > hole:
+            end -= RECORD_SIZE
+        if hole >= end:
+            break
+        end -= RECORD_SIZE
+        last = data[end : end + RECORD_SIZE]
+        file.overwrite(last, offset=hole, before=data[hole : hole + RECORD_SIZE])
+    if places:
+        file.truncate(end)

@@ -1,0 +1,224 @@
+"""Files as the kernel has them: one name at a time, no link followed unasked, errors in our own words."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat as stat_
+
+from azureinit.errors import LocalError, NoSpace, ReadOnly
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+MAX_LINKS = 40
+SLOWEST_PIPE = 10.0  # seconds; a pipe in a file's place whose writer never comes
+CDROM_DRIVE_STATUS, CDSL_CURRENT = 0x5326, 0x7FFFFFFF
+CDROM_NOT_READY = (1, 2, 3)  # no disc, tray open, not ready yet
+
+
+def local_error(error: OSError, doing: str, path: str) -> LocalError:
+    kind = {errno.ENOSPC: NoSpace, errno.EDQUOT: NoSpace, errno.EROFS: ReadOnly}.get(error.errno or 0, LocalError)
+    failure = kind(f"cannot {doing} {path}: {error.strerror or error}", path=path)
+    failure.errno = error.errno or 0
+    return failure
+
+
+def temporary_path(path: str) -> str:
+    """No reader of a drop-in directory takes it: hidden, not *.conf, and sudo skips a trailing tilde."""
+    directory, slash, name = path.rpartition("/")
+    return f"{directory}{slash}.{name}.azure-init~"
+
+
+def is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".azure-init~")
+
+
+def inside(base: str, path: str, *, final: bool) -> str:
+    """`path` with its links resolved as if `base` were the root."""
+    pending = [part for part in path.split("/") if part not in ("", ".")][::-1]
+    done: list[str] = []
+    links = 0
+    while pending:
+        part = pending.pop()
+        if part == "..":
+            del done[-1:]
+            continue
+        here = "/".join(["", *done, part])
+        if pending or final:
+            try:
+                target = os.readlink(base + here)
+            except OSError:
+                target = ""
+            if target:
+                links += 1
+                if links > MAX_LINKS:
+                    raise LocalError(f"too many links at {path}", path=path)
+                if target.startswith("/"):
+                    done = []
+                pending.extend([step for step in target.split("/") if step not in ("", ".")][::-1])
+                continue
+        done.append(part)
+    return "/".join(["", *done])
+
+
+def open_beneath(base: str, below: str, path: str) -> tuple[int, str]:
+    parts = [part for part in below.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts:
+        raise LocalError(f"cannot write {path}: it does not lie inside its directory", path=path)
+    directory = os.open(base, DIRECTORY)
+    for part in parts[:-1]:
+        try:
+            deeper = os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+        finally:
+            os.close(directory)
+        directory = deeper
+    return directory, parts[-1]
+
+
+def read_file(
+    real: str,
+    path: str,
+    limit: int,
+    flags: int,
+    directory: int | None = None,
+    status: list[os.stat_result] | None = None,
+) -> bytes | None:
+    try:
+        file = os.open(real, os.O_RDONLY | os.O_CLOEXEC | flags, dir_fd=directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise local_error(error, "read", path) from error
+    try:
+        if status is not None:
+            status.append(os.fstat(file))
+        data = b""
+        while len(data) <= limit:
+            try:
+                more = os.read(file, min(limit + 1 - len(data), 1 << 16))
+            except BlockingIOError:
+                wait_for_pipe(file)
+                continue
+            if not more:
+                return data
+            data += more
+    except OSError as error:
+        raise local_error(error, "read", path) from error
+    finally:
+        os.close(file)
+    raise LocalError(f"cannot read {path}: it is larger than {limit} bytes", path=path)
+
+
+def wait_for_pipe(file: int) -> None:
+    waiting = select.poll()
+    waiting.register(file, select.POLLIN)
+    if not waiting.poll(SLOWEST_PIPE * 1000):
+        raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+
+
+def list_names(real: str, path: str) -> tuple[str, ...] | None:
+    try:
+        return tuple(sorted(os.listdir(real)))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise local_error(error, "list", path) from error
+
+
+def create(name: str, directory: int | None) -> int:
+    """A new file, unreadable to others until its mode is set; one that a dead run left is removed first."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, 0o600, dir_fd=directory)
+    except FileExistsError:
+        os.unlink(name, dir_fd=directory)
+        return os.open(name, flags, 0o600, dir_fd=directory)
+
+
+def lstat(name: str, directory: int | None) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def unlink(name: str, directory: int | None) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        pass
+
+
+def close(directory: int | None) -> None:
+    if directory is not None:
+        os.close(directory)
+
+
+def write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+class ImageFile:
+    """A medium's bytes: a device or a file, read where it is asked."""
+
+    def __init__(self, real: str, path: str) -> None:
+        self.path = path
+        try:
+            # Non-blocking, or opening an empty drive waits for a disc.
+            self.fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise local_error(error, "open", path) from error
+        try:
+            if stat_.S_ISBLK(os.fstat(self.fd).st_mode):
+                _check_medium(self.fd)
+            self.size = os.lseek(self.fd, 0, os.SEEK_END)
+        except OSError as error:
+            os.close(self.fd)
+            raise local_error(error, "open", path) from error
+
+    def read(self, offset: int, length: int) -> bytes:
+        try:
+            return os.pread(self.fd, length, offset)
+        except OSError as error:
+            raise local_error(error, "read", self.path) from error
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+def _check_medium(drive: int) -> None:
+    """An empty optical drive opens, but reads as an error like a broken one: ask it."""
+    import fcntl
+
+    try:
+        status = fcntl.ioctl(drive, CDROM_DRIVE_STATUS, CDSL_CURRENT)
+    except OSError:
+        return  # not an optical drive
+    if status in CDROM_NOT_READY:
+        raise OSError(errno.ENOMEDIUM, os.strerror(errno.ENOMEDIUM))
+
+
+class Appender:
+    """The end of a log or journal, kept open."""
+
+    def __init__(self, real: str, path: str, mode: int) -> None:
+        self.path = path
+        try:
+            # Non-blocking, or a pipe in the log's place would hold up the boot.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            self.fd = os.open(real, flags, mode)
+        except OSError as error:
+            raise local_error(error, "write", path) from error
+
+    def write(self, data: bytes, *, sync: bool = False) -> None:
+        try:
+            write_all(self.fd, data)
+            if sync:
+                os.fsync(self.fd)
+        except OSError as error:
+            raise local_error(error, "write", self.path) from error
+
+    def close(self) -> None:
+        os.close(self.fd)

@@ -1,0 +1,88 @@
+"""The agent through every scenario that fakeazure ships: each ends with the verdict an honest agent must give."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import PYTHON, SRC
+from fakeazure.catalogue import find_scenario, names
+from fakeazure.events import Request, read_events
+from fakeazure.judge import judge
+from trees import make_tree
+
+UNDELIVERED = 75
+# What this agent calls each failure; the scenarios themselves say only that it is one.
+REASONS = {
+    "host-blank": "invalid hostname",
+    "host-dash": "invalid hostname",
+    "host-long": "invalid hostname",
+    "imds-2019-without-media": "failed to determine username",
+    "imds-403-for-good": "failed to determine username",
+    "imds-html-for-good": "failed to determine username",
+    "imds-protected-agent-absent": "failed to determine username",
+    "imds-protected-agent-fails": "failed to determine username",
+    "imds-without-keys-or-media": "no usable credential",
+    "imds-wrong-shape": "failed to determine username",
+    "key-cut-off": "invalid SSH public key",
+    "key-garbage": "invalid SSH public key",
+    "key-line-feed": "invalid SSH public key",
+    "key-several": "invalid SSH public key",
+    "no-credential": "no usable credential",
+    "no-sources": "failed to determine username",
+    "ovf-broken-alone": "failed to determine username",
+    "ovf-doctype": "failed to determine username",
+    "password-without-media": "no usable credential",
+    "pre-provisioned-running": "pre-provisioning is not supported",
+    "pre-provisioned-savable": "pre-provisioning is not supported",
+    "user-colon": "invalid username",
+    "user-dash": "invalid username",
+    "user-newline": "invalid username",
+    "user-root": "invalid username",
+    "user-taken": "invalid username",
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_agent_is_honest(name: str, tmp_path: Path) -> None:
+    ledger, tree = tmp_path / "ledger.jsonl", make_tree(tmp_path / "root")
+    agent = [PYTHON, "-m", "azureinit", "--root", str(tree)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "fakeazure", "run", name, "--ledger", str(ledger), "--", *agent],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in ran.stderr, ran.stderr
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    judgement = judge(read_events(ledger))
+    marked = bool(list((tree / "var/lib/azure-init").glob("*.provisioned")))
+    assert marked == (judgement.state == "ready"), "the marker is there when the platform believes Ready, and only then"
+    if judgement.state == "failed":
+        assert judgement.reason == REASONS[name]
+        assert judgement.report["vm_id"]
+    elif judgement.state == "waiting":
+        assert f"the command ends with status {UNDELIVERED}" in ran.stdout
+    unasked = [line for line in ran.stdout.splitlines() if "were never asked for" in line]
+    assert not unasked, "a fault that nobody meets tests nothing"
+
+
+def test_every_failure_of_the_catalogue_has_its_reason_here() -> None:
+    verdicts = {name: found.verdict for name in names() if (found := find_scenario(name).expect)}
+    assert {name for name, verdict in verdicts.items() if verdict in ("failure", "either")} == REASONS.keys()
+
+
+def test_the_stub_of_the_proxy_agent_is_what_opens_the_door(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    command = [PYTHON, "-m", "azureinit", "--root", str(make_tree(tmp_path / "root"))]
+    subprocess.run(
+        [sys.executable, "-m", "fakeazure", "run", "imds-protected", "--ledger", str(ledger), "--", *command],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC)}, stdin=subprocess.DEVNULL, capture_output=True,
+        timeout=60, check=True,
+    )  # fmt: skip
+    met = [event for event in read_events(ledger) if isinstance(event, Request) and event.service != "wireserver"]
+    assert [(event.service, event.status) for event in met] == [("imds", 401), ("proxy-agent", 204), ("imds", 200)]
+    assert "--status" in met[1].body
