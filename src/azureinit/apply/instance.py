@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from azureinit.errors import LocalError
-from azureinit.machine import is_temporary
+from azureinit.machine import MOST_BYTES, is_temporary
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
@@ -64,28 +64,31 @@ def read_pending(machine: Machine, instance: Instance) -> dict[str, str] | None:
 
 def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) -> None:
     """Secrets are revealed here and nowhere else: into a 0600 file of ours."""
-    import base64
     import json
+    from binascii import b2a_base64
 
     plain = {
-        key: {"base64": base64.b64encode(value.reveal()).decode()} if isinstance(value, Secret) else value
+        key: {"base64": b2a_base64(value.reveal(), newline=False).decode()} if isinstance(value, Secret) else value
         for key, value in values.items()
     }
     data = json.dumps(plain, sort_keys=True).encode()
-    if machine.read(instance.path("saved")) != data:
+    if machine.read(instance.path("saved"), limit=MOST_BYTES) != data:
         machine.write(instance.path("saved"), data, mode=0o600)
 
 
 def read_saved(machine: Machine, instance: Instance) -> dict[str, Any] | None:
-    import base64
+    from binascii import a2b_base64
 
     values = _read_json(machine, instance.path("saved"))
     if values is None:
         return None
-    return {
-        key: Secret(base64.b64decode(value["base64"])) if isinstance(value, dict) else value
-        for key, value in values.items()
-    }
+    try:
+        return {
+            key: Secret(a2b_base64(value["base64"])) if isinstance(value, dict) else value
+            for key, value in values.items()
+        }
+    except (KeyError, TypeError, ValueError):
+        return None  # not what we write
 
 
 def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:
@@ -105,7 +108,7 @@ def _is_ours(name: str) -> bool:
 def _read_json(machine: Machine, path: str) -> dict[str, Any] | None:
     import json
 
-    data = machine.read(path, limit=4 << 20)
+    data = machine.read(path, limit=MOST_BYTES)
     try:
         values = json.loads(data) if data else None
     except ValueError:

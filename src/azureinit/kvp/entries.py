@@ -7,10 +7,10 @@ record does.
 from __future__ import annotations
 
 from azureinit.kvp.cloudinit import PREFIX as CLOUD_INIT
-from azureinit.kvp.cloudinit import CloudInitMalformed, parse_pieces, parse_single, split_key
+from azureinit.kvp.cloudinit import parse_pieces, parse_single, split_key
 from azureinit.kvp.diagnostics import FORMAT, RESULTS, Diagnostic, Undecodable, decode_payload, is_uuid
 from azureinit.kvp.moments import is_canonical
-from azureinit.kvp.report import REPORT_KEY, ReportMalformed, encoded, parse_report
+from azureinit.kvp.report import REPORT_KEY, encoded, parse_report
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -169,7 +169,6 @@ def _number(text: str) -> int:
 def _word(error: ValueError) -> str:
     if isinstance(error, Refused):
         return str(error)
-    assert isinstance(error, (Undecodable, CloudInitMalformed, ReportMalformed)), error
     return UNDECODABLE if isinstance(error, Undecodable) else MALFORMED
 
 
