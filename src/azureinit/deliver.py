@@ -6,7 +6,6 @@ from azureinit.apply.instance import forget_pending, mark_provisioned, write_pen
 from azureinit.errors import AzureInitError, VerdictUndelivered
 from azureinit.machine import rfc3339
 from azureinit.report.health import send_failure, send_in_progress, send_ready, size_on_the_wire
-from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
 from azureinit.sources.metadata import is_specialised
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
@@ -84,6 +83,8 @@ def _deliver_ready(walk: Walk) -> int:
 
 
 def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
+    from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
+
     machine, events = walk.machine, walk.events
     events.tell(ERROR, "provision", f"{failure.reason}: {failure}" + (f" ({failure.hint})" if failure.hint else ""))
     subject = Subject(

@@ -151,7 +151,11 @@ class Fabric:
         if told.kind == "progress":
             return
         self.standing.ready = self.standing.ready or told.kind == "ready"
-        if self.eject and self.media.eject and self.media_path and self.media_path.exists():
+        if not (self.eject and self.media.eject):
+            return
+        if self._late:
+            self._late.cancel()
+        if self.media_path and self.media_path.exists():
             self.media_path.unlink()
             self.ledger.add(Ejected(t=self.ledger.now(), path=str(self.media_path)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from fakeazure.vm import Vm
@@ -33,7 +34,7 @@ def versions() -> str:
 
 def goal_state(vm: Vm, *, base: str) -> str:
     """`base` is the address at which the machine reached us, so that it finds the rest there too."""
-    place = f"{base}/machine/{container_id(vm)}/{escape(instance_id(vm))}?comp="
+    place = f"{base}/machine/{container_id(vm)}/{quote(instance_id(vm))}?comp="
     kinds = {
         "HostingEnvironmentConfig": "config&type=hostingEnvironmentConfig",
         "SharedConfig": "config&type=sharedConfig",

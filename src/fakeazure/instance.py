@@ -208,4 +208,4 @@ def as_text(value: Any) -> str:
         return "\n".join(name + ("/" if isinstance(inner, dict | list) else "") for name, inner in value.items())
     if isinstance(value, list):
         return "\n".join(f"{n}/" if isinstance(inner, dict | list) else str(n) for n, inner in enumerate(value))
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

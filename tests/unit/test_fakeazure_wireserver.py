@@ -102,6 +102,15 @@ def test_the_goal_state_leads_to_the_configurations() -> None:
                 assert incarnation is not None and incarnation.get("instance") == name
 
 
+def test_links_are_links_whatever_the_machine_is_called() -> None:
+    with Fabric(vm=Vm(name='two "words" & <more>')) as fabric:
+        target = link(fabric, "SharedConfig")
+        assert " " not in target and '"' not in target
+        status, _, body = ask(fabric.wireserver, target)
+        instance = ElementTree.fromstring(body).find("Instances/Instance")
+        assert status == 200 and instance is not None and instance.get("id") == '_two "words" & <more>'
+
+
 @pytest.mark.parametrize(
     ("target", "method", "headers", "status", "says"),
     [
@@ -304,6 +313,14 @@ def test_a_medium_may_come_late(tmp_path: Path) -> None:
         disc = fabric.write_media(tmp_path / "disc")
         assert fabric.ledger.wait(lambda ledger: any(isinstance(e, MediaMade) for e in ledger.events), timeout=20)
         assert disc.stat().st_size > 500_000
+
+
+def test_after_a_verdict_no_medium_comes_any_more(tmp_path: Path) -> None:
+    with Fabric(media=Media(late_secs=0.3), eject=True) as fabric:
+        disc = fabric.write_media(tmp_path / "disc")
+        assert tell(fabric, report(fabric, "Ready")) == 201
+        assert not fabric.ledger.wait(lambda ledger: any(isinstance(e, MediaMade) for e in ledger.events), timeout=0.5)
+        assert not disc.exists()
 
 
 def test_a_medium_that_is_too_late_never_comes(tmp_path: Path) -> None:

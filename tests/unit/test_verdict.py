@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from azureinit.errors import AzureInitError, HostnameFailed, ImdsUnavailable, LocalError, SubprocessFailed
 from azureinit.record import replace
 from azureinit.report.health import size_on_the_wire
-from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report, success_report
+from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
 from azureinit.version import VERSION
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
@@ -46,11 +46,6 @@ def parsed(text: str) -> list[tuple[str, str]]:
 
 
 # ---- words and order
-
-
-def test_a_success_is_told_in_this_order() -> None:
-    assert success_report(SUBJECT, {}) == f"result=success|agent=Azure-Init/{VERSION}{TAIL}"
-    assert success_report(SUBJECT, {"took": "3 s"}).endswith(TAIL + "|took=3 s")
 
 
 def test_a_failure_is_told_in_this_order() -> None:

@@ -29,6 +29,7 @@ Commands:
   config check     tell what is wrong with a configuration file   [FILE...]
   config schema    JSON Schema of the configuration, for editors
   clean            forget that this machine was provisioned       [--logs]
+  kvp              look into the Hyper-V key-value pools, or change them [COMMAND]
   help             this text, or that of a command                [COMMAND]
 
 Options:
@@ -43,7 +44,7 @@ Environment: AZURE_INIT_LOG sets how much is told (error, warn, info, debug).
 Exit codes: 0 done, already done, or not on Azure; 1 failed; 2 usage; 3 plan --check found work to do;
 75 done but the platform has not accepted the verdict yet; 78 configuration error or user missing.
 """
-VERBS = ("provision", "plan", "facts", "config", "clean", "help")
+VERBS = ("provision", "plan", "facts", "config", "clean", "kvp", "help")
 VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root"}
 
 
@@ -193,6 +194,11 @@ def operate(command: Command, machine: Machine) -> int:
         return config_main(
             rest, machine=machine, config=command.config, groups=command.groups, out=sys.stdout, err=sys.stderr
         )
+
+    if command.verb == "kvp":
+        from azureinit.cli.kvp import main as kvp_main
+
+        return kvp_main(rest, machine=machine, out=sys.stdout, err=sys.stderr, prog="azure-init kvp")
 
     def configured() -> Config:
         loaded = load(command, machine)

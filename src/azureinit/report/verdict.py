@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.kvp.report import encode_fields
 from azureinit.record import Record
 from azureinit.version import VERSION
 
@@ -27,10 +28,6 @@ class Subject(Record):
     vm_id: str | None
     pps_type: str | None
     timestamp: str
-
-
-def success_report(subject: Subject, extra: Mapping[str, str]) -> str:
-    return _encode({"result": "success", "agent": AGENT}, _tail(subject), _supporting(extra))
 
 
 def failure_report(
@@ -81,10 +78,4 @@ def _cut(value: str, longest: int) -> str:
 
 
 def _encode(*parts: Mapping[str, str]) -> str:
-    return "|".join(_field(f"{key}={value}") for part in parts for key, value in part.items())
-
-
-def _field(text: str) -> str:
-    if any(mark in text for mark in '|"\r\n'):
-        return '"' + text.replace('"', '""') + '"'
-    return text
+    return encode_fields([pair for part in parts for pair in part.items()])
