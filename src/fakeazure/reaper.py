@@ -7,26 +7,28 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
 
 class Workplace:
-    """A temporary directory, and the process group of a command, both gone at the end. Enter it before any thread."""
+    """A temporary directory and a process group for a command, both gone at the end. Enter it before any thread.
+
+    The group is there before the command is, held by a process that only waits: whatever joins it is ours to end, and
+    its number cannot become anybody else's.
+    """
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="fakeazure-"))
         self._read, self._write = os.pipe()
-        self._reaper = os.fork()
-        if self._reaper == 0:
-            self._wait_for_the_end()
-
-    def owns(self, group: int) -> None:
-        os.write(self._write, f"{group}\n".encode())
-
-    def disowns_all(self) -> None:
-        os.write(self._write, b"none\n")
+        self.group = self._fork(self._hold_the_group)
+        with contextlib.suppress(OSError):
+            os.setpgid(self.group, self.group)  # whichever of us comes first
+        self._reaper = self._fork(self._clear_up)
 
     def __enter__(self) -> Self:
         os.close(self._read)
@@ -37,23 +39,35 @@ class Workplace:
     ) -> None:
         os.close(self._write)  # from here the reaper does the work; we only see it done
         os.waitpid(self._reaper, 0)
+        os.waitpid(self.group, 0)
 
-    def _wait_for_the_end(self) -> None:
+    def _fork(self, work: Callable[[], None]) -> int:
+        child = os.fork()
+        if child != 0:
+            return child
         try:
-            os.setsid()  # Ctrl-C on our terminal is not for this process
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in IGNORED:
                 signal.signal(number, signal.SIG_IGN)
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
             os.close(self._write)
-            told = b""
-            while data := os.read(self._read, 4096):
-                told += data
-            last = told.split()[-1:]
-            if last and last[0].isdigit():
-                with contextlib.suppress(OSError):
-                    os.killpg(int(last[0]), signal.SIGKILL)
-            shutil.rmtree(self.directory, ignore_errors=True)
+            work()
         finally:
             os._exit(0)
+
+    def _hold_the_group(self) -> None:
+        os.setpgid(0, 0)
+        self._wait_for_the_end()
+        signal.pause()  # the reaper ends the whole group, us with it
+
+    def _clear_up(self) -> None:
+        os.setsid()  # Ctrl-C on our terminal is not for this process
+        self._wait_for_the_end()
+        with contextlib.suppress(OSError):
+            os.killpg(self.group, signal.SIGKILL)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _wait_for_the_end(self) -> None:
+        while os.read(self._read, 4096):
+            pass

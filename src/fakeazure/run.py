@@ -134,14 +134,12 @@ def attend(
     """Runs the command to its end, or to the end of its time."""
     with terminal_kept():
         try:
-            child = subprocess.Popen(command, env=environment, process_group=0)
+            child = subprocess.Popen(command, env=environment, process_group=place.group)
         except OSError as error:
             raise CannotRun(f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}") from None
-        place.owns(child.pid)
-        lend_terminal(child.pid)
+        lend_terminal(place.group)
         in_time = wait_for(child, fabric, stop, until_verdict=until_verdict)
-        exit_code = end(child)
-        place.disowns_all()
+        exit_code = end(child, place.group)
     if exit_code == -signal.SIGINT:
         stop.number = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
     fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None))
@@ -163,19 +161,19 @@ def wait_for(child: subprocess.Popen[Any], fabric: Fabric, stop: Stop, *, until_
 
 
 def has_ended(child: subprocess.Popen[Any]) -> bool:
-    """Without collecting it: as long as it is not, its process group is surely its own."""
+    """Without collecting it: that is for later."""
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def end(child: subprocess.Popen[Any]) -> int:
+def end(child: subprocess.Popen[Any], group: int) -> int:
     """Ends what is left of the command's process group, politely at first. The command's own exit status."""
     patience = time.monotonic() + PATIENCE_SECS
     if not has_ended(child):
-        os.killpg(child.pid, signal.SIGTERM)
+        os.killpg(group, signal.SIGTERM)
     while not has_ended(child) and time.monotonic() < patience:
         time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)
     return child.wait()
 
 

@@ -29,3 +29,16 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_no_page_is_empty_and_no_table_is_broken() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        text = page.read_text()
+        assert len(text) > 200, page.name
+        for before, line in zip(text.splitlines(), text.splitlines()[1:]):
+            if before.startswith("|") and line and not line.startswith("|"):
+                raise AssertionError(f"{page.name}: a table goes on with {line!r}")
+
+
+def test_figures_come_with_the_command_that_makes_them() -> None:
+    assert "bench/boot-path" in (ROOT / "docs/performance.md").read_text()
