@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat as stat_
-import time
 
 from azureinit.errors import LocalError
+from azureinit.machine.clock import Clock as Clock
+from azureinit.machine.clock import rfc3339 as rfc3339
 from azureinit.machine.files import (
     DIRECTORY,
     close,
@@ -42,31 +43,14 @@ from azureinit.machine.files import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, NoReturn
+    from collections.abc import Mapping
+    from typing import NoReturn
 
     from azureinit.machine.processes import Ran
 
 KERNEL = ("/proc/", "/sys/", "/dev/")
 TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 MOST_BYTES = 16 << 20  # of an account file; directories of whole companies have been seen in them
-
-
-class Clock:
-    """Time, handed in, so that a test can own it."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def now(self) -> float:
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(max(0.0, seconds))
-
-    def wait(self, ready: Callable[[float], Any], seconds: float) -> Any:
-        """What `ready(seconds)` gives: something that blocks at most that long."""
-        return ready(max(0.0, seconds))
 
 
 class Machine:
@@ -408,11 +392,6 @@ def open_streams() -> None:
 def set_umask() -> None:
     """Modes are ours to say, not whoever started us."""
     os.umask(0o022)
-
-
-def rfc3339(seconds: float) -> str:
-    whole, fraction = divmod(seconds, 1)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int(fraction * 1e6):06d}+00:00"
 
 
 def _base(path: str) -> str:

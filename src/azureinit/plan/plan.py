@@ -49,7 +49,7 @@ def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozens
 def plan_after_ready(*, facts: Facts, config: Config) -> Plan:
     """What the admin does not need in order to log in."""
     types = tuple(kind for kind in config.ssh.host_key_types if kind not in BEFORE_READY)
-    plan = plan_host_keys(types=types, facts=facts)
+    plan = plan_host_keys(types=types, facts=facts) if facts.ssh.installed else ()
     return tuple(replace(item, why=f"{item.why}; after Ready") if isinstance(item, Step) else item for item in plan)
 
 
