@@ -6,7 +6,7 @@ from azureinit.apply.instance import prepare, read_pending, read_saved
 from azureinit.apply.journal import Unwritten, clear_leftovers, read_journal
 from azureinit.converge import converge, today, with_keys_files
 from azureinit.deliver import save, start_in_progress
-from azureinit.engine import AlreadyProvisioned, identify, know
+from azureinit.engine import identify, know
 from azureinit.errors import LockTimeout, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.plan.names import check_hostname, check_username
@@ -80,7 +80,7 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     answers, failures = dict(gathered.answers), gathered.failures
     if saved is not None and "media" not in answers:
         answers["saved"] = saved
-    walk.metadata, walk.device = merge(answers), gathered.device
+    walk.metadata, walk.device = _hashed(walk, merge(answers)), gathered.device
     _tell(walk, failures)
     if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
         walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
@@ -88,11 +88,14 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     check_complete(walk.metadata, failures)
     check_username(walk.metadata.username or "")
     check_hostname(walk.metadata.hostname or "")
-    if walk.metadata.password is not None:
-        from azureinit.machine.crypt import hash_password
 
-        hashed = hash_password(walk.machine, walk.metadata.password)
-        walk.metadata = replace(walk.metadata, password=None, password_hash=hashed)
+
+def _hashed(walk: Walk, metadata: Metadata) -> Metadata:
+    if metadata.password is None:
+        return metadata
+    from azureinit.machine.crypt import hash_password
+
+    return replace(metadata, password=None, password_hash=hash_password(walk.machine, metadata.password))
 
 
 def _tell(walk: Walk, failures: dict[str, AzureInitError]) -> None:
@@ -139,16 +142,12 @@ def plan_for(walk: Walk, facts: Facts) -> Plan:
 
 def whole_plan(walk: Walk) -> Plan:
     """For showing: everything provision would do, after Ready too. Nothing on this machine is touched."""
+    walk.ends_if_done = False  # what is left to do is the question all the same
     walk.remembers = walk.machine.is_open(walk.config.azure_init_data_dir.path)
     if not walk.remembers:
         walk.events.tell(WARN, "plan", "what was done before is known to root only: planned as if nothing had been")
-    for step in (identify, gather, gather):
-        try:
-            step(walk)
-        except AlreadyProvisioned:
-            continue  # what is left to do is the question all the same
-        if step is gather:
-            break
+    identify(walk)
+    gather(walk)
     assert walk.facts is not None and walk.metadata is not None
     if is_specialised(walk.metadata):
         return ()

@@ -92,6 +92,7 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
         pps_type=walk.metadata.pps_type if walk.metadata else None,
         timestamp=rfc3339(machine.clock.now()),
     )
+    _save_anyway(walk)  # the host takes the media away after this verdict too
     extra = {"previous": walk.previous} if walk.previous else {}
     report = failure_report(failure, subject, extra, limit=MAX_DESCRIPTION, size=size_on_the_wire)
     try:
@@ -106,6 +107,15 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
     return failure.exit_code
+
+
+def _save_anyway(walk: Walk) -> None:
+    if walk.metadata is None or walk.instance is None:
+        return
+    try:
+        save(walk)
+    except AzureInitError as error:
+        walk.events.tell(WARN, "saved media", str(error))
 
 
 def _keep(walk: Walk, *, verdict: str, failure: str) -> None:

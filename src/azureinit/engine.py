@@ -51,6 +51,7 @@ class Walk:
         self.metadata: Metadata | None = None
         self.device: str | None = None  # the medium's, to be ejected
         self.previous = ""  # a failure the platform never heard of
+        self.ends_if_done = True  # False where the question is what is left to do
         self.remembers = True  # False for someone who may not look into the data directory
         self.in_progress: Callable[[], None] | None = None  # waits for the end of that report
 
@@ -123,7 +124,7 @@ def know(walk: Walk, vm_id: str | None) -> None:
     walk.vm_id = vm_id
     if vm_id is not None:
         walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=vm_id)
-        if walk.remembers and marker(walk.machine, walk.instance):
+        if walk.ends_if_done and marker(walk.machine, walk.instance):
             raise AlreadyProvisioned
 
 

@@ -228,6 +228,17 @@ def test_a_password_is_still_known_after_the_host_took_the_media(bench: Benches)
     assert "password_hash" not in one.state("saved").read_text(), "the hash is forgotten once Ready is accepted"
 
 
+def test_the_media_are_kept_before_a_failure_that_comes_before_any_plan(bench: Benches) -> None:
+    vm = Vm(password="s3cret+pass", disable_password=False, keys=("not a key",), custom_data="#!/bin/sh\n")
+    one = bench(vm=vm, expect=Expect(verdict="failure"))
+    assert one.agent().status == 1
+    saved = one.state("saved").read_text()
+    assert "password_hash" in saved and "custom_data" in saved and "s3cret" not in saved
+    bad = bench(vm=Vm(name="-bad-", password="s3cret+pass", disable_password=False), expect=Expect(verdict="failure"))
+    assert bad.agent().status == 1
+    assert "password_hash" in bad.state("saved").read_text()
+
+
 def test_saved_media_are_not_waited_for_again(bench: Benches) -> None:
     vm = Vm(password="s3cret+pass", disable_password=False, keys=())
     one = bench(vm=vm, faults=[{"path": "/provisioning/health", "answers": ["503*"]}], expect=Expect(verdict="none"))

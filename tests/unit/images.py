@@ -5,26 +5,15 @@ Nothing here uses the readers' own code: the UDF structures are laid out anew, s
 
 from __future__ import annotations
 
-import os
 import shutil
 import struct
 import subprocess
 from pathlib import Path
 
-import pytest
+from need import need
 
 SHORT, LONG, EXTENDED, EMBEDDED = range(4)
 BLOCK = 2048
-
-
-def need(tool: str) -> str:
-    """The tool's path; without it the test is skipped, and in CI it fails."""
-    path = shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    if path is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{tool} is not installed")
-        pytest.skip(f"{tool} is not installed")
-    return path
 
 
 class Memory:

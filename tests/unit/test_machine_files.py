@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from azureinit.errors import LocalError, NoSpace, ReadOnly
 from azureinit.machine import Machine, temporary_path
-
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="owners are set by root only")
+from need import need_root, unfit
 
 
 @pytest.fixture
@@ -235,8 +234,8 @@ def test_a_reader_of_the_old_file_keeps_the_old_file(tree: Path, machine: Machin
         assert reader.read() == b"old"
 
 
-@ROOT_ONLY
 def test_the_owner_stays_as_it_was_unless_it_is_given(tree: Path, machine: Machine) -> None:
+    need_root()
     (tree / "etc/passwd").write_text("root:x:0:0::/:\nweb:x:1234:4321::/home/web:/bin/sh\n")
     (tree / "etc/group").write_text("root:x:0:\nops:x:77:\n")
     (tree / "etc/file").touch()
@@ -248,8 +247,8 @@ def test_the_owner_stays_as_it_was_unless_it_is_given(tree: Path, machine: Machi
         assert ((tree / "etc/file").stat().st_uid, (tree / "etc/file").stat().st_gid) == ids
 
 
-@ROOT_ONLY
 def test_an_owner_nobody_knows_is_an_error_that_leaves_nothing_behind(tree: Path, machine: Machine) -> None:
+    need_root()
     (tree / "etc/file").write_bytes(b"old")
     with pytest.raises(LocalError, match="no nobody-at-all in /etc/passwd"):
         machine.write("/etc/file", b"new", owner="nobody-at-all")
@@ -504,7 +503,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     path.mkdir()
     options = ("-t", "tmpfs", "-o", "size=64k", "tmpfs", str(path))
     if os.geteuid() != 0 or subprocess.run(("mount", *options), capture_output=True, check=False).returncode:
-        pytest.skip("a small file system can be mounted by root only")
+        unfit("a small file system can be mounted by root only")
     try:
         yield path
     finally:

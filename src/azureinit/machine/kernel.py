@@ -79,6 +79,7 @@ def hold(machine: Machine, path: str, *, timeout: float) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if machine.clock.monotonic() >= until:
+                os.close(file)
                 raise LockTimeout(f"another azure-init has held {path} for {timeout:g} s", path=path) from None
             machine.clock.sleep(0.1)
         else:
