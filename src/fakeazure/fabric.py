@@ -20,9 +20,13 @@ from fakeazure.http import HttpRequest
 from fakeazure.imds import Standing
 from fakeazure.judge import Judgement
 from fakeazure.ledger import Ledger
-from fakeazure.serve import Doors
+from fakeazure.serve import LOOPBACK, Doors
 from fakeazure.vm import Expect, Imds, Media, Vm, Wireserver
 from fakeazure.wireserver import HEALTH, Site
+
+Place = tuple[str, int]
+# Where the services answer in Azure: imds, wireserver, host plugin.
+AZURE_PLACES: tuple[Place, Place, Place] = (("169.254.169.254", 80), ("168.63.129.16", 80), ("168.63.129.16", 32526))
 
 
 class Fabric:
@@ -44,10 +48,12 @@ class Fabric:
         ledger: Path | None = None,
         eject: bool = False,
         directory: Path | None = None,
+        places: tuple[Place, Place, Place] = (LOOPBACK, LOOPBACK, LOOPBACK),
     ) -> None:
         """`eject`: the medium's file goes away after a verdict, as the platform's disc does.
 
-        `directory`: where to work, if not in a temporary one of its own.
+        `directory`: where to work, if not in a temporary one of its own. `places`: where to listen; AZURE_PLACES in a
+        network of its own.
         """
         self.vm = vm or Vm()
         self.media = media or Media()
@@ -66,9 +72,9 @@ class Fabric:
         self._directory = directory
         self._own_directory = directory is None
         self._doors = Doors()
-        self.imds = self._doors.open(ImdsDoor(self), closed=not self.metadata.enable)
-        self.wireserver = self._doors.open(WireserverDoor(self), closed=not self.wire.enable)
-        self.host_plugin = self._doors.open(HostPluginDoor(self), closed=not self.wire.enable)
+        self.imds = self._doors.open(ImdsDoor(self), closed=not self.metadata.enable, at=places[0])
+        self.wireserver = self._doors.open(WireserverDoor(self), closed=not self.wire.enable, at=places[1])
+        self.host_plugin = self._doors.open(HostPluginDoor(self), closed=not self.wire.enable, at=places[2])
         self.reboot()
 
     def _natural_expectation(self) -> Expect:

@@ -1,4 +1,4 @@
-"""The platform's doors: HTTP/1.1 on loopback, from one thread, answering as the script says."""
+"""The platform's doors: HTTP/1.1 from one thread, answering as the script says; on loopback unless told where."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body><h1>Sign 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 LOOK_EVERY = 0.005
 FOR_EVER = 1e9
+LOOPBACK = ("127.0.0.1", 0)  # any free port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Service(Protocol):
 
 
 class Doors:
-    """Listens for each service on a loopback port of its own. A closed door keeps its port, and refuses connections."""
+    """Listens for each service at an address of its own. A closed door keeps its port, and refuses connections."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -58,16 +59,17 @@ class Doors:
         self._talks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="fakeazure", daemon=True)
 
-    def open(self, service: Service, *, closed: bool = False) -> str:
+    def open(self, service: Service, *, closed: bool = False, at: tuple[str, int] = LOOPBACK) -> str:
         listener = socket.socket()
-        listener.bind(("127.0.0.1", 0))
+        listener.bind(at)
         if closed:
             self._closed.append(listener)
         else:
             listener.listen(1024)
             listener.setblocking(False)
             self._sockets.append((listener, service))
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+        host, port = listener.getsockname()
+        return f"http://{host}" if port == 80 else f"http://{host}:{port}"
 
     def start(self) -> None:
         self._thread.start()
