@@ -5,15 +5,17 @@ from __future__ import annotations
 from azureinit.apply.instance import prepare, read_pending, read_saved
 from azureinit.apply.journal import Unwritten, clear_leftovers, read_journal
 from azureinit.converge import converge, today, with_keys_files
-from azureinit.deliver import save, start_in_progress
+from azureinit.deliver import look_at_the_network, save, start_in_progress
 from azureinit.engine import identify, know
-from azureinit.errors import LockTimeout, MediaAbsent, VmIdUnknown
+from azureinit.errors import ImdsUnavailable, LockTimeout, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
+from azureinit.machine.service import is_service, notify
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.plan.plan import make_plan, plan_after_ready
+from azureinit.plan.waagent import plan_waagent
 from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
-from azureinit.sources.metadata import check_complete, is_specialised, merge
+from azureinit.sources.metadata import check_complete, is_enough, is_specialised, merge
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from azureinit.sources.metadata import Metadata
 
 
+LEAST_TIME = 5.0
+
+
 def begin(walk: Walk) -> None:
     """Nobody else of us at work, then a first word to the platform."""
     data_dir = walk.config.azure_init_data_dir.path
@@ -35,21 +40,56 @@ def begin(walk: Walk) -> None:
         walk.events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
         prepare(walk.machine, data_dir, timeout=walk.context.work_deadline - walk.machine.clock.monotonic())
     know(walk, walk.vm_id)  # the run we waited for may have done it
+    _let_logins_go_after_a_while(walk)
     start_in_progress(walk)
+
+
+def _let_logins_go_after_a_while(walk: Walk) -> None:
+    """A platform that does not answer holds up nobody's boot for longer than this."""
+    if is_service(walk.machine):
+        import threading
+
+        def say() -> None:
+            notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
+
+        timer = threading.Timer(walk.config.boot.hold_logins_secs, say)
+        timer.daemon = True
+        timer.start()
 
 
 def gather(walk: Walk) -> None:
     """What is asked and what is there, read at the same time."""
     saved = recall(walk)
     with walk.events.step("metadata") as span:
-        asked = ask_sources(
-            walk.machine, walk.config, saved=saved, deadline=walk.context.work_deadline, observe=walk.events.observe
-        )
-        walk.facts = read_facts(walk.machine, walk.config)
-        gathered = asked()
+        while True:
+            asked = ask_sources(
+                walk.machine,
+                walk.config,
+                saved=saved,
+                deadline=walk.context.work_deadline,
+                observe=walk.events.observe,
+                route=walk.context.booted is not None,
+            )
+            walk.facts = read_facts(walk.machine, walk.config)
+            gathered = asked()
+            if not _worth_asking_again(walk, gathered, saved):
+                break
+            _tell(walk, gathered.failures)
+            walk.events.tell(WARN, "metadata", "asking again: this boot has time left")
         saved = learn(walk, gathered, saved)
         span.text = " and ".join(gathered.answers) or "no source answered"
     accept(walk, gathered, saved)
+
+
+def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:
+    """A boot holds nobody up by waiting for a platform that is late."""
+    left = walk.context.work_deadline - walk.machine.clock.monotonic()
+    silent = any(isinstance(error, (ImdsUnavailable, MediaAbsent)) for error in gathered.failures.values())
+    if walk.context.booted is None or left < LEAST_TIME or not silent:
+        return False
+    answers = {**gathered.answers, **({"saved": saved} if saved is not None else {})}
+    merged = merge(answers)
+    return not is_enough(merged) and not is_specialised(merged)
 
 
 def recall(walk: Walk) -> Metadata | None:
@@ -80,8 +120,11 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     answers, failures = dict(gathered.answers), gathered.failures
     if saved is not None and "media" not in answers:
         answers["saved"] = saved
-    walk.metadata, walk.device = _hashed(walk, merge(answers)), gathered.device
+    if "imds" in answers:
+        walk.events.about.update(answers["imds"].about)
+    walk.metadata, walk.device = hashed(walk, merge(answers)), gathered.device
     _tell(walk, failures)
+    _warn(walk)
     if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
         walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
         return
@@ -90,7 +133,7 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     check_hostname(walk.metadata.hostname or "")
 
 
-def _hashed(walk: Walk, metadata: Metadata) -> Metadata:
+def hashed(walk: Walk, metadata: Metadata) -> Metadata:
     if metadata.password is None:
         return metadata
     from azureinit.machine.crypt import hash_password
@@ -99,9 +142,14 @@ def _hashed(walk: Walk, metadata: Metadata) -> Metadata:
 
 
 def _tell(walk: Walk, failures: dict[str, AzureInitError]) -> None:
-    assert walk.metadata is not None and walk.facts is not None
     for name, error in failures.items():
         walk.events.tell(WARN, name, str(error))
+    if isinstance(failures.get("imds"), ImdsUnavailable):
+        look_at_the_network(walk)
+
+
+def _warn(walk: Walk) -> None:
+    assert walk.metadata is not None and walk.facts is not None
     for warning in walk.metadata.warnings:
         walk.events.tell(WARN, "metadata", warning)
     if walk.facts.ssh.query_failure:
@@ -129,7 +177,7 @@ def settle(walk: Walk) -> None:
 def plan_for(walk: Walk, facts: Facts) -> Plan:
     assert walk.metadata is not None and walk.journal is not None
     if is_specialised(walk.metadata):
-        return ()
+        return plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent)
     username, keys = walk.metadata.username or "", walk.metadata.keys
     return make_plan(
         metadata=walk.metadata,
@@ -137,6 +185,7 @@ def plan_for(walk: Walk, facts: Facts) -> Plan:
         config=walk.config,
         done=walk.journal.done,
         today=today(walk.machine),
+        vm_id=walk.vm_id,
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import forget_pending, mark_provisioned, write_pending, write_saved
+from azureinit.apply.instance import forget_pending, mark_provisioned, write_pending, write_saved, write_verdict
 from azureinit.errors import AzureInitError, VerdictUndelivered
 from azureinit.machine import rfc3339
+from azureinit.machine.service import notify
 from azureinit.report.health import send_failure, send_in_progress, send_ready, size_on_the_wire
+from azureinit.report.verdict import Subject, success_report
 from azureinit.sources.metadata import is_specialised
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from azureinit.engine import Walk
 
 EJECT_TIMEOUT = 10.0
+KERNEL_LOG_BYTES = 64 << 10
 SAVED = ("username", "hostname", "disable_password", "has_password", "custom_data", "pps_type")
 
 
@@ -23,8 +26,11 @@ def start_in_progress(walk: Walk) -> None:
         return
     import threading
 
+    walk.events.flush()
+
     def work() -> None:
         try:
+            _wait_for_route(walk, until=walk.context.work_deadline)
             send_in_progress(
                 walk.config,
                 walk.vm_id,
@@ -38,6 +44,14 @@ def start_in_progress(walk: Walk) -> None:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     walk.in_progress = thread.join
+
+
+def _wait_for_route(walk: Walk, *, until: float) -> None:
+    """In a boot the network may still be on its way up; what is tried before it is there only adds delays."""
+    if walk.context.booted is not None:
+        from azureinit.sources.route import host_of, wait_for_route
+
+        wait_for_route(walk.machine, host_of(walk.config.wireserver.health_endpoint), until=until)
 
 
 def save(walk: Walk, *, with_hash: bool = True) -> None:
@@ -56,9 +70,34 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
 
 def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     """The exit code."""
+    # Whoever waits for us to log in need not wait for the platform's ear.
+    notify(walk.machine, "READY=1\nSTATUS=" + ("provisioned" if failure is None else f"failed: {failure.reason}"))
     if walk.in_progress is not None:
         walk.in_progress()
-    return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
+    _note_verdict(walk, "ready" if failure is None else "failure")
+    try:
+        return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
+    finally:
+        _finish_telling(walk)
+
+
+def _finish_telling(walk: Walk) -> None:
+    """After the verdict: what is left for those who listen, and what did not reach them."""
+    context, events = walk.context, walk.events
+    events.flush()
+    if context.kvp is not None and context.kvp.failure:
+        level = WARN if walk.machine.is_dir(walk.config.telemetry.kvp_directory) else DEBUG
+        events.tell(level, "kvp", f"the host was not told everything: {context.kvp.failure}")
+    if context.otlp is not None:
+        context.otlp.send(context.deadline, tell=events.tell)
+    events.flush()
+
+
+def _note_verdict(walk: Walk, verdict: str) -> None:
+    try:
+        write_verdict(walk.machine, verdict)
+    except AzureInitError as error:
+        walk.events.tell(DEBUG, "verdict", str(error))
 
 
 def _deliver_ready(walk: Walk) -> int:
@@ -67,10 +106,13 @@ def _deliver_ready(walk: Walk) -> int:
     _eject(walk)
     try:
         with events.step("report Ready") as span:
+            _publish(walk, success_report(_subject(walk)))
+            _wait_for_route(walk, until=walk.context.work_deadline)
             send_ready(walk.config, clock=machine.clock, deadline=walk.context.deadline, observe=events.observe)
             span.text = "the platform accepted it"
     except VerdictUndelivered as error:
         _keep(walk, verdict="ready", failure="")
+        look_at_the_network(walk)
         events.tell(WARN, "report Ready", "the platform has not accepted it; sent again at the next start")
         return error.exit_code
     _after_ready(walk)
@@ -83,20 +125,20 @@ def _deliver_ready(walk: Walk) -> int:
 
 
 def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
-    from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
+    from azureinit.report.verdict import MAX_DESCRIPTION, MAX_POOLED, failure_report, size_in_the_pool
 
     machine, events = walk.machine, walk.events
     events.tell(ERROR, "provision", f"{failure.reason}: {failure}" + (f" ({failure.hint})" if failure.hint else ""))
-    subject = Subject(
-        vm_id=walk.vm_id,
-        pps_type=walk.metadata.pps_type if walk.metadata else None,
-        timestamp=rfc3339(machine.clock.now()),
-    )
+    subject = _subject(walk)
+    _quiet_waagent(walk)
     _save_anyway(walk)  # the host takes the media away after this verdict too
     extra = {"previous": walk.previous} if walk.previous else {}
     report = failure_report(failure, subject, extra, limit=MAX_DESCRIPTION, size=size_on_the_wire)
     try:
         with events.step("report failure") as span:
+            _publish(walk, failure_report(failure, subject, extra, limit=MAX_POOLED, size=size_in_the_pool))
+            _attach_kernel_log(walk)
+            _wait_for_route(walk, until=walk.context.deadline)
             clock, deadline = machine.clock, walk.context.deadline
             send_failure(walk.config, report, clock=clock, deadline=deadline, observe=events.observe)
             span.text = "the platform accepted it"
@@ -104,9 +146,65 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
             forget_pending(machine, walk.instance)
     except VerdictUndelivered:
         _keep(walk, verdict="failure", failure=failure.reason)
+        look_at_the_network(walk)
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
     return failure.exit_code
+
+
+def _subject(walk: Walk) -> Subject:
+    pps_type = walk.metadata.pps_type if walk.metadata else None
+    return Subject(vm_id=walk.vm_id, pps_type=pps_type, timestamp=rfc3339(walk.machine.clock.now()))
+
+
+def _publish(walk: Walk, report: str) -> None:
+    """Before the platform hears a word: the host reads only what lies in the pool by then."""
+    walk.events.flush()
+    if walk.context.kvp is not None:
+        walk.context.kvp.report(report)
+
+
+def _attach_kernel_log(walk: Walk) -> None:
+    kvp = walk.context.kvp
+    if kvp is None or walk.machine.rooted:
+        return
+    from azureinit.machine.kmsg import read_kernel_log
+
+    try:
+        log = read_kernel_log(walk.machine, limit=KERNEL_LOG_BYTES)
+        if log:
+            kvp.attach("dmesg", log, event_id=walk.events.new_id())
+    except Exception as error:  # noqa: BLE001 - the verdict waits for us
+        walk.events.tell(DEBUG, "kernel log", f"{type(error).__name__}: {error}")
+
+
+def look_at_the_network(walk: Walk) -> None:
+    """Once a run, where the platform did not answer: what an operator would ask for first."""
+    if walk.looked_at_network:
+        return
+    walk.looked_at_network = True
+    from azureinit.facts.network import network_in_brief, read_network
+
+    try:
+        walk.events.tell(WARN, "network", network_in_brief(read_network(walk.machine)))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is not the cause we are asked for
+        walk.events.tell(WARN, "network", f"cannot be looked at: {type(error).__name__}: {error}")
+
+
+def _quiet_waagent(walk: Walk) -> None:
+    """Also where we never came to a plan."""
+    from azureinit.apply.executor import apply_plan
+    from azureinit.apply.journal import Unwritten
+    from azureinit.facts.gather import read_waagent
+    from azureinit.plan.plan import work_left
+    from azureinit.plan.waagent import plan_waagent
+
+    try:
+        plan = plan_waagent(vm_id=walk.vm_id, waagent=read_waagent(walk.machine))
+        if work_left(plan):
+            apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.deadline)
+    except Exception as error:  # noqa: BLE001 - the failure we are about to tell is the one that counts
+        walk.events.tell(WARN, "waagent marker", f"{type(error).__name__}: {error}")
 
 
 def _save_anyway(walk: Walk) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, LocalError, LockTimeout
 from azureinit.record import Record
-from azureinit.sources.identity import is_azure, read_vm_id
+from azureinit.sources.identity import read_vm_id, stand_down
 from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.sources.metadata import Metadata
     from azureinit.telemetry.events import Events
+    from azureinit.telemetry.kvp import KvpLayer
+    from azureinit.telemetry.otlp import Otlp
 
 
 class Context(Record):
@@ -27,10 +29,15 @@ class Context(Record):
     config: Config
     events: Events
     started: float
+    kvp: KvpLayer | None = None
+    otlp: Otlp | None = None
+
+    booted: float | None = None  # when this machine was started, where the run is a boot's
 
     @property
     def deadline(self) -> float:
-        return self.started + self.config.run.deadline_secs
+        own = self.started + self.config.run.deadline_secs
+        return own if self.booted is None else min(own, self.booted + self.config.boot.deadline_secs)
 
     @property
     def work_deadline(self) -> float:
@@ -52,6 +59,7 @@ class Walk:
         self.device: str | None = None  # the medium's, to be ejected
         self.previous = ""  # a failure the platform never heard of
         self.ends_if_done = True  # False where the question is what is left to do
+        self.looked_at_network = False
         self.remembers = True  # False for someone who may not look into the data directory
         self.in_progress: Callable[[], None] | None = None  # waits for the end of that report
 
@@ -62,8 +70,9 @@ class AlreadyProvisioned(Exception):
 
 def provision(context: Context) -> int:
     """The exit code."""
-    if context.config.platform.require_azure and not is_azure(context.machine):
-        context.events.tell(INFO, "platform", "this is not an Azure VM (platform.require_azure): nothing to do")
+    reason = stand_down(context.machine, require_azure=context.config.platform.require_azure)
+    if reason is not None:
+        context.events.tell(INFO, "platform", reason)
         return 0
     if not may_change(context.machine):
         raise LocalError("only root provisions this machine", hint="azure-init plan shows what would be done")
@@ -95,7 +104,8 @@ def reject(context: Context, error: AzureInitError) -> int:
     """A configuration that cannot be used is a failure like any other, told to the platform we are on."""
     from azureinit.deliver import deliver
 
-    if not may_change(context.machine) or (context.config.platform.require_azure and not is_azure(context.machine)):
+    stood_down = stand_down(context.machine, require_azure=context.config.platform.require_azure)
+    if not may_change(context.machine) or stood_down is not None:
         raise error
     walk = Walk(context)
     try:
@@ -123,6 +133,7 @@ def know(walk: Walk, vm_id: str | None) -> None:
 
     walk.vm_id = vm_id
     if vm_id is not None:
+        walk.events.about["vm_id"] = vm_id
         walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=vm_id)
         if walk.ends_if_done and marker(walk.machine, walk.instance):
             raise AlreadyProvisioned

@@ -40,6 +40,7 @@
     |  +- HostKeysFailed       failed to make SSH host keys               1 ... of the host keys
     +- NotConverged            work left after provisioning               1 planning again still finds something to do
     +- DeadlineExceeded        provisioning deadline exceeded             1 the run's own deadline passed
+    +- RunDied                 azure-init did not finish                  1 the service died or took too long
     +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict
 
 `reason` is unique, exit codes are those of docs/exit-codes.md; a test holds both and this drawing.
@@ -240,6 +241,10 @@ class NotConverged(AzureInitError):
 
 class DeadlineExceeded(AzureInitError):
     reason = "provisioning deadline exceeded"
+
+
+class RunDied(AzureInitError):
+    reason = "azure-init did not finish"
 
 
 class VerdictUndelivered(AzureInitError):

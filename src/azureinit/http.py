@@ -71,6 +71,7 @@ def send(
         attempt += 1
         wait = delay * _jitter()
         last = TRANSPORT
+        begun = clock.monotonic()
         cause: Exception | None = None
         try:
             response = _attempt(host, port, request, retry=retry, until=until, clock=clock, limit=limit)
@@ -79,7 +80,9 @@ def send(
                 if accept is not None:
                     accept(response)
                 if observe:
-                    observe("http", method=method, url=url, attempt=attempt, status=last)
+                    observe(
+                        "http", method=method, url=url, attempt=attempt, status=last, seconds=clock.monotonic() - begun
+                    )
                 return response
             told = f"status {last}"
             wait = max(wait, _retry_after(response.headers))
@@ -89,7 +92,8 @@ def send(
             told, cause = str(error), error
         failures[told] = failures.get(told, 0) + 1
         if observe:
-            observe("http", method=method, url=url, attempt=attempt, failure=told)
+            taken = clock.monotonic() - begun
+            observe("http", method=method, url=url, attempt=attempt, failure=told, seconds=taken)
         fatal = last != TRANSPORT and not 200 <= last < 300 and last not in retry.statuses
         over = clock.monotonic() + wait >= until
         if fatal or over or attempt == retry.attempts:

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from fakeazure.goalstate import DECLARATION, INCARNATION, XSI
-from fakeazure.openssl import CannotSign, key_pair, openssl, scratch
+from fakeazure.openssl import MAKING, CannotSign, key_pair, openssl, scratch
 
 TENANT = "Windows Azure CRP Certificate Generator"
 # How each of the two ciphers that agents ask for also wraps its key.
@@ -30,7 +30,7 @@ def certificate_file(*, transport: str, cipher: str, directory: Path | None) -> 
     return (
         f'{DECLARATION}<CertificateFile {XSI} xsi:noNamespaceSchemaLocation="certificates10.xsd">'
         f"<Version>2010-12-15</Version><Incarnation>{INCARNATION}</Incarnation>"
-        f"<Format>Pkcs7BlobWithPfxContents</Format><Data>{base64.b64encode(envelope).decode()}</Data>"
+        f"<Format>Pkcs7BlobWithPfxContents</Format><Data>{lines(envelope)}</Data>"
         "</CertificateFile>"
     )
 
@@ -38,8 +38,11 @@ def certificate_file(*, transport: str, cipher: str, directory: Path | None) -> 
 def pkcs12(directory: Path | None) -> bytes:
     with scratch() as place:
         certificate, key = key_pair(TENANT, directory=directory or Path(place))
-        both = ["-in", str(certificate), "-inkey", str(key)]
-        return openssl("pkcs12", "-export", *both, "-passout", "pass:", *OLD_FASHIONED)
+        both, bag = ["-in", str(certificate), "-inkey", str(key)], certificate.with_suffix(".p12")
+        with MAKING:
+            if not bag.exists():
+                openssl("pkcs12", "-export", *both, "-passout", "pass:", *OLD_FASHIONED, "-out", str(bag))
+            return bag.read_bytes()
 
 
 def sealed(content: bytes, *, transport: str, cipher: str) -> bytes:
@@ -60,5 +63,9 @@ def pem(transport: str) -> str:
         der = base64.b64decode("".join(transport.split()), validate=True)
     except (binascii.Error, ValueError):
         raise BadTransport("the transport certificate is not base64") from None
-    body = "\n".join(textwrap.wrap(base64.b64encode(der).decode(), 64))
-    return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"
+    return f"-----BEGIN CERTIFICATE-----\n{lines(der)}-----END CERTIFICATE-----\n"
+
+
+def lines(data: bytes) -> str:
+    """Base64 as mail has it. Agents hand it to openssl as a mail, and that reads nothing out of one long line."""
+    return "".join(f"{line}\n" for line in textwrap.wrap(base64.b64encode(data).decode(), 64))

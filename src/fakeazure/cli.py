@@ -1,4 +1,4 @@
-"""The command line: run, scenarios, judge, new."""
+"""The command line: run, serve, boot, container, scenarios, judge, new."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from fakeazure import show
+if sys.version_info < (3, 11):  # noqa: UP036 - one sentence instead of a traceback
+    sys.exit("fakeazure needs Python 3.11 or newer; the agent itself runs on 3.9")
+
+from fakeazure import boot, container, service, show
 from fakeazure.catalogue import NoSuchScenario, find_scenario, names, scenario_text
 from fakeazure.events import LedgerInvalid, read_events
 from fakeazure.judge import judge
+from fakeazure.login import NoSsh
+from fakeazure.network import NoNetwork
+from fakeazure.nspawn import NoContainer
 from fakeazure.run import CannotRun, run
+from fakeazure.service import CannotServe
 from fakeazure.spec import Scenario, SpecInvalid
 
 USAGE = 2
@@ -27,6 +34,7 @@ COMMAND finds the platform through its environment:
   FAKEAZURE_HOSTPLUGIN   where the host's plugin for guest agents answers (in Azure: port 32526)
   FAKEAZURE_MEDIA        the provisioning medium, an image file (absent if the scenario has none)
   FAKEAZURE_CONFIG       a configuration file for azure-init; AZURE_INIT_CONFIG names it too
+  FAKEAZURE_KVP          a directory for its key-value pools; the platform reads .kvp_pool_1 there, as Hyper-V does
   FAKEAZURE_LEDGER       the ledger, one JSON object a line, as it is being written
   FAKEAZURE_KEY          the private half of the machine's SSH key, unless the scenario brings keys
 The medium is taken away after a verdict, as Azure does. Where the scenario asks for the guest proxy agent, a stub of
@@ -49,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     one = verbs.add_parser(
         "run",
         help="run a command with a platform around it",
-        usage="fakeazure run [--ledger FILE] [--until-verdict] [NAME | FILE.toml] -- COMMAND...",
+        usage="fakeazure run [--ledger FILE] [--until-verdict] [--pools DIR] [NAME | FILE.toml] -- COMMAND...",
         description=RUN_HELP,
         epilog=RUN_END,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -64,6 +72,12 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--until-verdict", action="store_true", help="end the command once it has told a verdict (for agents that stay)"
     )
+    one.add_argument(
+        "--pools", type=Path, metavar="DIR", help="where the command keeps its key-value pools, if it is not to be told"
+    )
+    boot.add_parser(verbs)
+    container.add_parser(verbs)
+    service.add_parser(verbs)
     one = verbs.add_parser("scenarios", help="list the scenarios that are shipped, one a line")
     one.add_argument("name", nargs="?", metavar="NAME", help="print this one's file instead")
     one = verbs.add_parser("judge", help="say what the platform believes, from a ledger")
@@ -83,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run_verb(options, command)
         if command:
             return complain(f"{options.verb} runs no command: leave out what follows --")
-        return {"judge": judge_verb, "new": new_verb, "scenarios": scenarios_verb}[options.verb](options)
-    except (SpecInvalid, NoSuchScenario, LedgerInvalid, CannotRun) as error:
+        return VERBS[options.verb](options)
+    except COMPLAINTS as error:
         return complain(str(error))
     except KeyboardInterrupt:
         return 130
@@ -100,7 +114,7 @@ def run_verb(options: argparse.Namespace, command: list[str]) -> int:
     if options.ledger and not options.ledger.absolute().parent.is_dir():
         return complain(f"--ledger {options.ledger}: no such directory")
     try:
-        return run(scenario, command, ledger=options.ledger, until_verdict=options.until_verdict)
+        return run(scenario, command, ledger=options.ledger, until_verdict=options.until_verdict, pools=options.pools)
     except OSError as error:
         return complain(f"cannot set up the platform: {error}")
 
@@ -140,6 +154,17 @@ def new_verb(options: argparse.Namespace) -> int:
     except OSError as error:
         return complain(f"{options.file}: {(error.strerror or str(error)).lower()}")
     return 0
+
+
+VERBS = {
+    "boot": boot.main,
+    "container": container.main,
+    "serve": service.main,
+    "judge": judge_verb,
+    "new": new_verb,
+    "scenarios": scenarios_verb,
+}
+COMPLAINTS = (SpecInvalid, NoSuchScenario, LedgerInvalid, CannotRun, CannotServe, NoContainer, NoNetwork, NoSsh)
 
 
 def complain(message: str) -> int:

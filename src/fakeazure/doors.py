@@ -1,64 +1,97 @@
-"""The fabric's doors: each answers for one service, and writes into the ledger what was asked and told."""
+"""A machine's doors: each answers for one service, and writes into the ledger what was asked and told."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self
 
 from fakeazure import hostplugin, imds, wireserver
 from fakeazure.events import Request, Told
-from fakeazure.faults import Answer
+from fakeazure.faults import Answer, Pace
 from fakeazure.health import heard
 from fakeazure.http import HttpRequest, Response
 from fakeazure.serve import Outcome
 
 if TYPE_CHECKING:
-    from fakeazure.fabric import Fabric
+    from fakeazure.machine import Machine
 
 
-class Door:
+class Door(ABC):
     name: str
     server: str
 
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-        self.now = fabric.ledger.now
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.now = machine.ledger.now
+
+    def reception(self, _address: str, request: HttpRequest) -> tuple[Self, HttpRequest]:
+        """Where there is but one machine, whoever asks is that one."""
+        return self, request
 
     def scripted(self, request: HttpRequest) -> tuple[Answer | None, bool]:
-        return self.fabric.scripted(request)
+        return self.machine.scripted(request, service=self.name)
+
+    def slow(self, request: HttpRequest) -> bool:
+        return False
+
+    @property
+    def enabled(self) -> bool:
+        return self.machine.wire.enable
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(self.machine.wire.latency_secs, self.machine.wire.bytes_per_sec)
+
+    @abstractmethod
+    def answer(self, request: HttpRequest) -> Response: ...
 
     def note(self, request: HttpRequest, outcome: Outcome) -> None:
-        self.fabric.ledger.add(request_event(self.name, request, outcome, now=self.now()))
+        self.machine.ledger.add(request_event(self.name, request, outcome, now=self.now()))
 
 
 class ImdsDoor(Door):
     name = "imds"
     server = imds.SERVER
 
+    @property
+    def enabled(self) -> bool:
+        return self.machine.metadata.enable
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(self.machine.metadata.latency_secs, self.machine.metadata.bytes_per_sec)
+
+    def slow(self, request: HttpRequest) -> bool:
+        return request.path == imds.ATTESTED
+
     def answer(self, request: HttpRequest) -> Response:
-        fabric = self.fabric
+        machine = self.machine
         return imds.answer(
             request,
-            fabric.vm,
-            fabric.metadata,
-            medium=fabric.media,
-            standing=fabric.standing,
+            machine.vm,
+            machine.metadata,
+            medium=machine.media,
+            standing=machine.standing,
             now=self.now(),
-            directory=lambda: fabric.directory,
+            directory=machine.keys,
         )
 
     def note(self, request: HttpRequest, outcome: Outcome) -> None:
         name = "proxy-agent" if request.path == imds.PROXY_AGENT_RAN else self.name
-        self.fabric.ledger.add(request_event(name, request, outcome, now=self.now()))
+        self.machine.ledger.add(request_event(name, request, outcome, now=self.now()))
 
 
 class WireserverDoor(Door):
     name = "wireserver"
     server = wireserver.SERVER
 
+    def slow(self, request: HttpRequest) -> bool:
+        return request.query.get("comp", "").lower() == "certificates"
+
     def answer(self, request: HttpRequest) -> Response:
-        return wireserver.answer(request, self.fabric.site())[0]
+        return wireserver.answer(request, self.machine.site())[0]
 
     def note(self, request: HttpRequest, outcome: Outcome) -> None:
         super().note(request, outcome)
@@ -74,7 +107,7 @@ class WireserverDoor(Door):
                 acknowledged=answer.acknowledged,
                 agent=agent,
             )
-            self.fabric.hear(told)
+            self.machine.hear(told)
 
 
 class HostPluginDoor(Door):
@@ -82,7 +115,7 @@ class HostPluginDoor(Door):
     server = hostplugin.SERVER
 
     def answer(self, request: HttpRequest) -> Response:
-        return hostplugin.answer(request, self.fabric.vm)
+        return hostplugin.answer(request, self.machine.vm)
 
 
 def request_event(service: str, request: HttpRequest, outcome: Outcome, *, now: float) -> Request:

@@ -83,6 +83,64 @@ class Told(Event):
 
     name = "told"
 
+    KINDS: ClassVar[tuple[str, ...]] = ("ready", "failed", "progress")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease(Event):
+    """A machine and the platform's DHCP: what the machine sent, and the host name it gave itself, if any."""
+
+    kind: str  # discover, request, inform or release
+    mac: str
+    address: str = ""  # what the platform answered with
+    hostname: str = ""
+
+    name = "lease"
+
+    KINDS: ClassVar[tuple[str, ...]] = ("discover", "request", "inform", "release")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login(Event):
+    """The platform tried to log in, as the machine's owner would. `text`: what the machine said to it."""
+
+    how: str  # key or password
+    user: str
+    ok: bool
+    text: str = ""
+
+    name = "login"
+
+    WAYS: ClassVar[tuple[str, ...]] = ("key", "password")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRead(Event):
+    """The host reads what the machine left for it. `late`: after the verdict, when the real host reads no more."""
+
+    path: str
+    count: int  # things said that the host had not read before; a Kvp follows for each
+    late: bool = False
+    problem: str = ""
+
+    name = "pool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kvp(Event):
+    """One thing that a machine left for its host, in one record of the pool or in several."""
+
+    key: str
+    value: str
+    kind: str  # report, diagnostic, cloud-init or other
+    text: str  # as a sentence
+    late: bool = False
+    cut: bool = False  # longer than the host takes it
+
+    name = "kvp"
+
+    KINDS: ClassVar[tuple[str, ...]] = ("report", "diagnostic", "cloud-init", "other")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End(Event):
@@ -93,7 +151,37 @@ class End(Event):
     name = "end"
 
 
-KINDS: dict[str, type[Event]] = {kind.name: kind for kind in (Boot, MediaMade, Ejected, Request, Told, End)}
+KINDS: dict[str, type[Event]] = {
+    kind.name: kind for kind in (Boot, MediaMade, Ejected, Request, Told, Lease, Login, PoolRead, Kvp, End)
+}
+
+# What can be checked of a line, by the names of the types and the words.
+TYPES: dict[str, Any] = {
+    "str": str,
+    "bool": bool,
+    "int": int,
+    "float": int | float,
+    "int | None": int | None,
+    "str | None": str | None,
+    "Mapping[str, str]": dict,
+    "Mapping[str, Any]": dict,
+}
+NAMED = {
+    "str": "a text",
+    "bool": "true or false",
+    "int": "a number",
+    "float": "a number",
+    "int | None": "a number",
+    "str | None": "a text",
+    "Mapping[str, str]": "a table",
+    "Mapping[str, Any]": "a table",
+}
+WORDS = {
+    Told.name: {"kind": Told.KINDS},
+    Lease.name: {"kind": Lease.KINDS},
+    Login.name: {"how": Login.WAYS},
+    Kvp.name: {"kind": Kvp.KINDS},
+}
 
 
 class LedgerInvalid(Exception):
@@ -128,18 +216,21 @@ def parse_line(line: str, *, where: str) -> Event:
         event = kind(**values)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise LedgerInvalid(f"{where}: not a line of a ledger") from None
-    if not isinstance(event.t, int | float):
-        raise LedgerInvalid(f"{where}: t is not a number")
+    for one in fields(kind):
+        if not isinstance(getattr(event, one.name), TYPES.get(str(one.type), object)):
+            raise LedgerInvalid(f"{where}: {one.name} is not {NAMED[str(one.type)]}")
     check_words(event, where=where)
     return event
 
 
 def check_words(event: Event, *, where: str) -> None:
-    if isinstance(event, Told) and event.kind not in ("ready", "failed", "progress"):
-        raise LedgerInvalid(f"{where}: {event.kind!r} is nothing that a machine tells")
+    words = WORDS.get(event.name, {})
+    for field_name, known in words.items():
+        if (word := getattr(event, field_name)) not in known:
+            raise LedgerInvalid(f"{where}: {field_name} {word!r} is not one of {', '.join(known)}")
     try:
-        known = not isinstance(event, Boot) or event.expected.verdict in Expect.VERDICTS
+        meant = not isinstance(event, Boot) or event.expected.verdict in Expect.VERDICTS
     except (TypeError, ValueError):
-        known = False
-    if not known:
+        meant = False
+    if not meant:
         raise LedgerInvalid(f"{where}: expect is nothing that can be expected")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +12,8 @@ OFF_SCRIPT_STATUS = 409
 
 SIZES = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
 WORDS = (
-    '503, "503*", "ok", "ok*", "reset", "lost", "hang", "slow 3s", "truncate 200", "oversized 2MiB", '
-    '"garbage", "html", or {status=429, retry_after=1}'
+    '503, "503*", "ok", "ok*", "reset", "lost", "hang", "slow 3s", "restart 5s", "truncate 200", '
+    '"oversized 2MiB", "garbage", "html", or {status=429, retry_after=1}'
 )
 ANSWER_KEYS = ("status", "retry_after", "body", "content_type", "forever")
 
@@ -27,7 +27,8 @@ class Answer:
     """One way to answer.
 
     The platform does its own work, and then answers: ok, slow, truncate, oversized, lost (no answer, connection reset).
-    The platform never sees the request: status (below 200 or above 299), reset, hang, garbage, html.
+    The platform never sees the request: status (below 200 or above 299), reset, hang, garbage, html, and restart, after
+    which the service resets every connection for a while.
     """
 
     kind: str
@@ -51,6 +52,30 @@ class Answer:
 
 
 OK = Answer(kind="ok", text="ok", forever=True)
+RESTARTING = Answer(kind="reset", text="restarting")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a service is in all its answers."""
+
+    latency_secs: float = 0.0
+    bytes_per_sec: int = 0
+
+    BEATS = 10  # parts a second
+
+    def pause(self, answer: Answer | None) -> float | None:
+        """Seconds before the answer; None: there never is one."""
+        if answer and answer.kind == "hang":
+            return None
+        return self.latency_secs + (answer.amount if answer and answer.kind == "slow" else 0.0)
+
+    def parts(self, data: bytes) -> Iterator[tuple[bytes, float]]:
+        """Each with the time it takes."""
+        step = max(self.bytes_per_sec // self.BEATS, 1) if self.bytes_per_sec else len(data)
+        for start in range(0, len(data), step or 1):
+            part = data[start : start + step]
+            yield part, len(part) / self.bytes_per_sec if self.bytes_per_sec else 0.0
 
 
 @dataclass(slots=True)
@@ -116,9 +141,9 @@ def parse_word(text: str) -> Answer:
             return Answer(kind=kind, text=text, forever=forever)
         case [status] if status.isdigit():
             return status_answer(int(status), text=text, forever=forever)
-        case ["slow", duration] if found := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", duration):
+        case [("slow" | "restart") as kind, duration] if found := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", duration):
             seconds = float(found[1]) / (1000 if found[2] == "ms" else 1)
-            return Answer(kind="slow", text=text, forever=forever, amount=seconds)
+            return Answer(kind=kind, text=text, forever=forever, amount=seconds)
         case [("truncate" | "oversized") as kind, size] if found := re.fullmatch(r"(\d+)([a-z]*)", size.lower()):
             if found[2] in SIZES:
                 return Answer(kind=kind, text=text, forever=forever, amount=int(found[1]) * SIZES[found[2]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakeazure.goalstate import container_id
+from fakeazure.goalstate import BLOB_TYPE, container_id, status_blob
 from fakeazure.http import HttpRequest, Response, json_response
 from fakeazure.instance import GROUP, SUBSCRIPTION
 from fakeazure.vm import Vm
@@ -47,6 +47,7 @@ def vm_settings(request: HttpRequest, vm: Vm) -> Response:
         "extensionsLastModifiedTickCount": 638000000000000000,
         "extensionGoalStatesSource": "Fabric",
         "onHold": False,
+        "statusUploadBlob": {"statusBlobType": BLOB_TYPE, "value": status_blob(vm)},
         "inVMMetadata": {
             "subscriptionId": SUBSCRIPTION,
             "resourceGroupName": GROUP,

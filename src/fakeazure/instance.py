@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fakeazure.vm import Imds, Vm, as_bytes
+from fakeazure.vm import Disk, Imds, Interface, Vm, as_bytes
 
 # When a value appeared; what is not listed has always been there.
 SINCE = {
@@ -36,6 +36,11 @@ SINCE = {
     "compute.securityProfile.encryptionAtHost": "2021-11-01",
     "compute.securityProfile.securityType": "2021-12-13",
     "compute.storageProfile": "2019-06-01",
+    "compute.storageProfile.dataDisks.bytesPerSecondThrottle": "2021-05-01",
+    "compute.storageProfile.dataDisks.diskCapacityBytes": "2021-05-01",
+    "compute.storageProfile.dataDisks.isSharedDisk": "2021-05-01",
+    "compute.storageProfile.dataDisks.isUltraDisk": "2021-05-01",
+    "compute.storageProfile.dataDisks.opsPerSecondThrottle": "2021-05-01",
     "compute.storageProfile.imageReference.communityGalleryImageId": "2023-07-01",
     "compute.storageProfile.imageReference.exactVersion": "2023-07-01",
     "compute.storageProfile.imageReference.sharedGalleryImageId": "2023-07-01",
@@ -54,10 +59,12 @@ SINCE = {
 }
 SUBSCRIPTION = "8d10da13-8125-4ba9-a717-bf7490507b3d"
 GROUP = "fakeazure"
+# Real sizes, by the temporary disk they come with.
+SIZES = {"scsi": "Standard_D2ds_v5", "nvme": "Standard_D2ds_v6", "none": "Standard_D2s_v5"}
 
 
 def document(vm: Vm, imds: Imds, *, version: str, extended: bool) -> dict[str, Any]:
-    whole: dict[str, Any] = {"compute": compute(vm), "network": network()}
+    whole: dict[str, Any] = {"compute": compute(vm), "network": network(vm)}
     if extended:
         whole["extended"] = {"compute": {"hasCustomData": vm.custom_data is not None, "ppsType": vm.pps_type}}
     for path, since in SINCE.items():
@@ -108,7 +115,7 @@ def compute(vm: Vm) -> dict[str, Any]:
         },
         "sku": "13" if vm.generation == 1 else "13-gen2",
         "storageProfile": {
-            "dataDisks": [],
+            "dataDisks": [data_disk(vm, disk, provider=provider) for disk in vm.disks],
             "imageReference": {
                 "communityGalleryImageId": "",
                 "exactVersion": "0.20250814.2204",
@@ -132,7 +139,8 @@ def compute(vm: Vm) -> dict[str, Any]:
                 "vhd": {"uri": ""},
                 "writeAcceleratorEnabled": "false",
             },
-            "resourceDisk": {"size": "16384"},
+            # In MB; a disk on NVMe is no resource disk and is not in the metadata.
+            "resourceDisk": {"size": str(vm.temporary_disk_gb * 1024 if vm.temporary_disk == "scsi" else 0)},
         },
         "subscriptionId": SUBSCRIPTION,
         "tags": ";".join(f"{name}:{value}" for name, value in vm.tags.items()),
@@ -142,7 +150,7 @@ def compute(vm: Vm) -> dict[str, Any]:
         "virtualMachineScaleSet": {"id": ""},
         "vmId": vm.id,
         "vmScaleSetName": "",
-        "vmSize": "Standard_D2ds_v5",
+        "vmSize": SIZES[vm.temporary_disk],
         "zone": "",
     }
 
@@ -157,15 +165,38 @@ def os_profile(vm: Vm) -> dict[str, str]:
     }
 
 
-def network() -> dict[str, Any]:
-    address = {"privateIpAddress": "10.0.0.4", "publicIpAddress": ""}
-    subnet = {"address": "10.0.0.0", "prefix": "24"}
-    interface = {
+def data_disk(vm: Vm, disk: Disk, *, provider: str) -> dict[str, Any]:
+    name = disk.name or f"{vm.name}_DataDisk_{disk.lun}"
+    return {
+        "bytesPerSecondThrottle": "26214400",
+        "caching": disk.caching,
+        "createOption": "Empty",
+        "diskCapacityBytes": str(disk.size_gb * 1024**3),
+        "diskSizeGB": str(disk.size_gb),
+        "image": {"uri": ""},
+        "isSharedDisk": "false",
+        "isUltraDisk": "false",
+        "lun": str(disk.lun),
+        "managedDisk": {"id": f"{provider}/disks/{name}", "storageAccountType": "Premium_LRS"},
+        "name": name,
+        "opsPerSecondThrottle": "120",
+        "vhd": {"uri": ""},
+        "writeAcceleratorEnabled": "false",
+    }
+
+
+def network(vm: Vm) -> dict[str, Any]:
+    return {"interface": [interface(one) for one in vm.interfaces]}
+
+
+def interface(one: Interface) -> dict[str, Any]:
+    address = {"privateIpAddress": one.address, "publicIpAddress": one.public_address}
+    subnet = {"address": one.subnet, "prefix": str(one.prefix)}
+    return {
         "ipv4": {"ipAddress": [address], "subnet": [subnet]},
         "ipv6": {"ipAddress": []},
-        "macAddress": "000D3A123456",
+        "macAddress": one.mac.replace(":", "").upper(),
     }
-    return {"interface": [interface]}
 
 
 def overlay(whole: dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -176,11 +207,17 @@ def overlay(whole: dict[str, Any], changes: Mapping[str, Any]) -> None:
             whole[name] = copy.deepcopy(change)
 
 
-def take_out(whole: dict[str, Any], path: str) -> None:
-    *parents, name = path.split(".")
-    for parent in parents:
-        whole = whole.get(parent, {})
-    whole.pop(name, None)
+def take_out(whole: Any, path: str) -> None:
+    """Out of an object; out of each of a list's."""
+    if isinstance(whole, list):
+        for one in whole:
+            take_out(one, path)
+    elif isinstance(whole, dict):
+        parent, _, rest = path.partition(".")
+        if rest:
+            take_out(whole.get(parent), rest)
+        else:
+            whole.pop(parent, None)
 
 
 class NoSuchElement(LookupError):

@@ -1,4 +1,4 @@
-"""ISO 9660 with Joliet as a disc image: one flat directory, under short upper-case names and under the real ones."""
+"""ISO 9660 as a disc image: one flat directory, under short names that Rock Ridge lengthens, and under Joliet's."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ TABLES_END = FIRST_TABLE + 6  # for each of the two trees: two path tables and t
 Extent = tuple[int, int]  # first sector of the image, length in bytes
 Encode = Callable[[str], bytes]
 
+# Rock Ridge: that it is here, and what it is; what follows a directory entry is its own.
+ROCK_RIDGE = b"SP\7\1\xbe\xef\0" + b"ER\x12\1\x0a\0\0\1RRIP_1991A"
+DIRECTORY_MODE, FILE_MODE = 0o040555, 0o100444
+
 
 def structures(files: Mapping[str, Extent], *, label: str, made: datetime, end: int) -> dict[int, bytes]:
     """Everything but the file data: sector -> bytes. `end` is the number of sectors of the whole image."""
     result: dict[int, bytes] = {}
-    plain: tuple[Encode, Encode, int, bytes] = (ascii_text, short_name, 1, b"")
-    joliet: tuple[Encode, Encode, int, bytes] = (wide_text, wide_text, 2, b"%/E")
-    for n, (text, name, kind, escapes) in enumerate((plain, joliet)):
+    plain: tuple[Encode, int, bytes] = (ascii_text, 1, b"")
+    joliet: tuple[Encode, int, bytes] = (wide_text, 2, b"%/E")
+    for n, (text, kind, escapes) in enumerate((plain, joliet)):
         little, big, directory = (FIRST_TABLE + 3 * n + k for k in range(3))
         root = record(b"\0", (directory, SECTOR), made, directory=True)
         result[FIRST_DESCRIPTOR + n] = volume_descriptor(
@@ -28,26 +32,47 @@ def structures(files: Mapping[str, Extent], *, label: str, made: datetime, end: 
         )
         result[little] = struct.pack("<BBIH", 1, 0, directory, 1) + b"\0\0"
         result[big] = struct.pack(">BBIH", 1, 0, directory, 1) + b"\0\0"
-        result[directory] = listing(files, name, root, made)
+        result[directory] = joliet_listing(files, root, made) if n else plain_listing(files, directory, made)
     result[FIRST_DESCRIPTOR + 2] = b"\xffCD001\1"
     return result
 
 
-def listing(files: Mapping[str, Extent], name: Encode, root: bytes, made: datetime) -> bytes:
+def plain_listing(files: Mapping[str, Extent], directory: int, made: datetime) -> bytes:
+    here, posix = (directory, SECTOR), posix_file(DIRECTORY_MODE, links=2)
+    whole = record(b"\0", here, made, directory=True, extra=ROCK_RIDGE + posix)
+    whole += record(b"\1", here, made, directory=True, extra=posix)
+    for name in sorted(files, key=short_name):
+        whole += record(short_name(name), files[name], made, extra=posix_file(FILE_MODE, links=1) + real_name(name))
+    return checked(whole)
+
+
+def joliet_listing(files: Mapping[str, Extent], root: bytes, made: datetime) -> bytes:
     parent = root[:33] + b"\1" + root[34:]
-    named = sorted((name(file), extent) for file, extent in files.items())
-    whole = root + parent + b"".join(record(text, extent, made) for text, extent in named)
-    if len(whole) > SECTOR:
+    named = sorted((wide_text(name), extent) for name, extent in files.items())
+    return checked(root + parent + b"".join(record(name, extent, made) for name, extent in named))
+
+
+def checked(listing: bytes) -> bytes:
+    if len(listing) > SECTOR:
         raise ValueError("too many files for a one-sector ISO 9660 directory")
-    return whole
+    return listing
 
 
-def record(name: bytes, extent: Extent, made: datetime, *, directory: bool = False) -> bytes:
+def posix_file(mode: int, *, links: int) -> bytes:
+    return b"PX\x24\1" + both(mode, 4) + both(links, 4) + both(0, 4) + both(0, 4)
+
+
+def real_name(name: str) -> bytes:
+    return b"NM" + bytes([len(name.encode()) + 5, 1, 0]) + name.encode()
+
+
+def record(name: bytes, extent: Extent, made: datetime, *, directory: bool = False, extra: bytes = b"") -> bytes:
     sector, length = extent
     padding = b"\0" * (len(name) + 1 & 1)
+    extra += b"\0" * (len(extra) & 1)
     when = bytes([made.year - 1900, made.month, made.day, made.hour, made.minute, made.second, 0])
     tail = both(sector, 4) + both(length, 4) + when + bytes([2 if directory else 0, 0, 0]) + both(1, 2)
-    whole = tail + bytes([len(name)]) + name + padding
+    whole = tail + bytes([len(name)]) + name + padding + extra
     return bytes([len(whole) + 2, 0]) + whole
 
 

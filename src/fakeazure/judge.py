@@ -3,7 +3,8 @@
 ready      told Ready, and nothing speaks against it
 failed     told ProvisioningFailed, with a reason
 waiting    told nothing final
-lied       two verdicts in one boot, a verdict taken back, or Ready where the scenario's truth is otherwise
+lied       two verdicts in one boot, a verdict taken back, Ready where the scenario's truth is otherwise, Ready
+           where a login that must work is refused, or a verdict that the machine's own report contradicts
 off-script asked more often than the scenario foresaw, so that nothing can be concluded
 """
 
@@ -12,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fakeazure.events import Boot, Event, Request, Told
+from fakeazure.events import Boot, Event, Kvp, Login, PoolRead, Request, Told
+from fakeazure.report import parse_report, split_report
 from fakeazure.vm import Expect
 
 STATES_FOR = {"ready": ("ready",), "failure": ("failed",), "none": ("waiting",), "either": ("ready", "failed")}
 EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either": "a verdict"}
 BELIEVES = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
 REPROVISION = "/metadata/reprovisiondata"
+RESULTS_AGAINST = {"ready": "error", "failed": "success"}
 SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
 
 
@@ -121,8 +124,36 @@ def lies_of(chapter: Chapter) -> list[str]:
     ready = [one for one in told(chapter) if one.kind == "ready"]
     if ready and truth in ("failure", "none"):
         lies.append(f"told Ready where the truth is {EXPECTED[truth]}")
+    if ready:
+        lies += [f"told Ready, and then a login as {login}" for login in map(refused, logins(chapter)) if login]
+    lies += contradictions(chapter)
     unasked = [path for path in chapter.boot.expected.asks if ready and not given(chapter, path)]
     return lies + [f"told Ready without ever having had an answer from {path}" for path in unasked]
+
+
+def logins(chapter: Chapter) -> list[Login]:
+    """The last of each kind: one that was tried too early may be tried again."""
+    return list({(one.how, one.user): one for one in chapter.events if isinstance(one, Login)}.values())
+
+
+def refused(login: Login) -> str:
+    why = f" ({login.text})" if login.text else ""
+    return "" if login.ok else f"{login.user} with the {login.how} was refused{why}"
+
+
+def contradictions(chapter: Chapter) -> list[str]:
+    """A verdict and the report that the host found with it must be of one mind."""
+    found = []
+    verdict: Told | None = None
+    for one in chapter.events:
+        if isinstance(one, Told) and one.kind != "progress":
+            verdict = one
+        if verdict and isinstance(one, Kvp) and one.kind == "report" and not one.late:
+            report = parse_report(one.value)
+            if report.get("result") == RESULTS_AGAINST[verdict.kind]:
+                why = f": {report['reason']}" if "reason" in report else ""
+                found.append(f"told {SAYS[verdict.kind]}, but its PROVISIONING_REPORT says {report['result']}{why}")
+    return found
 
 
 def given(chapter: Chapter, path: str) -> bool:
@@ -162,29 +193,31 @@ def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final:
 def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
     if "vm_id" in report and report["vm_id"] != chapter.boot.vm_id:
         yield f"the report is about vm_id {report['vm_id']}, this machine is {chapter.boot.vm_id}"
+    if not any(one.kind == "ready" for one in told(chapter)):
+        yield from (f"a login as {login}, and Ready was not told" for login in map(refused, logins(chapter)) if login)
+    yield from pool_remarks(chapter)
 
 
-def parse_report(description: str) -> dict[str, str]:
-    """`result=error|reason=…|…` as a dict; empty for a text that is no such report."""
-    pairs = [part.partition("=") for part in split_report(description)]
-    return {key: value for key, _, value in pairs} if pairs and pairs[0][0] == "result" else {}
+def pool_remarks(chapter: Chapter) -> Iterable[str]:
+    reads = [one for one in chapter.events if isinstance(one, PoolRead) and not one.late]
+    records = [one for one in chapter.events if isinstance(one, Kvp)]
+    unread = next((one for one in reads if one.problem), None)
+    if unread:
+        yield f"the host cannot read {unread.path}: {unread.problem}"
+    elif reads and verdicts(chapter) and not any(one.kind == "report" and not one.late for one in records):
+        yield "the host found no PROVISIONING_REPORT with the verdict"
+    yield from (
+        f"the PROVISIONING_REPORT is about vm_id {about}, this machine is {chapter.boot.vm_id}"
+        for about in (parse_report(one.value).get("vm_id") for one in records if one.kind == "report" and not one.late)
+        if about and about != chapter.boot.vm_id
+    )
+    if late := [one for one in records if one.late]:
+        yield f"{counted(len(late), 'record')} came after the verdict, when the host reads no more"
+    if cut := [one for one in records if one.cut]:
+        number = f"{counted(len(cut), 'record')} {'is' if len(cut) == 1 else 'are'}"
+        first = cut[0].key + (" and others" if len(cut) > 1 else "")
+        yield f"{number} longer than 254 bytes of key or 1,022 of value and reached the host cut: {first}"
 
 
-def split_report(description: str) -> list[str]:
-    """The fields between the pipes. A field may stand in quotes, and a quote in it is doubled."""
-    parts: list[str] = [""]
-    quoted = False
-    position = 0
-    while position < len(description):
-        character = description[position]
-        if quoted and description.startswith('""', position):
-            parts[-1] += '"'
-            position += 1
-        elif character == '"' and (quoted or not parts[-1]):
-            quoted = not quoted
-        elif character == "|" and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += character
-        position += 1
-    return parts
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 YEARS = "3650"
+MAKING = threading.Lock()  # what is kept is made once, however many machines ask for it at the same time
 
 Place = Callable[[], Path | None]  # where keys are kept for the next time; asked for only when one is needed
 
@@ -35,9 +37,10 @@ def openssl(*arguments: str, stdin: bytes = b"") -> bytes:
 def key_pair(name: str, *, directory: Path) -> tuple[Path, Path]:
     """A self-signed certificate and its private key, made when they are first needed."""
     certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
-    if not certificate.exists():
-        made = ["-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
-        openssl("req", "-x509", "-subj", f"/CN={name}", "-days", YEARS, "-sha256", *made)
+    with MAKING:
+        if not certificate.exists():
+            made = ["-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+            openssl("req", "-x509", "-subj", f"/CN={name}", "-days", YEARS, "-sha256", *made)
     return certificate, key
 
 

@@ -33,12 +33,12 @@ def behaviour(vm: Vm, imds: Imds) -> str:
     return "ready" if imds.protected or vm.proxy_agent else "absent"
 
 
-def write_stub(directory: Path, how: str, *, imds: str) -> Path | None:
+def write_stub(directory: Path, how: str, *, imds: str, python: str = sys.executable) -> Path | None:
     if how == "absent":
         return None
     directory.mkdir(parents=True, exist_ok=True)
     stub = directory / NAME
-    host = urlsplit(imds).netloc
-    stub.write_text(STUB.format(python=sys.executable, fails=how == "fails", host=host, path=PROXY_AGENT_RAN))
+    host, path = urlsplit(imds).netloc, urlsplit(imds).path + PROXY_AGENT_RAN
+    stub.write_text(STUB.format(python=python, fails=how == "fails", host=host, path=path))
     stub.chmod(0o755)
     return stub

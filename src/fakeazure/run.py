@@ -13,11 +13,13 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from fakeazure import show
+from fakeazure import directions, show
+from fakeazure.clock import Clock, NoFaketime, faketime
 from fakeazure.events import End
 from fakeazure.fabric import Fabric
 from fakeazure.reaper import Workplace
@@ -51,8 +53,13 @@ class CannotRun(Exception):
     """The command did not even start."""
 
 
-def run(scenario: Scenario, command: Sequence[str], *, ledger: Path | None, until_verdict: bool) -> int:
-    """The exit code: 0 when the platform was told the truth in time, 1 when not, 128 + n when stopped by signal n."""
+def run(
+    scenario: Scenario, command: Sequence[str], *, ledger: Path | None, until_verdict: bool, pools: Path | None = None
+) -> int:
+    """The exit code: 0 when the platform was told the truth in time, 1 when not, 128 + n when stopped by signal n.
+
+    `pools`: where the command keeps its key-value pools anyway; None: we give it a place, and tell it.
+    """
     with Stop() as stop, Workplace() as place:
         ledger = ledger or place.directory / "ledger.jsonl"
         vm, private_key = with_own_key(scenario, place.directory)
@@ -63,15 +70,17 @@ def run(scenario: Scenario, command: Sequence[str], *, ledger: Path | None, unti
             wireserver=scenario.wireserver,
             faults=scenario.faults,
             expect=scenario.expect,
+            azure_init=scenario.azure_init,
             ledger=ledger,
             eject=True,
             directory=place.directory,
+            pools=pools or own_pools(place.directory),
         )
         with fabric:
-            config = fabric_config(fabric, scenario, place.directory)
-            environment = prepared_environment(
-                fabric, place.directory, config=config, ledger=ledger, private_key=private_key
-            )
+            environment = {**os.environ, **directions.environment(fabric, tell_pools=pools is None)}
+            if private_key:
+                environment["FAKEAZURE_KEY"] = str(private_key)
+            environment |= wrong_clock(scenario.clock, place.directory)
             introduce(fabric, command)
             attend(fabric, place, stop, command, environment, until_verdict=until_verdict)
             conclude(fabric)
@@ -95,31 +104,17 @@ def with_own_key(scenario: Scenario, directory: Path) -> tuple[Vm, Path | None]:
     return replace(scenario.vm, keys=(Key(private.with_suffix(".pub").read_text().strip()),)), private
 
 
-def fabric_config(fabric: Fabric, scenario: Scenario, directory: Path) -> Path:
-    """The medium first: the configuration says where it is."""
-    fabric.write_media(directory / ("provisioning.iso" if fabric.has_media() else "no-media.iso"))
-    config = directory / "azure-init.toml"
-    config.write_text(fabric.config_text(**scenario.azure_init), encoding="utf-8")
-    return config
+def wrong_clock(clock: Clock, directory: Path) -> dict[str, str]:
+    try:
+        return faketime(clock, now=datetime.now(UTC), directory=directory) if clock.wrong else {}
+    except NoFaketime as error:
+        raise CannotRun(str(error)) from None
 
 
-def prepared_environment(
-    fabric: Fabric, directory: Path, *, config: Path, ledger: Path, private_key: Path | None
-) -> dict[str, str]:
-    own = {
-        "FAKEAZURE_IMDS": fabric.imds,
-        "FAKEAZURE_WIRESERVER": fabric.wireserver,
-        "FAKEAZURE_HOSTPLUGIN": fabric.host_plugin,
-        "FAKEAZURE_MEDIA": str(fabric.media_path),
-        "FAKEAZURE_CONFIG": str(config),
-        "FAKEAZURE_LEDGER": str(ledger.absolute()),
-        "AZURE_INIT_CONFIG": str(config),
-    }
-    if private_key:
-        own["FAKEAZURE_KEY"] = str(private_key)
-    if stub := fabric.write_proxy_agent(directory / "bin"):
-        own["PATH"] = os.pathsep.join((str(stub.parent), os.environ.get("PATH", os.defpath)))
-    return {**os.environ, **own}
+def own_pools(directory: Path) -> Path:
+    pools = directory / "kvp"
+    pools.mkdir()
+    return pools
 
 
 def attend(
@@ -142,6 +137,7 @@ def attend(
         exit_code = end(child, place.group)
     if exit_code == -signal.SIGINT:
         stop.number = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
+    fabric.read_pool(late=bool(fabric.ledger.verdicts))
     fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None))
 
 
@@ -165,12 +161,12 @@ def has_ended(child: subprocess.Popen[Any]) -> bool:
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def end(child: subprocess.Popen[Any], group: int) -> int:
+def end(child: subprocess.Popen[Any], group: int, *, patience: float = PATIENCE_SECS) -> int:
     """Ends what is left of the command's process group, politely at first. The command's own exit status."""
-    patience = time.monotonic() + PATIENCE_SECS
+    until = time.monotonic() + patience
     if not has_ended(child):
         os.killpg(group, signal.SIGTERM)
-    while not has_ended(child) and time.monotonic() < patience:
+    while not has_ended(child) and time.monotonic() < until:
         time.sleep(0.01)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import socket
 import struct
 import threading
@@ -11,15 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from fakeazure.faults import OFF_SCRIPT_STATUS, Answer
+from fakeazure.faults import OFF_SCRIPT_STATUS, Answer, Pace
 from fakeazure.http import HEAD_LIMIT, BadRequest, HttpRequest, Response, json_response, read_request
 
 GARBAGE = b"\x00\xff{ this was never JSON \xfe"
 HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body><h1>Sign in to continue</h1></body></html>"
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-LOOK_EVERY = 0.005
-FOR_EVER = 1e9
 LOOPBACK = ("127.0.0.1", 0)  # any free port
+QUEUE = 4096  # connections that wait to be taken: thousands of machines may start at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,36 +37,80 @@ class Outcome:
 
 
 class Service(Protocol):
-    """One of the platform's endpoints: what it would answer, what the script wants, and what it makes of it all."""
+    """A service for one machine: what it would answer, what the script wants, and what it makes of it all."""
 
     server: str
 
+    @property
+    def pace(self) -> Pace: ...
     def now(self) -> float: ...
     def scripted(self, request: HttpRequest) -> tuple[Answer | None, bool]: ...
+    def slow(self, request: HttpRequest) -> bool: ...  # takes long enough that others would wait
     def answer(self, request: HttpRequest) -> Response: ...
     def note(self, request: HttpRequest, outcome: Outcome) -> None: ...
 
 
+# Who sees to a request from this address, and the request as that one knows it; None: nobody, not even to say so.
+Reception = Callable[[str, HttpRequest], tuple[Service, HttpRequest] | None]
+
+
+class Line(asyncio.StreamReader):
+    """A connection as we read it, that also tells when the other side has gone."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=HEAD_LIMIT, loop=loop)
+        self.left = asyncio.Event()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self.left.set()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self.left.set()
+
+
+class CannotListen(OSError):
+    """A door that does not open: the text says why, and what to do."""
+
+    def __init__(self, at: tuple[str, int], cause: OSError) -> None:
+        host, port = at
+        reasons = {
+            errno.EADDRINUSE: f"another program listens at {host}:{port}: end it, or choose another port",
+            errno.EADDRNOTAVAIL: f"{host} is no address of this computer: choose one that is, or give it this one "
+            f"(ip address add {host}/32 dev lo)",
+            errno.EACCES: f"port {port} is for root alone: become root, or choose a port from 1024 on",
+        }
+        super().__init__(reasons.get(cause.errno or 0, f"cannot listen at {host}:{port}: {cause.strerror or cause}"))
+
+
 class Doors:
-    """Listens for each service at an address of its own. A closed door keeps its port, and refuses connections."""
+    """Listens at as many addresses as are wanted. A closed door keeps its port, and refuses connections."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
-        self._sockets: list[tuple[socket.socket, Service]] = []
+        self._sockets: list[tuple[socket.socket, Reception]] = []
         self._closed: list[socket.socket] = []
         self._talks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="fakeazure", daemon=True)
 
-    def open(self, service: Service, *, closed: bool = False, at: tuple[str, int] = LOOPBACK) -> str:
+    def open(self, reception: Reception, *, closed: bool = False, at: tuple[str, int] = LOOPBACK) -> str:
         listener = socket.socket()
-        listener.bind(at)
+        if at[1]:  # a port somebody chose, who may come back to it before the last connections are forgotten
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(at)
+            if not closed:
+                listener.listen(QUEUE)
+        except OSError as error:
+            listener.close()
+            raise CannotListen(at, error) from None
+        listener.setblocking(False)
         if closed:
             self._closed.append(listener)
         else:
-            listener.listen(1024)
-            listener.setblocking(False)
-            self._sockets.append((listener, service))
+            self._sockets.append((listener, reception))
         host, port = listener.getsockname()
         return f"http://{host}" if port == 80 else f"http://{host}:{port}"
 
@@ -90,8 +133,8 @@ class Doors:
         # A client that goes away at a bad moment is its own affair, not a line on somebody's terminal.
         self._loop.set_exception_handler(lambda *_: None)
         servers = [
-            await asyncio.start_server(self._talker(service), sock=listener, limit=HEAD_LIMIT)
-            for listener, service in self._sockets
+            await self._loop.create_server(self._talker(reception), sock=listener, backlog=QUEUE)
+            for listener, reception in self._sockets
         ]
         await self._stopping.wait()
         for server in servers:
@@ -100,20 +143,26 @@ class Doors:
             talk.cancel()
         await asyncio.gather(*self._talks, return_exceptions=True)
         await asyncio.sleep(0)  # lets the closed connections go
+        await self._loop.shutdown_default_executor()
 
-    def _talker(self, service: Service) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
-        def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            talk = self._loop.create_task(converse(service, reader, writer))
-            self._talks.add(talk)
-            talk.add_done_callback(self._talks.discard)
+    def _talker(self, reception: Reception) -> Callable[[], asyncio.StreamReaderProtocol]:
+        def begin() -> asyncio.StreamReaderProtocol:
+            line = Line(self._loop)
+
+            def talk(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                task = self._loop.create_task(converse(reception, line, writer))
+                self._talks.add(task)
+                task.add_done_callback(self._talks.discard)
+
+            return asyncio.StreamReaderProtocol(line, talk, loop=self._loop)
 
         return begin
 
 
-async def converse(service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def converse(reception: Reception, line: Line, writer: asyncio.StreamWriter) -> None:
     """One connection, from its first request to its end."""
     try:
-        while await exchange(service, reader, writer):
+        while await exchange(reception, line, writer):
             pass
     except (ConnectionError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         pass
@@ -121,24 +170,26 @@ async def converse(service: Service, reader: asyncio.StreamReader, writer: async
         writer.close()
 
 
-async def exchange(service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+async def exchange(reception: Reception, line: Line, writer: asyncio.StreamWriter) -> bool:
     """One request and its answer; False when the connection is to end."""
+    address = str(writer.get_extra_info("peername")[0])
     try:
-        request = await read_request(reader, writer)
+        asked = await read_request(line, writer)
     except BadRequest as error:
-        refusal = json_response(400, {"error": f"Bad request. {error}"})
-        broken = HttpRequest(method="?", target="?")
-        service.note(broken, Outcome(response=refusal, arrived=service.now(), note=str(error)))
-        await send(writer, refusal, service, keep_alive=False)
+        await refuse(reception, writer, address=address, why=str(error))
         return False
-    if request is None:
+    if asked is None:
         return False
+    if (admitted := reception(address, asked)) is None:
+        reset(writer)
+        return False
+    service, request = admitted
     arrived = service.now()
     answer, scripted = service.scripted(request)
-    if answer is not None and answer.kind in ("hang", "slow"):
+    if (pause := service.pace.pause(answer)) != 0:
         note = "the platform stopped first"
         try:
-            if await client_leaves(reader, within=FOR_EVER if answer.kind == "hang" else answer.amount):
+            if await client_leaves(line, within=pause):
                 note = "the client left first"
                 return False
             note = ""
@@ -147,7 +198,7 @@ async def exchange(service: Service, reader: asyncio.StreamReader, writer: async
                 service.note(
                     request, Outcome(response=None, answer=answer, scripted=scripted, arrived=arrived, note=note)
                 )
-    response = respond(service, request, answer)
+    response = await respond(service, request, answer)
     # First into the ledger, then onto the wire: who has an answer finds it in the ledger.
     service.note(request, Outcome(response=response, answer=answer, scripted=scripted, arrived=arrived))
     if response is None or (answer is not None and answer.kind == "lost"):
@@ -160,26 +211,41 @@ async def exchange(service: Service, reader: asyncio.StreamReader, writer: async
     return request.keep_alive
 
 
-def respond(service: Service, request: HttpRequest, answer: Answer | None) -> Response | None:
+async def refuse(reception: Reception, writer: asyncio.StreamWriter, *, address: str, why: str) -> None:
+    """For what is not HTTP: whoever would be asked from there says no, and notes it."""
+    refusal = json_response(400, {"error": f"Bad request. {why}"})
+    if admitted := reception(address, HttpRequest(method="?", target="?")):
+        service, broken = admitted
+        service.note(broken, Outcome(response=refusal, arrived=service.now(), note=why))
+        await send(writer, refusal, service, keep_alive=False)
+
+
+async def respond(service: Service, request: HttpRequest, answer: Answer | None) -> Response | None:
     if answer is None:
         return json_response(OFF_SCRIPT_STATUS, {"error": "fakeazure: the scenario's script has no answer left"})
-    if answer.kind == "reset":
+    if answer.kind in ("reset", "restart"):
         return None
     if answer.kind == "garbage":
         return Response(status=200, headers={"Content-Type": "application/json; charset=utf-8"}, body=GARBAGE)
     if answer.kind == "html":
         return Response(status=200, headers={"Content-Type": "text/html"}, body=HTML)
     if answer.kind == "status":
-        return scripted_status(service, request, answer)
-    response = service.answer(request)
+        return await scripted_status(service, request, answer)
+    response = await own_answer(service, request)
     if answer.kind == "oversized":
         return replace(response, body=response.body.ljust(int(answer.amount)))
     return response
 
 
-def scripted_status(service: Service, request: HttpRequest, answer: Answer) -> Response:
+async def own_answer(service: Service, request: HttpRequest) -> Response:
+    if service.slow(request):
+        return await asyncio.to_thread(service.answer, request)
+    return service.answer(request)
+
+
+async def scripted_status(service: Service, request: HttpRequest, answer: Answer) -> Response:
     if answer.heard and answer.body is None:
-        own = service.answer(request)
+        own = await own_answer(service, request)
         return replace(own, status=answer.status, headers={**own.headers, **answer.headers})
     if answer.body is None:
         response = json_response(answer.status, {"error": f"fakeazure: the scenario says {answer.text}"})
@@ -189,19 +255,22 @@ def scripted_status(service: Service, request: HttpRequest, answer: Answer) -> R
     return replace(response, headers={**response.headers, **answer.headers})
 
 
-async def client_leaves(reader: asyncio.StreamReader, *, within: float) -> bool:
+async def client_leaves(line: Line, *, within: float | None) -> bool:
     """Waits; True as soon as the client closes the connection, False if it is still there at the end."""
-    with contextlib.suppress(TimeoutError):
+    try:
         async with asyncio.timeout(within):
-            while not (reader.at_eof() or reader.exception()):
-                await asyncio.sleep(LOOK_EVERY)  # reading would swallow a next request
-            return True
-    return False
+            return await line.left.wait()
+    except TimeoutError:
+        return False
 
 
 async def send(writer: asyncio.StreamWriter, response: Response, service: Service, *, keep_alive: bool) -> None:
-    writer.write(response.head(keep_alive=keep_alive, server=service.server) + response.body)
-    await writer.drain()
+    whole = response.head(keep_alive=keep_alive, server=service.server) + response.body
+    for part, takes in service.pace.parts(whole):
+        if takes:
+            await asyncio.sleep(takes)
+        writer.write(part)
+        await writer.drain()
 
 
 async def send_part(writer: asyncio.StreamWriter, response: Response, service: Service, *, count: int) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import TextIO
 from urllib.parse import urlsplit
 
-from fakeazure.events import Boot, Ejected, End, Event, MediaMade, Request, Told
+from fakeazure.events import Boot, Ejected, End, Event, Kvp, Lease, Login, MediaMade, PoolRead, Request, Told
 from fakeazure.http import phrase
-from fakeazure.judge import Judgement, parse_report
+from fakeazure.judge import Judgement, counted
+from fakeazure.report import parse_report
 
 COLOURS = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
 WIDTH = 110
@@ -42,7 +43,7 @@ def timeline(events: Sequence[Event], paint: Palette) -> list[str]:
             lines.append(paint("bold", f"  boot {event.number}"))
         for n, text in enumerate(describe(event, paint, width=min(width, 64))):
             # What was told came with the request above it, at the same moment.
-            stamp = " " * 10 if n or isinstance(event, Told) else f"{event.t - start:8.3f} s"
+            stamp = " " * 10 if n or isinstance(event, Told | Kvp) else f"{event.t - start:8.3f} s"
             lines.append(f"{paint('dim', stamp)}  {text}")
     if not any(isinstance(event, Request) for event in events):
         lines.append(" " * 12 + "no request reached the platform")
@@ -59,6 +60,14 @@ def describe(event: Event, paint: Palette, *, width: int) -> list[str]:
             return [f"the platform inserts a {event.format.upper()} disc ({event.size:,} bytes)"]
         case Ejected():
             return ["the platform takes the disc away"]
+        case Lease():
+            return [describe_lease(event)]
+        case Login():
+            return [describe_login(event, paint)]
+        case PoolRead():
+            return [describe_pool_read(event, paint)]
+        case Kvp():
+            return wrapped(event.text)[:2] if worth_showing(event) else []
         case End(exit_code=None):
             return [paint("bad", "the command is stopped: its time is up")]
         case End():
@@ -101,6 +110,39 @@ def describe_told(event: Told, paint: Palette) -> list[str]:
     return [heading, *(line for text in rest for line in wrapped(text))]
 
 
+def describe_lease(event: Lease) -> str:
+    named = f", calling itself {printable(event.hostname)!r}" if event.hostname else ""
+    given = {
+        "discover": f"looks for a DHCP server and is offered {event.address or 'nothing'}",
+        "request": f"gets the address {event.address}" if event.address else "asks for an address and is refused",
+        "inform": f"asks DHCP for its settings, having {event.address or 'an address'} already",
+        "release": f"gives the address {event.address or 'it had'} back",
+    }[event.kind]
+    return f"{printable(event.mac)} {given}{named}"
+
+
+def describe_login(event: Login, paint: Palette) -> str:
+    tried = f"the platform logs in as {printable(event.user)} with the {event.how}"
+    if event.ok:
+        return f"{tried}: {paint('good', 'it works')}"
+    return f"{tried}: {paint('bad', 'refused')}{paint('dim', f'  ({printable(event.text)})' if event.text else '')}"
+
+
+def describe_pool_read(event: PoolRead, paint: Palette) -> str:
+    if event.problem:
+        return paint("warn", f"the host cannot read the machine's records: {printable(event.problem)}")
+    found = counted(event.count, "record") if event.count else "no record"
+    them = "it" if event.count == 1 else "them"
+    late = paint("warn", f"  (after the verdict: Azure's own would not have {them})") if event.late else ""
+    return f"the host finds {found} of the machine{late}"
+
+
+def worth_showing(event: Kvp) -> bool:
+    """What went well is long, and in the ledger."""
+    failed = any(word in event.text for word in (" failed", " ERROR ", " WARN "))
+    return event.kind in ("report", "other") or (event.kind in ("diagnostic", "cloud-init") and failed)
+
+
 def wrapped(text: str) -> list[str]:
     return textwrap.wrap(printable(text), WIDTH - 12, initial_indent=" " * 12, subsequent_indent=" " * 14) or [""]
 
@@ -108,6 +150,12 @@ def wrapped(text: str) -> list[str]:
 def printable(text: str) -> str:
     """What a machine says reaches a terminal: without its escape sequences."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def kept(judgement: Judgement) -> str:
+    if judgement.at is None:
+        return "and there was none"
+    return "kept" if judgement.at <= judgement.expected.within_secs else "not kept"
 
 
 def verdict(judgement: Judgement, paint: Palette) -> list[str]:
@@ -124,4 +172,6 @@ def verdict(judgement: Judgement, paint: Palette) -> list[str]:
     else:
         lines = [paint("bad", f"Verdict: {believed}")]
         lines += [f"  Wrong: {printable(complaint)}" for complaint in judgement.complaints]
+    if judgement.expected.verdict != "none":
+        lines.append(f"  Deadline: a verdict within {judgement.expected.within_secs:g} s, {kept(judgement)}")
     return lines + [f"  Note: {printable(remark)}" for remark in judgement.remarks]

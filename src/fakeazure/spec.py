@@ -5,15 +5,33 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fakeazure import lines
+from fakeazure.checks import (
+    Check,
+    clock,
+    ipv4_address,
+    keys,
+    mac_address,
+    machine_id,
+    number,
+    one_of,
+    pause,
+    seconds,
+    string_table,
+    switch,
+    table,
+    text,
+    texts,
+    versions,
+)
+from fakeazure.clock import Clock
 from fakeazure.faults import BadFault, Script, parse_script
-from fakeazure.vm import Expect, Imds, Key, Media, Vm, Wireserver
+from fakeazure.vm import Disk, Expect, Imds, Interface, Media, Vm, Wireserver
 
 
 class SpecInvalid(Exception):
@@ -31,99 +49,35 @@ class Scenario:
     media: Media = field(default_factory=Media)
     imds: Imds = field(default_factory=Imds)
     wireserver: Wireserver = field(default_factory=Wireserver)
+    clock: Clock = field(default_factory=Clock)
     faults: tuple[Script, ...] = ()
     expect: Expect | None = None
     azure_init: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # added to its configuration
     own_keys: bool = False  # the file names the keys, so that we need not make one
 
 
-Check = Callable[[Any], Any]  # the value as we keep it, or a ValueError that says what it should have been
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A list of tables, `[[vm.disks]]`: what each may say, and what it becomes."""
+
+    options: Mapping[str, Check]
+    kind: type[Interface] | type[Disk]
 
 
-def text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise ValueError("is not a string")
-
-
-def switch(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ValueError("is neither true nor false")
-
-
-def machine_id(value: Any) -> str:
-    try:
-        return str(uuid.UUID(text(value)))
-    except ValueError:
-        raise ValueError(f"{value!r} is not a UUID") from None
-
-
-def one_of(*choices: Any) -> Check:
-    def check(value: Any) -> Any:
-        if value in choices and not isinstance(value, bool):
-            return value
-        raise ValueError(f"{value!r} is not one of {', '.join(map(str, choices))}")
-
-    return check
-
-
-def seconds(value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 86400:
-        return float(value)
-    raise ValueError(f"{value!r} is not a number of seconds between 0 and 86400")
-
-
-def pause(value: Any) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else seconds(value)
-
-
-def count(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10_000:
-        return value
-    raise ValueError(f"{value!r} is not a number from 0 to 10000")
-
-
-def texts(value: Any) -> tuple[str, ...]:
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return tuple(value)
-    raise ValueError("is not a list of strings")
-
-
-def versions(value: Any) -> tuple[str, ...]:
-    for version in texts(value):
-        if not re.fullmatch(r"\d{4}-\d\d-\d\d", version):
-            raise ValueError(f"{version!r} is not a version such as 2023-11-15")
-    return tuple(value)
-
-
-def table(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, dict):
-        return value
-    raise ValueError("is not a table")
-
-
-def string_table(value: Any) -> Mapping[str, str]:
-    if all(isinstance(one, str) for one in table(value).values()):
-        return dict(value)
-    raise ValueError("is not a table of strings")
-
-
-def keys(value: Any) -> tuple[Key | str, ...]:
-    if isinstance(value, list):
-        return tuple(key(one) for one in value)
-    raise ValueError('is not a list: write keys = ["ssh-ed25519 ..."] or [[vm.keys]] with data and path')
-
-
-def key(value: Any) -> Key | str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict) and value.keys() <= {"data", "path"} and isinstance(value.get("data"), str):
-        return Key(value["data"], text(value.get("path", "")))
-    raise ValueError("a key is a string, or a table of data and path")
-
-
-KNOWN: dict[str, dict[str, Check]] = {
+INTERFACE: dict[str, Check] = {
+    "mac": mac_address,
+    "address": ipv4_address,
+    "prefix": number(1, 30),
+    "public_address": ipv4_address,
+}
+DISK: dict[str, Check] = {
+    "lun": number(0, 63),
+    "size_gb": number(1, 65_536),
+    "name": text,
+    "caching": one_of(*Disk.CACHING),
+}
+PACE: dict[str, Check] = {"latency_secs": pause, "bytes_per_sec": number(0, 1_000_000_000)}
+KNOWN: dict[str, dict[str, Check | Rows]] = {
     "vm": {
         "id": machine_id,
         "name": text,
@@ -139,7 +93,12 @@ KNOWN: dict[str, dict[str, Check]] = {
         "tags": string_table,
         "specialised": switch,
         "proxy_agent": switch,
+        "interfaces": Rows(INTERFACE, Interface),
+        "disks": Rows(DISK, Disk),
+        "temporary_disk": one_of(*Vm.TEMPORARY_DISKS),
+        "temporary_disk_gb": number(1, 65_536),
     },
+    "clock": {"offset": clock},
     "media": {
         "enable": switch,
         "format": one_of(*Media.FORMATS),
@@ -159,11 +118,12 @@ KNOWN: dict[str, dict[str, Check]] = {
         "api_versions": versions,
         "set": table,
         "remove": texts,
-        "rate_limit": count,
+        "rate_limit": number(0, 10_000),
         "protected": switch,
         "proxy_agent": one_of(*Imds.PROXY_AGENTS),
+        **PACE,
     },
-    "wireserver": {"enable": switch, "goal_state_after_secs": pause},
+    "wireserver": {"enable": switch, "goal_state_after_secs": pause, **PACE},
     "expect": {
         "verdict": one_of(*Expect.VERDICTS),
         "reason": text,
@@ -203,16 +163,22 @@ def parse_scenario(data: bytes, *, name: str) -> Scenario:
         found = sorted((lines.line_of(path, places), dotted(path), problem) for path, problem in reader.problems)
         raise SpecInvalid([f"{name}:{line}: {path}: {problem}" for line, path, problem in found])
     return Scenario(
-        vm=Vm(**values["vm"]),
+        vm=machine(values["vm"]),
         media=Media(**values["media"]),
         imds=Imds(**values["imds"]),
         wireserver=Wireserver(**values["wireserver"]),
+        clock=values["clock"].get("offset", Clock()),
         faults=faults,
         azure_init=azure_init,
         description=description,
         expect=Expect(**values["expect"]) if values["expect"] else None,
         own_keys="keys" in values["vm"],
     )
+
+
+def machine(values: dict[str, Any]) -> Vm:
+    nics = {"nics": values["interfaces"]} if values.get("interfaces") else {}
+    return Vm(**{name: value for name, value in values.items() if name != "interfaces"}, **nics)
 
 
 class Reader:
@@ -227,14 +193,44 @@ class Reader:
             return {}
         values = {}
         for option, value in content.items():
-            if check := KNOWN[name].get(option):
-                try:
-                    values[option] = check(value)
-                except ValueError as error:
-                    self.problems.append(((name, option), str(error)))
+            check = KNOWN[name].get(option)
+            if isinstance(check, Rows):
+                values[option] = self.rows((name, option), value, check)
             else:
-                self.unknown((name, option), among=list(KNOWN[name]))
+                values |= self.setting((name, option), value, KNOWN[name])
         return values
+
+    def setting(self, path: lines.Path, value: Any, known: Mapping[str, Check | Rows]) -> dict[str, Any]:
+        option = str(path[-1])
+        check = known.get(option)
+        if check is None or isinstance(check, Rows):
+            self.unknown(path, among=list(known))
+            return {}
+        try:
+            return {option: check(value)}
+        except ValueError as error:
+            self.problems.append((path, str(error)))
+            return {}
+
+    def rows(self, path: lines.Path, content: Any, rows: Rows) -> tuple[Any, ...]:
+        if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+            self.problems.append((path, f"is not a list of tables: write [[{dotted(path)}]]"))
+            return ()
+        made: list[Any] = []
+        for n, row in enumerate(content):
+            values: dict[str, Any] = {"lun": n} if rows.kind is Disk else {}
+            for option, value in row.items():
+                values |= self.setting((*path, n, option), value, rows.options)
+            made.append(rows.kind(**values))
+        self.no_twins(path, Vm(nics=tuple(made)).interfaces if rows.kind is Interface else made)
+        return tuple(made)
+
+    def no_twins(self, path: lines.Path, made: Sequence[Any]) -> None:
+        for option in ("lun", "mac", "address"):
+            seen = [getattr(one, option, "") for one in made]
+            for n, value in enumerate(seen):
+                if value != "" and value in seen[:n]:
+                    self.problems.append(((*path, n, option), f"{value} is taken already"))
 
     def description(self, content: Any) -> str:
         if isinstance(content, str) and content.isprintable():

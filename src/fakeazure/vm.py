@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Interface
 from typing import Any
 
 # A real key; nobody has its private half. `fakeazure run` makes a fresh pair instead and keeps both halves.
@@ -15,6 +17,30 @@ PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOX
 class Key:
     data: str
     path: str = ""  # empty: the user's authorized_keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    mac: str = ""  # as 00:0d:3a:12:34:56; empty: one of Azure's, always the same for the same machine
+    address: str = ""  # empty: 10.0.0.4, the next one 10.0.0.5 and so on
+    prefix: int = 24
+    public_address: str = ""
+
+    @property
+    def subnet(self) -> str:
+        return str(IPv4Interface(f"{self.address}/{self.prefix}").network.network_address)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A data disk."""
+
+    lun: int
+    size_gb: int = 4
+    name: str = ""  # empty: after the machine and the LUN
+    caching: str = "None"
+
+    CACHING = ("None", "ReadOnly", "ReadWrite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +59,22 @@ class Vm:
     tags: Mapping[str, str] = field(default_factory=dict)
     specialised: bool = False
     proxy_agent: bool = False
+    nics: tuple[Interface, ...] = (Interface(),)  # as they were asked for; `interfaces` says what they became
+    disks: tuple[Disk, ...] = ()
+    temporary_disk: str = "scsi"
+    temporary_disk_gb: int = 16
+
+    TEMPORARY_DISKS = ("scsi", "nvme", "none")
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        return tuple(
+            replace(nic, mac=nic.mac or self._azure_mac(n), address=nic.address or f"10.0.0.{n + 4}")
+            for n, nic in enumerate(self.nics)
+        )
+
+    def _azure_mac(self, n: int) -> str:
+        return "00:0d:3a:" + hashlib.sha256(f"{self.id}/{n}".encode()).digest()[:3].hex(":")
 
     @property
     def password_disabled(self) -> bool:
@@ -77,6 +119,8 @@ class Imds:
     rate_limit: int = 0  # requests a second, beyond which it answers 429; the real service's is 5; 0: none
     protected: bool = False  # the metadata security protocol: 401 until the guest proxy agent has run
     proxy_agent: str | None = None  # how the stub of it behaves; None: ready where it is asked for, else absent
+    latency_secs: float = 0.0  # before each answer
+    bytes_per_sec: int = 0  # how fast an answer comes; 0: as fast as it can
 
     PROXY_AGENTS = ("ready", "fails", "absent")
 
@@ -85,6 +129,8 @@ class Imds:
 class Wireserver:
     enable: bool = True
     goal_state_after_secs: float = 0.0  # until then 503
+    latency_secs: float = 0.0  # before each answer
+    bytes_per_sec: int = 0  # how fast an answer comes; 0: as fast as it can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 from xml.sax.saxutils import escape
 
 from fakeazure import goalstate
@@ -15,6 +16,7 @@ from fakeazure.vm import Vm
 
 SERVER = "Microsoft-IIS/10.0"
 HEALTH = JSON_PATH
+OBSERVATIONS = "/HealthService"  # what an agent thinks of the platform's health, as it goes on
 CREATED, ACCEPTED = 201, 202
 LATEST = "x-ms-latest-goal-state-incarnation-number"
 
@@ -33,6 +35,8 @@ def answer(request: HttpRequest, site: Site | None = None) -> tuple[Response, He
     """The platform's answer, and what it now knows."""
     if request.path == HEALTH:
         return json_health(request, site)
+    if request.path == OBSERVATIONS:
+        return observed(request), None
     if site is None or not is_wire(request):
         return json_response(404, {"error": "Not found"}), None
     if request.path == "/":
@@ -66,6 +70,10 @@ def json_health(request: HttpRequest, site: Site | None) -> tuple[Response, Heal
         return json_response(500, {"error": str(error)}), None
 
 
+def observed(request: HttpRequest) -> Response:
+    return Response(status=200) if request.method == "POST" else json_response(405, {"error": "Method not allowed"})
+
+
 def xml_health(request: HttpRequest, site: Site) -> tuple[Response, Health | None]:
     if request.method != "POST":
         return problem(405, "MethodNotAllowed", "a health report is posted"), None
@@ -92,8 +100,8 @@ def posted(request: HttpRequest) -> Response:
 def document(request: HttpRequest, site: Site) -> Response:
     comp, whole = request.query.get("comp", "").lower(), None
     if comp == "goalstate":
-        host = request.headers.get("host")
-        whole = goalstate.goal_state(site.vm, base=f"http://{host}" if host else site.base)
+        host, prefix = request.headers.get("host"), urlsplit(site.base).path
+        whole = goalstate.goal_state(site.vm, base=f"http://{host}{prefix}" if host else site.base)
     elif comp == "config":
         whole = goalstate.configuration(site.vm, request.query.get("type", ""))
     elif comp == "certificates":

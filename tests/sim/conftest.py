@@ -95,12 +95,19 @@ class Benches:
         self.directory = directory
         self.fabrics: list[Fabric] = []
 
-    def __call__(self, *, expect: Expect | None = None, vm: Vm | None = None, **options: Any) -> Bench:
+    def __call__(
+        self, *, expect: Expect | None = None, vm: Vm | None = None, kvp: bool = False, **options: Any
+    ) -> Bench:
+        """`kvp`: the machine has Hyper-V's pools, and its host reads them."""
+        place = self.directory / str(len(self.fabrics) + 1)
+        place.mkdir()
+        tree = make_tree(place / "root")
+        if kvp:
+            options["pools"] = tree / "var/lib/hyperv"
+            options["pools"].mkdir(parents=True)
         fabric = Fabric(vm=vm or Vm(), expect=expect, **options).start()
         self.fabrics.append(fabric)
-        place = self.directory / str(len(self.fabrics))
-        place.mkdir()
-        return Bench(fabric, make_tree(place / "root"), place)
+        return Bench(fabric, tree, place)
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ def test_a_key_machine_is_provisioned_and_ready(bench: Benches) -> None:
         f"var/lib/azure-init/{vm_id}.journal",
         f"var/lib/azure-init/{vm_id}.provisioned",
         "var/lib/azure-init/lock",
+        "var/lib/azure-init/trace.jsonl",
         "var/log/azure-init.log",
     }
     assert one.read("etc/hostname") == "web-1\n"

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fakeazure import Fabric
-from fakeazure.faults import BadFault, parse_answer, parse_answers, parse_script
+from fakeazure import Fabric, Imds, Wireserver
+from fakeazure.faults import BadFault, Pace, parse_answer, parse_answers, parse_script
 
 INSTANCE = "/metadata/instance"
 HEALTH = "/provisioning/health"
@@ -190,3 +190,68 @@ def test_what_is_no_answer_is_refused(answer: Any, says: str) -> None:
 def test_scripts_that_cannot_be_meant_are_refused(answers: list[Any], says: str) -> None:
     with pytest.raises(BadFault, match=says):
         parse_answers(answers)
+
+
+def test_a_service_that_restarts_resets_every_connection_for_a_while() -> None:
+    with scripted("restart 0.3s", 503, "ok*") as fabric:
+        for _ in range(3):
+            with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
+                ask(fabric)
+        assert tell(fabric) == 201, "another service goes on"
+        fabric.ledger.wait(lambda ledger: ledger.now() > 0.6, timeout=1)
+        assert [ask(fabric)[0] for _ in range(2)] == [503, 200], "a restart uses up no other answer"
+        faults = [request.fault for request in fabric.ledger.requests if request.service == "imds"]
+    assert faults == ["restart 0.3s", "restarting", "restarting", "503", "ok*"]
+
+
+def test_a_restarting_wireserver_hears_nothing() -> None:
+    with scripted("restart 60s", "ok*", path=HEALTH) as fabric:
+        for _ in range(2):
+            with pytest.raises((ConnectionError, http.client.RemoteDisconnected)):
+                tell(fabric)
+        assert fabric.ledger.told == ()
+
+
+def test_latency_is_before_every_answer_of_a_service_and_no_other() -> None:
+    with Fabric(imds=Imds(latency_secs=0.2)) as fabric:
+        assert [ask(fabric)[0] for _ in range(2)] == [200, 200] and tell(fabric) == 201
+        took: dict[str, list[float]] = {service: [] for service in ("imds", "wireserver")}
+        for request in fabric.ledger.requests:
+            took[request.service].append(request.took)
+    assert min(took["imds"]) >= 0.2 > max(took["wireserver"])
+
+
+def test_latency_adds_to_what_is_slow_anyway() -> None:
+    pace = Pace(latency_secs=0.5)
+    assert pace.pause(None) == pace.pause(parse_answer("ok")) == 0.5
+    assert pace.pause(parse_answer("slow 3s")) == 3.5
+    assert pace.pause(parse_answer("hang")) is None
+    assert Pace().pause(parse_answer(503)) == 0
+
+
+def test_who_does_not_wait_for_a_late_answer_was_not_heard() -> None:
+    with Fabric(wireserver=Wireserver(latency_secs=60)) as fabric:
+        connection = http.client.HTTPConnection(urlsplit(fabric.wireserver).netloc, timeout=0.2)
+        connection.request("POST", HEALTH, body=b'{"state":"Ready"}')
+        with pytest.raises(TimeoutError):
+            connection.getresponse()
+        connection.close()
+        assert fabric.ledger.wait(lambda ledger: bool(ledger.requests), timeout=10)
+        (request,) = fabric.ledger.requests
+        assert (request.status, request.note) == (None, "the client left first") and fabric.ledger.told == ()
+
+
+def test_a_narrow_line_takes_its_time_and_loses_nothing() -> None:
+    with Fabric() as fabric:
+        whole = ask(fabric)[2]
+    with Fabric(vm=fabric.vm, imds=Imds(bytes_per_sec=20_000)) as slow:
+        started = slow.ledger.now()
+        assert ask(slow)[2] == whole
+        assert slow.ledger.now() - started >= len(whole) / 20_000 * 0.9
+
+
+@pytest.mark.parametrize(("data", "speed"), [(b"", 0), (b"", 5), (b"abc", 0), (b"abc" * 50, 7), (b"abc", 1_000_000)])
+def test_the_parts_of_an_answer_are_all_of_it(data: bytes, speed: int) -> None:
+    parts = list(Pace(bytes_per_sec=speed).parts(data))
+    assert b"".join(part for part, _ in parts) == data
+    assert sum(takes for _, takes in parts) == pytest.approx(len(data) / speed if speed else 0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +20,7 @@ from fakeazure import Fabric, Imds, Vm
 from fakeazure.http import HttpRequest
 from fakeazure.imds import VERSIONS, Standing, answer
 from fakeazure.instance import SINCE, document
+from fakeazure.vm import Disk, Interface
 from need import need
 
 VERSION = "api-version=2023-11-15"
@@ -45,7 +48,7 @@ def test_a_path_leads_into_the_document() -> None:
         assert (status, kind) == (200, "application/json; charset=utf-8")
         assert json.loads(body)["adminUsername"] == "ada"
         status, _, body = ask(fabric, f"/metadata/instance/network/interface/0?{VERSION}")
-        assert status == 200 and json.loads(body)["macAddress"] == "000D3A123456"
+        assert status == 200 and json.loads(body)["macAddress"] == fabric.vm.interfaces[0].mac.replace(":", "").upper()
         assert text(fabric, "network/interface/0/ipv4/ipAddress/0/privateIpAddress") == "10.0.0.4"
 
 
@@ -169,11 +172,50 @@ def test_a_pre_provisioned_machine_gets_its_owner_after_it_said_ready() -> None:
         assert b"<HostName>web</HostName>" in body and b"<PreprovisionedVm>false</PreprovisionedVm>" in body
 
 
+def test_the_interfaces_are_the_machines_own() -> None:
+    nics = (Interface(public_address="20.50.1.2"), Interface(mac="00:0d:3a:aa:bb:cc", address="10.7.1.9", prefix=26))
+    whole = document(Vm(nics=nics), Imds(), version="2023-11-15", extended=False)["network"]["interface"]
+    first, second = whole
+    assert first["ipv4"] == {
+        "ipAddress": [{"privateIpAddress": "10.0.0.4", "publicIpAddress": "20.50.1.2"}],
+        "subnet": [{"address": "10.0.0.0", "prefix": "24"}],
+    }
+    assert re.fullmatch("000D3A[0-9A-F]{6}", first["macAddress"]) and first["ipv6"] == {"ipAddress": []}
+    assert second["macAddress"] == "000D3AAABBCC"
+    assert second["ipv4"]["subnet"] == [{"address": "10.7.1.0", "prefix": "26"}]
+
+
+def test_a_machine_keeps_its_addresses_and_shares_them_with_nobody() -> None:
+    one, other = Vm(id="a", nics=(Interface(),) * 3), Vm(id="b", nics=(Interface(),) * 3)
+    assert one.interfaces == Vm(id="a", nics=(Interface(),) * 3).interfaces
+    assert len({nic.mac for nic in (*one.interfaces, *other.interfaces)}) == 6
+    assert [nic.address for nic in one.interfaces] == ["10.0.0.4", "10.0.0.5", "10.0.0.6"]
+    assert replace(one, id="b").interfaces == other.interfaces
+
+
+def test_the_disks_are_the_machines_own() -> None:
+    vm = Vm(name="web", disks=(Disk(lun=0), Disk(lun=7, size_gb=64, name="logs", caching="ReadOnly")))
+    profile = document(vm, Imds(), version="2023-11-15", extended=False)["compute"]["storageProfile"]
+    shown = [(disk["lun"], disk["name"], disk["diskSizeGB"], disk["caching"]) for disk in profile["dataDisks"]]
+    assert shown == [("0", "web_DataDisk_0", "4", "None"), ("7", "logs", "64", "ReadOnly")]
+    assert profile["dataDisks"][1]["diskCapacityBytes"] == str(64 * 1024**3)
+    assert profile["dataDisks"][1]["managedDisk"]["id"].endswith("/disks/logs")
+
+
+@pytest.mark.parametrize(("kind", "size"), [("scsi", "32768"), ("nvme", "0"), ("none", "0")])
+def test_the_resource_disk_is_the_temporary_one_on_scsi(kind: str, size: str) -> None:
+    vm = Vm(temporary_disk=kind, temporary_disk_gb=32)
+    compute = document(vm, Imds(), version="2023-11-15", extended=False)["compute"]
+    assert compute["storageProfile"]["resourceDisk"] == {"size": size}
+    assert compute["vmSize"].startswith("Standard_D2")
+
+
 @pytest.mark.parametrize("path", sorted(SINCE))
 def test_a_value_is_there_from_its_version_on_and_not_before(path: str) -> None:
     def has(version: str) -> bool:
-        value: Any = document(Vm(), Imds(), version=version, extended=True)
+        value: Any = document(Vm(disks=(Disk(lun=0),)), Imds(), version=version, extended=True)
         for part in path.split("."):
+            value = value[0] if isinstance(value, list) else value
             if part not in value:
                 return False
             value = value[part]

@@ -11,8 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeazure import Expect, Fabric, Judgement, Media, Vm
-from fakeazure.events import Boot, End, Event, LedgerInvalid, MediaMade, Request, Told, read_events, to_line
-from fakeazure.judge import judge, parse_report, split_report
+from fakeazure.events import (
+    Boot,
+    Ejected,
+    End,
+    Event,
+    Kvp,
+    Lease,
+    LedgerInvalid,
+    Login,
+    MediaMade,
+    PoolRead,
+    Request,
+    Told,
+    read_events,
+    to_line,
+)
+from fakeazure.judge import judge
+from fakeazure.report import parse_report, split_report
 from fakeazure.show import Palette, timeline, verdict
 from fakeazure.vm import Imds
 
@@ -33,6 +49,14 @@ def failed(t: float = 1, description: str = REPORT) -> Told:
 
 def progress(t: float = 0.5) -> Told:
     return Told(t=t, kind="progress", description="wait")
+
+
+def pool(kind: str, value: str, *, text: str = "", t: float = 1, late: bool = False, cut: bool = False) -> Kvp:
+    return Kvp(t=t, key=f"key of {kind}", value=value, kind=kind, text=text or value, late=late, cut=cut)
+
+
+def login(*, ok: bool, how: str = "key", text: str = "", t: float = 2) -> Login:
+    return Login(t=t, how=how, user="ada", ok=ok, text=text)
 
 
 def stray(t: float = 0.5) -> Request:
@@ -187,6 +211,19 @@ EVENTS: list[Event] = [
     progress(),
     failed(),
     ready(acknowledged=False),
+    Ejected(t=1, path="/x"),
+    PoolRead(t=1, path="/p", count=3),
+    pool("report", "result=error|reason=no luck"),
+    pool("diagnostic", "x", text="azure-init: user succeeded"),
+    pool("diagnostic", "x", text="azure-init: disk failed after 2 s"),
+    PoolRead(t=2, path="/p", count=1, late=True),
+    PoolRead(t=2.5, path="/p", count=0, problem="Permission denied"),
+    Lease(t=3, kind="discover", mac="00:0d:3a:00:00:01", address="10.0.0.4", hostname="fake-vm"),
+    Lease(t=3, kind="request", mac="00:0d:3a:00:00:01", address="10.0.0.4"),
+    Lease(t=3, kind="inform", mac="00:0d:3a:00:00:01"),
+    Lease(t=3, kind="release", mac="00:0d:3a:00:00:01"),
+    login(ok=True),
+    login(ok=False, how="password", text="Permission denied"),
     End(t=9, exit_code=None),
 ]
 
@@ -214,7 +251,13 @@ def test_a_line_cut_short_by_a_kill_does_not_spoil_the_ledger(tmp_path: Path) ->
         (to_line(boot()) + '{"event": "flood"}\n', ":2: not a line of a ledger"),
         (to_line(boot()) + '{"event": "end", "t": 1, "exit_code": 0, "why": 1}\n', ":2: unknown why"),
         (to_line(boot()) + '{"event": "end", "t": "x", "exit_code": 0}\n', ":2: t is not a number"),
-        (to_line(boot()) + '{"event": "told", "t": 1, "kind": "fine"}\n', ":2: 'fine' is nothing that a machine tells"),
+        (to_line(boot()) + '{"event": "told", "t": 1, "kind": "fine"}\n', ":2: kind 'fine' is not one of ready,"),
+        (to_line(boot()) + '{"event": "told", "t": 1, "kind": []}\n', ":2: kind is not a text"),
+        (to_line(boot()) + to_line(login(ok=True, how="key")).replace("true", "1"), ":2: ok is not true or false"),
+        (to_line(boot()) + to_line(login(ok=True, how="luck")), ":2: how 'luck' is not one of key, password"),
+        (to_line(boot()) + to_line(Lease(t=1, kind="x", mac="")), ":2: kind 'x' is not one of discover, request"),
+        (to_line(boot()) + to_line(pool("x", "")), ":2: kind 'x' is not one of report, diagnostic"),
+        (to_line(boot()) + to_line(stray()).replace("{}", "[]"), ":2: headers is not a table"),
         ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"x": 1}}\n', ":1: expect is nothing"),
         ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"verdict": "x"}}\n', ":1: expect is nothing"),
     ],
@@ -237,10 +280,14 @@ def shown(judgement: Judgement) -> str:
 
 
 def test_the_verdict_reads_as_a_sentence() -> None:
-    assert shown(judge([boot(), ready()])) == "Verdict: Ready after 1.000 s (as expected)"
+    assert shown(judge([boot(), ready()])).splitlines() == [
+        "Verdict: Ready after 1.000 s (as expected)",
+        "  Deadline: a verdict within 600 s, kept",
+    ]
     assert shown(judge([boot(), failed()])).splitlines() == [
         "Verdict: failed after 1.000 s: failed to provision hostname",
         "  Wrong: Ready was expected, and the platform was told of a failure",
+        "  Deadline: a verdict within 600 s, kept",
     ]
     assert shown(judge([boot(), ready(), failed()])).splitlines()[0] == "Verdict: the machine lied"
 
@@ -250,8 +297,14 @@ def test_the_timeline_shows_every_event_and_no_control_characters() -> None:
     lines = timeline([*EVENTS, hostile, boot(2, t=20)], Palette(colour=False))
     text = "\n".join(lines)
     for part in ("UDF disc", "GET  /a?b", "scripted: reset", "no answer left", "in progress: wait", "native: a | b",
-                 "the machine cannot know", "time is up", "boot 2"):  # fmt: skip
+                 "the machine cannot know", "time is up", "boot 2", "takes the disc away",
+                 "the host finds 3 records of the machine", "result=error|reason=no luck", "disk failed after 2 s",
+                 "1 record of the machine  (after the verdict", "cannot read the machine's records: Permission denied",
+                 "is offered 10.0.0.4, calling itself 'fake-vm'", "gets the address 10.0.0.4", "asks DHCP for its",
+                 "gives the address it had back", "logs in as ada with the key: it works",
+                 "logs in as ada with the password: refused  (Permission denied)"):  # fmt: skip
         assert part in text
+    assert "user succeeded" not in text, "what went well is in the ledger"
     assert "\033" not in text and "\a" not in text
 
 
@@ -283,3 +336,68 @@ def test_a_pre_provisioned_machine_says_ready_once_more_when_it_has_an_owner() -
     again = [boot(), ready(1), asked("/metadata/reprovisiondata", t=2), progress(3), ready(4)]
     assert judge(again).ok and judge(again).at == 4
     assert judge([boot(), ready(1), asked("/metadata/reprovisiondata", status=404, t=2), ready(4)]).state == "lied"
+
+
+def test_ready_is_a_lie_where_nobody_can_log_in() -> None:
+    lied = judge([boot(), ready(), login(ok=True), login(ok=False, how="password", text="Permission denied")])
+    assert lied.state == "lied"
+    assert lied.complaints == ("told Ready, and then a login as ada with the password was refused (Permission denied)",)
+    assert judge([boot(), ready(), login(ok=True), login(ok=True, how="password")]).ok
+
+
+def test_a_login_that_works_in_the_end_works() -> None:
+    assert judge([boot(), ready(), login(ok=False), login(ok=True, t=3)]).ok
+    assert not judge([boot(), ready(), login(ok=True), login(ok=False, t=3)]).ok
+
+
+def test_a_login_counts_in_its_own_boot() -> None:
+    events = [boot(), ready(), login(ok=True), boot(2, t=10), ready(11), login(ok=False, t=12)]
+    assert judge(events).complaints == ("boot 2: told Ready, and then a login as ada with the key was refused",)
+
+
+def test_a_login_that_fails_without_ready_is_only_remarked() -> None:
+    judgement = judge([boot(verdict="failure"), failed(), login(ok=False)])
+    assert judgement.ok
+    assert judgement.remarks == ("a login as ada with the key was refused, and Ready was not told",)
+
+
+READ = PoolRead(t=1, path="/p", count=1)
+
+
+def test_a_report_that_contradicts_the_verdict_is_a_lie() -> None:
+    lied = judge([boot(), ready(), READ, pool("report", "result=error|reason=no luck")])
+    assert lied.complaints == ("told Ready, but its PROVISIONING_REPORT says error: no luck",)
+    lied = judge([boot(verdict="failure"), failed(), READ, pool("report", "result=success|agent=x")])
+    assert lied.complaints == ("told a failure, but its PROVISIONING_REPORT says success",)
+    assert lied.state == "lied"
+
+
+def test_a_report_that_agrees_or_comes_too_late_is_no_lie() -> None:
+    assert judge([boot(), ready(), READ, pool("report", "result=success")]).remarks == ()
+    assert judge([boot(verdict="failure"), failed(), READ, pool("report", "result=error|reason=x")]).ok
+    assert judge([boot(), ready(), pool("report", "result=error|reason=x", late=True)]).ok
+
+
+def test_what_is_odd_about_a_pool_is_remarked() -> None:
+    assert judge([boot(), ready()]).remarks == ()
+    assert judge([boot(), READ]).remarks == ()
+    missing = "the host found no PROVISIONING_REPORT with the verdict"
+    assert judge([boot(), ready(), READ, pool("other", "x")]).remarks == (missing,)
+    other = "the PROVISIONING_REPORT is about vm_id 8, this machine is 7"
+    assert judge([boot(), ready(), READ, pool("report", "result=success|vm_id=8")]).remarks == (other,)
+    unread = judge([boot(), ready(), PoolRead(t=1, path="/p", count=0, problem="Permission denied")])
+    assert unread.ok and unread.remarks == ("the host cannot read /p: Permission denied",)
+    events = [boot(), ready(), READ, pool("report", "result=success", cut=True), pool("other", "y", late=True)]
+    late, cut = judge(events).remarks
+    assert late == "1 record came after the verdict, when the host reads no more"
+    assert cut == "1 record is longer than 254 bytes of key or 1,022 of value and reached the host cut: key of report"
+
+
+def test_the_deadline_is_shown_and_whether_it_was_kept() -> None:
+    def deadline(*events: Event) -> str:
+        return shown(judge(events)).splitlines()[-1]
+
+    assert deadline(boot(within_secs=5), ready(2)) == "  Deadline: a verdict within 5 s, kept"
+    assert deadline(boot(within_secs=5), ready(7)) == "  Deadline: a verdict within 5 s, not kept"
+    assert deadline(boot(within_secs=5)) == "  Deadline: a verdict within 5 s, and there was none"
+    assert "Deadline" not in shown(judge([boot(verdict="none")]))

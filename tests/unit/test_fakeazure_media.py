@@ -175,8 +175,12 @@ def test_isoinfo_lists_and_extracts_the_files(form: str, tmp_path: Path) -> None
     vm, tool, file = Vm(custom_data=b"\x01" * 3000), need("isoinfo"), tmp_path / "image"
     file.write_bytes(image(vm, Media(format=form)))
     assert output(tool, "-J", "-f", "-i", str(file)).split() == ["/CustomData.bin", "/ovf-env.xml"]
+    assert output(tool, "-R", "-f", "-i", str(file)).split() == ["/CustomData.bin", "/ovf-env.xml"]
     assert output(tool, "-f", "-i", str(file)).split() == ["/CUSTOMDA.BIN;1", "/OVF_ENV.XML;1"]
-    for name in ("-J -x /ovf-env.xml", "-x /OVF_ENV.XML;1"):
+    listed = output(tool, "-R", "-l", "-i", str(file))
+    assert "-r--r--r--   1    0    0            3000 " in listed and "dr-xr-xr-x   2" in listed
+    assert "Rock Ridge signatures version 1 found" in output(tool, "-d", "-i", str(file))
+    for name in ("-J -x /ovf-env.xml", "-R -x /ovf-env.xml", "-x /OVF_ENV.XML;1"):
         found = subprocess.run([tool, *name.split(), "-i", file], check=True, capture_output=True).stdout
         assert found == ovf_env(vm, Media())
 

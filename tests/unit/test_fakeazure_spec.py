@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakeazure import Expect, Imds, Key, Media, Vm, Wireserver
+from fakeazure import Disk, Expect, Imds, Interface, Key, Media, Vm, Wireserver
+from fakeazure.clock import Clock
 from fakeazure.faults import WORDS
 from fakeazure.lines import key_lines
 from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
 from need import need
 
+AMOUNT_OR_DATE = "an amount such as -3 years or +10m nor a date such as 2001-02-03"
 TEMPLATE = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")
 
 
@@ -50,12 +53,26 @@ name = "web"
 username = "-rf"
 password = "p"
 generation = 1
+temporary_disk = "nvme"
+temporary_disk_gb = 110
 tags = { a = "b" }
 [[vm.keys]]
 data = "ssh-rsa A"
 path = "/k"
 [[vm.keys]]
 data = "ssh-rsa B"
+[[vm.interfaces]]
+mac = "00:0D:3A:12:34:56"
+address = "10.1.0.9"
+prefix = 16
+public_address = "20.50.1.2"
+[[vm.interfaces]]
+[[vm.disks]]
+lun = 3
+size_gb = 32
+name = "logs"
+caching = "ReadOnly"
+[[vm.disks]]
 [media]
 format = "bridge"
 prefixes = "ns1"
@@ -69,6 +86,8 @@ eject = false
 protected = true
 proxy_agent = "fails"
 rate_limit = 5
+latency_secs = 0.5
+bytes_per_sec = 1000
 api_versions = ["2019-06-01"]
 remove = ["compute.publicKeys"]
 [imds.set.compute.osProfile]
@@ -76,6 +95,10 @@ computerName = ""
 [wireserver]
 enable = false
 goal_state_after_secs = 0.5
+latency_secs = 2
+bytes_per_sec = 100
+[clock]
+offset = 2001-02-03
 [azure-init.imds]
 retry_interval_secs = 0.1
 [[faults]]
@@ -96,6 +119,11 @@ within_secs = 5
     assert scenario.vm == Vm(
         id="52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2", name="web", username="-rf", password="p", generation=1,
         tags={"a": "b"}, keys=(Key("ssh-rsa A", "/k"), Key("ssh-rsa B")),
+        nics=(
+            Interface(mac="00:0d:3a:12:34:56", address="10.1.0.9", prefix=16, public_address="20.50.1.2"), Interface()
+        ),
+        disks=(Disk(lun=3, size_gb=32, name="logs", caching="ReadOnly"), Disk(lun=1)),
+        temporary_disk="nvme", temporary_disk_gb=110,
     )  # fmt: skip
     assert scenario.media == Media(
         format="bridge", prefixes="ns1", hostname="other", texts={"PreprovisionedVm": ""}, omit=("UserName",), bom=True,
@@ -103,7 +131,11 @@ within_secs = 5
     )  # fmt: skip
     assert (scenario.imds.protected, scenario.imds.proxy_agent, scenario.imds.rate_limit) == (True, "fails", 5)
     assert scenario.imds.set == {"compute": {"osProfile": {"computerName": ""}}}
-    assert scenario.wireserver == Wireserver(enable=False, goal_state_after_secs=0.5) and scenario.own_keys
+    assert (scenario.imds.latency_secs, scenario.imds.bytes_per_sec) == (0.5, 1000)
+    assert scenario.own_keys and scenario.wireserver == Wireserver(
+        enable=False, goal_state_after_secs=0.5, latency_secs=2, bytes_per_sec=100
+    )
+    assert scenario.clock == Clock(at=datetime(2001, 2, 3, tzinfo=UTC))
     assert scenario.description == "everything" and scenario.azure_init == {"imds": {"retry_interval_secs": 0.1}}
     paths = [(script.path, len(script.answers)) for script in scenario.faults]
     assert paths == [("/machine?comp=goalstate", 2), ("/metadata/instance", 3)]
@@ -129,6 +161,23 @@ keys = [
   7,
 ]
 specialised = "no"
+temporary_disk = "floppy"
+[[vm.interfaces]]
+address = "10.0.0.4"
+[[vm.interfaces]]
+mac = "00:0d:3a"
+adress = "x"
+address = "10.0.0.4"
+prefix = 31
+[[vm.disks]]
+lun = 1
+[[vm.disks]]
+size_gb = 0
+[[vm.disks]]
+caching = "none"
+lun = 64
+[clock]
+offset = "yesterday"
 [media]
 format = "floppy"
 [imds]
@@ -160,18 +209,33 @@ sink = true
         "s.toml:6: vm.generation: 3 is not one of 1, 2",
         "s.toml:7: vm.keys: a key is a string, or a table of data and path",
         "s.toml:11: vm.specialised: is neither true nor false",
-        "s.toml:13: media.format: 'floppy' is not one of udf, iso, bridge",
-        "s.toml:15: imds.api_versions: 'newest' is not a version such as 2023-11-15",
-        f"s.toml:18: faults[0].answers: 'maybe' is no answer; an answer is one of {WORDS}",
-        "s.toml:20: faults[1].path: path 'metadata' does not begin with a slash",
-        "s.toml:22: faults[2]: has no answers",
-        "s.toml:24: faults[2].wait: is not known; known: path, answers",
-        "s.toml:27: faults[3].answers: 'ok*' is for ever, so nothing can follow it",
-        "s.toml:30: faults[4].answers: is not a list",
-        "s.toml:32: expect.verdict: 'perhaps' is not one of ready, failure, none, either",
-        "s.toml:33: expect.within_secs: -1 is not a number of seconds between 0 and 86400",
-        "s.toml:34: kitchen: is not known; known: vm, media, imds, wireserver, expect, description, faults, azure-init",
+        "s.toml:12: vm.temporary_disk: 'floppy' is not one of scsi, nvme, none",
+        "s.toml:16: vm.interfaces[1].mac: '00:0d:3a' is not a MAC address such as 00:0d:3a:12:34:56",
+        "s.toml:17: vm.interfaces[1].adress: is not known; did you mean address?",
+        "s.toml:18: vm.interfaces[1].address: 10.0.0.4 is taken already",
+        "s.toml:19: vm.interfaces[1].prefix: 31 is not a number from 1 to 30",
+        "s.toml:22: vm.disks[1].lun: 1 is taken already",
+        "s.toml:23: vm.disks[1].size_gb: 0 is not a number from 1 to 65536",
+        "s.toml:25: vm.disks[2].caching: 'none' is not one of None, ReadOnly, ReadWrite",
+        "s.toml:26: vm.disks[2].lun: 64 is not a number from 0 to 63",
+        f"s.toml:28: clock.offset: 'yesterday' is neither {AMOUNT_OR_DATE}",
+        "s.toml:30: media.format: 'floppy' is not one of udf, iso, bridge",
+        "s.toml:32: imds.api_versions: 'newest' is not a version such as 2023-11-15",
+        f"s.toml:35: faults[0].answers: 'maybe' is no answer; an answer is one of {WORDS}",
+        "s.toml:37: faults[1].path: path 'metadata' does not begin with a slash",
+        "s.toml:39: faults[2]: has no answers",
+        "s.toml:41: faults[2].wait: is not known; known: path, answers",
+        "s.toml:44: faults[3].answers: 'ok*' is for ever, so nothing can follow it",
+        "s.toml:47: faults[4].answers: is not a list",
+        "s.toml:49: expect.verdict: 'perhaps' is not one of ready, failure, none, either",
+        "s.toml:50: expect.within_secs: -1 is not a number of seconds between 0 and 86400",
+        f"s.toml:51: kitchen: is not known; known: {', '.join([*KNOWN, 'description', 'faults', 'azure-init'])}",
     ]
+
+
+def test_an_address_is_taken_even_if_nobody_wrote_it() -> None:
+    text = '[[vm.interfaces]]\naddress = "10.0.0.5"\n[[vm.interfaces]]\n'
+    assert problems(text) == ["s.toml:3: vm.interfaces[1].address: 10.0.0.5 is taken already"]
 
 
 def test_two_scripts_for_one_path_are_one_too_many() -> None:
@@ -191,6 +255,14 @@ def test_two_scripts_for_one_path_are_one_too_many() -> None:
         ("[imds]\nproxy_agent = true", ["s.toml:2: imds.proxy_agent: True is not one of ready, fails, absent"]),
         ("[media]\nlate_secs = 'x'", ["s.toml:2: media.late_secs: 'x' is not a number of seconds between 0 and 86400"]),
         ("[media]\ntexts = { a = 1 }", ["s.toml:2: media.texts: is not a table of strings"]),
+        ("[clock]\noffset = 3", ["s.toml:2: clock.offset: is not a string"]),
+        ("[clock]\noffset = 12:00:00", ["s.toml:2: clock.offset: is not a string"]),
+        ("[vm]\ndisks = [3]", ["s.toml:2: vm.disks: is not a list of tables: write [[vm.disks]]"]),
+        ("[vm]\ninterfaces = 'x'", ["s.toml:2: vm.interfaces: is not a list of tables: write [[vm.interfaces]]"]),
+        (
+            "[[vm.interfaces]]\naddress = '10.0.0.400'",
+            ["s.toml:2: vm.interfaces[0].address: '10.0.0.400' is not an IPv4 address such as 10.0.0.4"],
+        ),
         ("faults = 3", ["s.toml:1: faults: is not a list: write [[faults]]"]),
         ("faults = [3]", ["s.toml:1: faults[0]: is not a table of path and answers"]),
         ("[vm]\nname =\n", ["s.toml:2: Invalid value (column 7)"]),
@@ -235,7 +307,7 @@ def test_the_template_is_a_scenario_and_names_every_setting() -> None:
 
 
 def test_the_templates_examples_are_valid_settings() -> None:
-    text = re.sub(r"^# (\w+ = |\[\[faults)", r"\1", TEMPLATE, flags=re.MULTILINE)
+    text = re.sub(r"^# (\w+ = |\[\[faults|\[\[vm\.[id])", r"\1", TEMPLATE, flags=re.MULTILINE)
     text = re.sub(r"^# \[\[vm\.keys\]\]\ndata.*\npath.*\n", "", text, flags=re.MULTILINE)
     scenario = parse_scenario(text.encode(), name="template")
     assert scenario.faults and scenario.expect and scenario.vm.password

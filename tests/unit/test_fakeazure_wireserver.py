@@ -102,6 +102,15 @@ def test_the_goal_state_leads_to_the_configurations() -> None:
                 assert incarnation is not None and incarnation.get("instance") == name
 
 
+def test_an_agent_is_told_where_its_status_belongs() -> None:
+    with Fabric(vm=Vm(name="a & b")) as fabric:
+        _, _, body = ask(fabric.wireserver, link(fabric, "ExtensionsConfig"))
+        blob = ElementTree.fromstring(body).find("StatusUploadBlob")
+        assert blob is not None and blob.get("statusBlobType") == "BlockBlob"
+        assert (blob.text or "").startswith("https://") and "a%20%26%20b" in (blob.text or "")
+        assert ask(fabric.host_plugin, "/status", method="PUT", body=b"{}")[0] == 200
+
+
 def test_links_are_links_whatever_the_machine_is_called() -> None:
     with Fabric(vm=Vm(name='two "words" & <more>')) as fabric:
         target = link(fabric, "SharedConfig")
@@ -172,6 +181,20 @@ def test_certificates_open_with_the_transport_key_alone(cipher: str, algorithm: 
     pem = subprocess.run([openssl, "pkcs12", "-nodes", "-password", "pass:", "-in", bag], check=True,
                          capture_output=True, text=True).stdout  # fmt: skip
     assert "BEGIN CERTIFICATE" in pem and "BEGIN PRIVATE KEY" in pem
+
+
+def test_certificates_can_be_read_as_the_mail_that_agents_make_of_them(tmp_path: Path) -> None:
+    key, certificate, header = transport(tmp_path)
+    with Fabric() as fabric:
+        headers = {**VERSION, "x-ms-cipher-name": "AES128_CBC", "x-ms-guest-agent-public-x509-cert": header}
+        _, _, body = ask(fabric.wireserver, link(fabric, "Certificates"), headers=headers)
+    head = "MIME-Version:1.0\nContent-Type: application/x-pkcs7-mime\nContent-Transfer-Encoding: base64\n\n"
+    mail = tmp_path / "Certificates.p7m"
+    mail.write_text(head + said(ElementTree.fromstring(body), "Data"))
+    opened = subprocess.run([need("openssl"), "cms", "-decrypt", "-in", mail, "-inkey", key, "-recip", certificate],
+                            capture_output=True)  # fmt: skip
+    assert opened.returncode == 0, opened.stderr
+    assert opened.stdout.startswith(b"\x30")  # a PKCS#12 file, in DER
 
 
 def test_a_transport_certificate_without_key_identifier_will_do(tmp_path: Path) -> None:
@@ -251,8 +274,10 @@ def test_nothing_is_heard_before_the_goal_state_is_ready() -> None:
         assert fabric.judge().state == "waiting"
 
 
-def test_role_properties_and_telemetry_are_taken() -> None:
+def test_role_properties_telemetry_and_observations_are_taken() -> None:
     with Fabric() as fabric:
+        assert ask(fabric.wireserver, "/HealthService", method="POST", body=b"{}")[0] == 200
+        assert ask(fabric.wireserver, "/HealthService")[0] == 405
         assert ask(fabric.wireserver, "/machine?comp=roleProperties", method="POST", body=b"<x/>")[0] == 202
         assert ask(fabric.wireserver, "/machine?comp=telemetrydata", method="POST", body=b"<x/>")[0] == 200
 

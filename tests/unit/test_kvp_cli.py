@@ -173,8 +173,8 @@ def test_what_the_machine_refuses_has_status_3(bench: Bench) -> None:
         assert err.startswith("file size (4) is not a multiple of record size (2560)") and err.count("\n") == 1
     assert bench.out("explain") == ""
     bench.out("clear")
-    assert bench.run("load", "--file", "/nonexistent")[0] == 3
-    assert bench.run("--dir", "/nonexistent", "write", "k", "v")[0] == 3
+    assert bench.run("load", "--file", str(bench.directory / "none"))[0] == 3
+    assert bench.run("--dir", str(bench.directory / "none"), "write", "k", "v")[0] == 3
 
 
 def test_a_failure_is_reported_in_one_record(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -46,6 +47,19 @@ def test_the_wheel_needs_no_third_party_package(wheel: Path) -> None:
     assert {"azureinit/engine.py", "fakeazure/cli.py", "fakeazure/scenario.toml"} <= names
     entries = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
     assert "azure-init = azureinit.cli:command" in entries and "fakeazure = fakeazure.cli:main" in entries
+
+
+@pytest.mark.newer
+def test_pytest_finds_the_platform_once_the_wheel_is_installed(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    theirs = tmp_path / "test_theirs.py"
+    theirs.write_text("def test_theirs(fakeazure):\n    fakeazure.run('true')\n    assert not fakeazure.judge().ok\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", str(theirs)]
+    ran = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(site)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ran.returncode == 0 and "1 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize("bundled", [True, False])

@@ -24,10 +24,10 @@ MAY: dict[str, set[str]] = {
     "plan": {*VALUES, "backends", "config.model", "sources.metadata", "facts"},
     "backends": {*VALUES, "plan", "config.model", "sources.metadata", "facts"},
     "apply": {*VALUES, "plan", "machine", "telemetry.events"},
-    "telemetry": {*VALUES, "machine", "http", "kvp", "config.model"},
+    "telemetry": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "report": {*VALUES, "machine", "http", "kvp", "config.model"},
 }
-EVERYTHING = {"engine", "corridor", "converge", "deliver", "library", "cli", "__init__", "__main__"}
+EVERYTHING = {"engine", "stages", "corridor", "converge", "deliver", "library", "cli", "__init__", "__main__"}
 # Only the doors touch the world.
 DOORS = {"machine", "http"}
 WORLD = {

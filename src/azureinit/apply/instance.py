@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
+VERDICT = "/run/azure-init/verdict"
 KINDS = ("provisioned", "pending", "saved", "journal")
 
 
@@ -60,6 +61,19 @@ def write_pending(machine: Machine, instance: Instance, *, verdict: str, failure
 
 def read_pending(machine: Machine, instance: Instance) -> dict[str, str] | None:
     return _read_json(machine, instance.path("pending"))
+
+
+def write_verdict(machine: Machine, verdict: str) -> None:
+    """For this boot only, before it leaves: whoever cleans up after our death must not contradict it."""
+    if machine.rooted:
+        return
+    machine.make_dirs("/run/azure-init", mode=0o700)
+    machine.write(VERDICT, verdict.encode(), mode=0o600, sync=False)
+
+
+def read_verdict(machine: Machine) -> str | None:
+    data = machine.read(VERDICT)
+    return None if data is None else data.decode("ascii", "replace")
 
 
 def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from azureinit.config.load import Loaded
     from azureinit.config.model import Config
+    from azureinit.engine import Context
     from azureinit.machine import Machine
-    from azureinit.telemetry.events import Events
 
 HELP = """\
 Provision this Linux machine from Azure's metadata, and tell the platform how it went.
@@ -35,17 +35,21 @@ Commands:
 Options:
   -g, --groups <GROUPS>   supplementary groups of the admin, comma separated, repeatable [env: AZURE_INIT_USER_GROUPS]
       --config <CONFIG>   configuration file or directory, read last [env: AZURE_INIT_CONFIG]
+      --stage <STAGE>     a boot's unit beside the run itself: local (the host name, before DHCP), failed (tell the
+                          platform that the run died), resend (a Ready it has not accepted yet)
       --root <DIR>        work on the file tree in DIR; the running kernel and services are not touched
   -V, --version           print the version
   -h, --help              print this text; after a command, what that one takes
 
-Environment: AZURE_INIT_LOG sets how much is told (error, warn, info, debug).
+Environment: AZURE_INIT_LOG sets how much is told: off, error, warn, info, debug or trace, for all or for one target,
+as in info,libazureinit::http=debug; AZURE_INIT_KVP_FILTER says the same of what the host is told.
 
 Exit codes: 0 done, already done, or not on Azure; 1 failed; 2 usage; 3 plan --check found work to do;
 75 done but the platform has not accepted the verdict yet; 78 configuration error or user missing.
 """
 VERBS = ("provision", "plan", "facts", "config", "clean", "kvp", "help")
-VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root"}
+VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root", "--stage": "stage"}
+STAGES = ("local", "failed", "resend")
 
 
 class Command(Record):
@@ -54,6 +58,7 @@ class Command(Record):
     groups: tuple[str, ...] | None = None
     config: str | None = None
     root: str = "/"
+    stage: str = ""  # of a boot, beside the run itself
 
 
 def parse_args(argv: list[str]) -> Command:
@@ -94,7 +99,14 @@ def parse_args(argv: list[str]) -> Command:
         groups=tuple(group for group in groups if group) if groups else None,
         config=values.get("config"),
         root=values.get("root", "/"),
+        stage=_stage(values.get("stage", ""), verb),
     )
+
+
+def _stage(name: str, verb: str) -> str:
+    if name and (name not in STAGES or verb != "provision"):
+        raise _wrong(f"--stage takes one of {', '.join(STAGES)}, and no command but provision")
+    return name
 
 
 def _following(option: str, words: list[str]) -> str:
@@ -222,8 +234,9 @@ def load(command: Command, machine: Machine) -> Loaded:
 
 
 def provision(command: Command, machine: Machine) -> int:
-    from azureinit.engine import Context, provision, reject
+    from azureinit.engine import provision, reject
     from azureinit.machine import set_umask
+    from azureinit.machine.service import notify
 
     set_umask()
     started = machine.clock.monotonic()
@@ -233,22 +246,34 @@ def provision(command: Command, machine: Machine) -> int:
         from azureinit.config.load import load_usable
 
         usable = load_usable(machine, config=command.config, groups=command.groups)
-        events = listeners(machine, usable)
-        return reject(Context(machine=machine, config=usable, events=events, started=started), error)
-    events = listeners(machine, loaded.config)
+        return reject(_context(machine, usable, started=started), error)
+    context = _context(machine, loaded.config, started=started)
     for warning in loaded.warnings:
-        events.tell(30, "config", warning)
-    return provision(Context(machine=machine, config=loaded.config, events=events, started=started))
+        context.events.tell(30, "config", warning)
+    if command.stage:
+        from azureinit.stages import run_stage
+
+        return run_stage(command.stage, context)
+    status = provision(context)
+    if status == 0:
+        notify(machine, "READY=1")  # once more is no harm, and some ends never came to say it
+    return status
 
 
-def listeners(machine: Machine, config: Config) -> Events:
-    """The terminal or the journal; and the log file, on a machine that is ours to write on."""
-    from azureinit.sources.identity import is_azure
-    from azureinit.telemetry.events import INFO, Events
-    from azureinit.telemetry.log import chosen_level, file_listener, stream_listener
+def _context(machine: Machine, config: Config, *, started: float) -> Context:
+    from azureinit.engine import Context
+    from azureinit.machine.service import boot_moment, is_service
+    from azureinit.sources.identity import stand_down
+    from azureinit.telemetry.listen import listen
 
-    level = chosen_level(machine.environ.get("AZURE_INIT_LOG", ""), INFO)
-    chosen = [stream_listener(sys.stderr.write, level=level)]
-    if not config.platform.require_azure or is_azure(machine):
-        chosen.append(file_listener(machine, config.azure_init_log_path.path, level=level))
-    return Events(clock=machine.clock, listeners=tuple(chosen))
+    ours = stand_down(machine, require_azure=config.platform.require_azure) is None
+    heard = listen(machine, config, write=sys.stderr.write, ours=ours)
+    return Context(
+        machine=machine,
+        config=config,
+        events=heard.events,
+        started=started,
+        kvp=heard.kvp,
+        otlp=heard.otlp,
+        booted=boot_moment(machine) if is_service(machine) else None,
+    )

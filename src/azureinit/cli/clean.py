@@ -19,7 +19,7 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
         description="Remove every VM's marker, journal, pending verdict and saved media from the data directory. "
         "Accounts, keys and settings stay.",
     )
-    parser.add_argument("--logs", action="store_true", help="remove the log file too")
+    parser.add_argument("--logs", action="store_true", help="remove the log file and the trace too")
     options = parsed(parser, argv)
     if options is None:
         return 0
@@ -27,6 +27,7 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
     removed = clean(machine, config.azure_init_data_dir.path)
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     if options.logs:
-        path = config.azure_init_log_path.path
-        print(f"removed {path}" if machine.remove(path) else f"no log at {path}")
+        for path in (config.azure_init_log_path.path, f"{config.azure_init_data_dir.path.rstrip('/')}/trace.jsonl"):
+            machine.remove(f"{path}.1")
+            print(f"removed {path}" if machine.remove(path) else f"no log at {path}")
     return 0

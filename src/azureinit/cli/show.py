@@ -6,13 +6,14 @@ import json
 import sys
 
 from azureinit.cli.parser import Parser, parsed
+from azureinit.config.filters import Filter
 from azureinit.corridor import whole_plan
 from azureinit.engine import Context, Walk
 from azureinit.facts.gather import read_facts
 from azureinit.plan.plan import work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
-from azureinit.sources.identity import is_azure
+from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import WARN, Events
 from azureinit.telemetry.log import stream_listener
 
@@ -44,9 +45,13 @@ def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) ->
 
 
 def _plan(machine: Machine, config: Config) -> tuple[Plan, bool]:
-    events = Events(clock=machine.clock, listeners=(stream_listener(sys.stderr.write, level=WARN),))
-    if config.platform.require_azure and not is_azure(machine):
-        events.tell(WARN, "platform", "this is not an Azure VM (platform.require_azure): nothing to do")
+    events = Events(
+        clock=machine.clock,
+        listeners=(stream_listener(sys.stderr.write, chosen=Filter(level=WARN, targets={}), colour=False),),
+    )
+    reason = stand_down(machine, require_azure=config.platform.require_azure)
+    if reason is not None:
+        events.tell(WARN, "platform", reason)
         return (), machine.privileged
     walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
     return whole_plan(walk), machine.privileged

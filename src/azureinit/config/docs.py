@@ -29,6 +29,7 @@ SECTIONS: dict[str, str] = {
     "sources": "How the answers of several sources are awaited.",
     "user": "The account.",
     "run": "The time a run has.",
+    "boot": "A run that is a boot's service.",
 }
 
 KEYS: dict[str, str] = {
@@ -59,7 +60,15 @@ KEYS: dict[str, str] = {
     "wireserver.total_retry_timeout_secs": "Longest time for all tries together.",
     "wireserver.health_endpoint": "Where the verdict is sent.",
     "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
-    "telemetry.kvp_filter": "Which events go to the pool; unset means the built-in choice.",
+    "telemetry.kvp_filter": "Which events go to the pool, as `level` or `target=level`, comma separated; "
+    "unset means the built-in choice.",
+    "telemetry.kvp_directory": "The directory of the key-value pools.",
+    "telemetry.otlp_endpoint": "Base URL of an OpenTelemetry collector that takes OTLP/HTTP, such as "
+    "`http://10.0.0.9:4318`; empty means none.",
+    "telemetry.otlp_budget_secs": "Longest time that is spent on telling the collector, after the verdict.",
+    "telemetry.console": "Tell start, verdict and host key fingerprints on the console, for boot diagnostics.",
+    "telemetry.trace": "Keep a trace of every run, one JSON object a line, in the data directory.",
+    "telemetry.log_bytes": "Size at which the log file is put aside as `.1` and begun anew; 0 lets it grow.",
     "azure_init_data_dir.path": "The directory.",
     "azure_init_log_path.path": "The file.",
     "platform.require_azure": "Do nothing on a machine that is not on Azure; false provisions anywhere.",
@@ -69,6 +78,8 @@ KEYS: dict[str, str] = {
     "user.sudo": "Give the account sudo.",
     "run.deadline_secs": "Longest time for a whole run.",
     "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
+    "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
+    "boot.deadline_secs": "Longest time from the machine's start to the verdict; counts beside `run.deadline_secs`.",
 }
 
 KIND_NAMES = {
@@ -80,6 +91,7 @@ KIND_NAMES = {
     "OptionalText": "string",
     "Url": "http:// URL",
     "Names": "list of names",
+    "Count": "whole number",
 }
 
 
@@ -162,6 +174,7 @@ def _kind_schema(kind: str) -> dict[str, Any]:
     text = {"type": "string", "maxLength": LONGEST_TEXT, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"}
     kinds: dict[str, dict[str, Any]] = {
         "bool": {"type": "boolean"},
+        "Count": {"type": "integer", "minimum": 0},
         "Seconds": {"type": "number", "minimum": 0, "maximum": LONGEST_SECONDS},
         "Timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_SECONDS},
         "Path": text,

@@ -79,7 +79,7 @@ def _read_layers(machine: Machine, *, config: str | None, groups: tuple[str, ...
     elif environ.get(CONFIG_VARIABLE):
         layers.read_named(environ[CONFIG_VARIABLE], by=CONFIG_VARIABLE)
 
-    if environ.get(FILTER_VARIABLE):
+    if environ.get(FILTER_VARIABLE) and layers.usable_filter(environ[FILTER_VARIABLE]):
         layers.take("telemetry", "kvp_filter", environ[FILTER_VARIABLE], Origin(layer="env", name=FILTER_VARIABLE))
     if environ.get(GROUPS_VARIABLE):
         asked = _split(environ[GROUPS_VARIABLE])
@@ -107,6 +107,15 @@ class Layers:
         self.texts: dict[Origin, str] = {}
         self.problems: list[str] = []
         self.warnings: list[str] = []
+
+    def usable_filter(self, text: str) -> bool:
+        """One in the environment that says nothing does not silence what a file says."""
+        from azureinit.config.filters import parse_filter
+
+        if not text.strip() or parse_filter(text) is not None:
+            return bool(text.strip())
+        self.warnings.append(f"{FILTER_VARIABLE}: {shown(text)} is no filter: ignored")
+        return False
 
     def loaded(self) -> Loaded:
         default = Origin()

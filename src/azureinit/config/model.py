@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     Path = str  # empty only where the default is
     VmId = str  # a UUID, or empty
     OptionalText = str | None
-    Url = str
+    Url = str  # empty only where the default is
+    Count = int
     Names = tuple[str, ...]
     HostnameBackends = tuple[str, ...]
     UserBackends = tuple[str, ...]
@@ -84,6 +85,12 @@ class Wireserver(Record):
 class Telemetry(Record):
     kvp_diagnostics: bool = True
     kvp_filter: OptionalText = None
+    kvp_directory: Path = "/var/lib/hyperv"
+    otlp_endpoint: Url = ""
+    otlp_budget_secs: Seconds = 2.0
+    console: bool = True
+    trace: bool = True
+    log_bytes: Count = 1048576
 
 
 class DataDir(Record):
@@ -113,6 +120,11 @@ class Run(Record):
     verdict_reserve_secs: Seconds = 60.0
 
 
+class Boot(Record):
+    hold_logins_secs: Seconds = 120.0
+    deadline_secs: Timeout = 900.0
+
+
 class Config(Record):
     ssh: Ssh = Ssh()
     hostname_provisioners: HostnameProvisioners = HostnameProvisioners()
@@ -129,6 +141,7 @@ class Config(Record):
     sources: Sources = Sources()
     user: User = User()
     run: Run = Run()
+    boot: Boot = Boot()
 
 
 def checked(kind: str, value: object, *, default: object) -> object:
@@ -181,6 +194,12 @@ def _timeout(value: object) -> float:
     return seconds
 
 
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
+        raise ConfigInvalid(f"must be a whole number from 0 on, not {named(value)}")
+    return value
+
+
 def _text(kind: str, value: object, default: object) -> str | None:
     if not isinstance(value, str):
         raise ConfigInvalid(f"must be a string, not {named(value)}")
@@ -192,7 +211,7 @@ def _text(kind: str, value: object, default: object) -> str | None:
         return value.strip() or None
     if kind == "Path" and not value and default:
         raise ConfigInvalid("must not be empty")
-    if kind == "Url":
+    if kind == "Url" and (value or default):
         _check_url(value)
     if kind == "VmId" and value:
         _check_vm_id(value)
@@ -252,4 +271,5 @@ KINDS: dict[str, Callable[[object], object]] = {
     "Seconds": _seconds,
     "Timeout": _timeout,
     "Names": _names,
+    "Count": _count,
 }

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 TOOLS = ("chpasswd", "hostnamectl", "restorecon", "ssh-keygen", "sshd", "systemctl", "useradd", "usermod", "visudo")
+WAAGENT = ("/etc/waagent.conf", "/usr/share/waagent/waagent.conf", "/usr/sbin/waagent", "/usr/bin/waagent")
+WAAGENT_DIR = "/var/lib/waagent"
 SUDOERS_DIR = "/etc/sudoers.d"
 SUDOERS = "/etc/sudoers.d/azure-init-user"
+
+
+class Waagent(Record):
+    """WALinuxAgent is here, for extensions; what its marker of a provisioned machine says."""
+
+    marker: bytes | None
 
 
 class Facts(Record):
@@ -34,6 +42,7 @@ class Facts(Record):
     sudoers_file: bytes | None
     accounts: Accounts
     ssh: Ssh
+    waagent: Waagent | None = None
     # Of the admin's home, once the admin's name is known.
     keys_files: tuple[KeysFile, ...] = ()
 
@@ -56,4 +65,12 @@ def read_facts(machine: Machine, config: Config, before: Facts | None = None) ->
         sudoers_file=machine.read(SUDOERS) if machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS) else None,
         accounts=read_accounts(machine, before.accounts if before else None),
         ssh=read_ssh(machine, tools=tools, query=config.ssh.query_sshd_config),
+        waagent=read_waagent(machine),
     )
+
+
+def read_waagent(machine: Machine) -> Waagent | None:
+    if all(machine.stat(path) is None for path in WAAGENT):
+        return None
+    seen = machine.is_open(WAAGENT_DIR)
+    return Waagent(marker=machine.read(f"{WAAGENT_DIR}/provisioned", limit=4096) if seen else None)

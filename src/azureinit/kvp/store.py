@@ -85,6 +85,11 @@ class Store:
         self._checked(check_size, size)
         return size // RECORD_SIZE
 
+    def count_keys(self, prefix: str) -> int:
+        """Records whose key begins like that."""
+        data, start = self._read(), prefix.encode()
+        return sum(data.startswith(start, at) for at in range(0, len(data), RECORD_SIZE))
+
     def is_stale(self) -> bool:
         """Left by an earlier boot."""
         found = self.machine.stat(self.path)

@@ -10,6 +10,7 @@ from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
 from azureinit.plan.sshd import plan_sshd
 from azureinit.plan.sudoers import plan_sudoers
+from azureinit.plan.waagent import plan_waagent
 from azureinit.record import replace
 
 TYPE_CHECKING = False
@@ -22,12 +23,21 @@ if TYPE_CHECKING:
 BEFORE_READY = ("ed25519", "ecdsa")
 
 
-def make_plan(*, metadata: Metadata, facts: Facts, config: Config, done: frozenset[str], today: int) -> Plan:
+def make_plan(
+    *,
+    metadata: Metadata,
+    facts: Facts,
+    config: Config,
+    done: frozenset[str],
+    today: int,
+    vm_id: str | None = None,
+) -> Plan:
     """Everything between this machine and the one that was asked for. `done`: what the journal remembers."""
     username = metadata.username or ""
     types = config.ssh.host_key_types
     allow = None if metadata.disable_password is None else not metadata.disable_password
     steps = (
+        *plan_waagent(vm_id=vm_id, waagent=facts.waagent),
         *plan_hostname(hostname=metadata.hostname or "", facts=facts, config=config),
         *plan_host_keys(types=tuple(kind for kind in types if kind in BEFORE_READY), facts=facts),
         *plan_account(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 AGENT = f"Azure-Init/{VERSION}"
 DOCUMENTATION = "https://aka.ms/linuxprovisioningerror"
 MAX_DESCRIPTION = 4096
+MAX_POOLED = 1022
 SHORTEST = 16  # of a value that is cut: less tells nothing
 CUT = "..."
 LONGEST_KEY = 64
@@ -33,10 +34,24 @@ class Subject(Record):
 def failure_report(
     error: AzureInitError, subject: Subject, extra: Mapping[str, str], *, limit: int, size: Callable[[str], int]
 ) -> str:
-    """At most `limit` by `size`: supporting data are cut, longest first, then left out, cause last; the rest never."""
     head = {"result": "error", "reason": error.reason, "agent": AGENT}
     tail = {**_tail(subject), "documentation_url": DOCUMENTATION}
-    supporting = _supporting({**error.supporting(), **extra})
+    return _fitting(head, _supporting({**error.supporting(), **extra}), tail, limit=limit, size=size)
+
+
+def success_report(subject: Subject) -> str:
+    """Short whatever happened: it needs no cutting."""
+    return _encode({"result": "success", "agent": AGENT}, _tail(subject))
+
+
+def size_in_the_pool(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _fitting(
+    head: dict[str, str], supporting: dict[str, str], tail: dict[str, str], *, limit: int, size: Callable[[str], int]
+) -> str:
+    """At most `limit` by `size`: supporting data are cut, longest first, then left out, cause last; the rest never."""
 
     def report(longest: int) -> str:
         return _encode(head, {key: _cut(value, longest) for key, value in supporting.items()}, tail)

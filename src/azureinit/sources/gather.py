@@ -1,8 +1,8 @@
 """Asking IMDS and the media at the same time, and when to stop waiting for the other one.
 
-Once one source is enough the other gets `sources.grace_secs`. Where passwords are on and there is no key IMDS is not
-enough, so the media must answer, within `provisioning_media.wait_secs`. What ends a wait is a message or the clock,
-never a sleep.
+Once one source is enough the other gets `sources.grace_secs`, IMDS only from when there is a way to it. Where
+passwords are on and there is no key IMDS is not enough, so the media must answer, within
+`provisioning_media.wait_secs`. What ends a wait is a message or the clock, never a sleep.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PROXY_AGENT = "azure-proxy-agent"
 # A source that keeps its own limit knows better why it failed: it gets this long to say so.
 LAST_WORD = 1.0
+ROUTE = "route"  # no source, but word that one can be reached
 
 
 class Gathered(Record):
@@ -35,9 +36,18 @@ class Gathered(Record):
 
 
 def ask_sources(
-    machine: Machine, config: Config, *, deadline: float, observe: Observe, saved: Metadata | None = None
+    machine: Machine,
+    config: Config,
+    *,
+    deadline: float,
+    observe: Observe,
+    saved: Metadata | None = None,
+    route: bool = False,
 ) -> Callable[[], Gathered]:
-    """Starts asking at once; what it returns waits for the answers. `saved`: what an earlier run kept of the media."""
+    """Starts asking at once; what it returns waits for the answers. `saved`: what an earlier run kept of the media.
+
+    `route`: the network may still be on its way up, so IMDS is asked once there is a way to it.
+    """
     import threading
     from _queue import Empty, SimpleQueue
 
@@ -54,6 +64,12 @@ def ask_sources(
 
     def ask_imds() -> Metadata:
         from azureinit.sources.imds import query_imds
+
+        if route:
+            from azureinit.sources.route import host_of, wait_for_route
+
+            wait_for_route(machine, host_of(config.imds.endpoint), until=deadline)
+            inbox.put((ROUTE, Metadata()))
 
         def wait_for_proxy(refusal: str) -> str:
             if machine.find(PROXY_AGENT) is None:
@@ -75,7 +91,9 @@ def ask_sources(
             return None
 
     def finish() -> Gathered:
-        answers, failures = collect(receive, saved=saved, clock=machine.clock, deadline=deadline, config=config)
+        answers, failures = collect(
+            receive, saved=saved, clock=machine.clock, deadline=deadline, config=config, routed=not route
+        )
         return Gathered(answers=answers, failures=failures, device=media[0].device if "media" in answers else None)
 
     return finish
@@ -88,6 +106,7 @@ def collect(
     clock: Clock,
     deadline: float,
     config: Config,
+    routed: bool = True,
 ) -> tuple[dict[str, Metadata], dict[str, AzureInitError]]:
     """Both answers, or one and the reason why the other was not waited for any longer."""
     started = clock.monotonic()
@@ -107,14 +126,18 @@ def collect(
                 failures[name] = _too_late(name, now - started)
             continue
         name, answer = message
-        if isinstance(answer, AzureInitError):
+        routed = routed or name == ROUTE
+        if name == ROUTE:
+            pass
+        elif isinstance(answer, AzureInitError):
             failures[name] = answer
         else:
             answers[name] = answer
             failures.pop(name, None)  # later than it should have been, but still while we waited for the other
         known = merge({**({"saved": saved} if saved else {}), **answers})
         if is_enough(known) or ("imds" in answers and is_specialised(known)):
-            limits = {name: min(limit, now + config.sources.grace_secs) for name, limit in limits.items()}
+            soon = now + config.sources.grace_secs
+            limits = {name: min(limit, soon) if routed or name != "imds" else limit for name, limit in limits.items()}
 
 
 def _too_late(name: str, seconds: float) -> AzureInitError:

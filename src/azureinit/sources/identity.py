@@ -11,12 +11,41 @@ if TYPE_CHECKING:
 ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 ZERO = "00000000-0000-0000-0000-000000000000"
 NOBODY = (ZERO, "ffffffff-ffff-ffff-ffff-ffffffffffff")  # SMBIOS: not present, not set
+SWITCH = "azure-init="
+CLOUD_INIT = "/run/cloud-init/enabled"
 EFI = ("/sys/firmware/efi", "/dev/efi")
 
 
 def is_azure(machine: Machine) -> bool:
     tag = machine.read("/sys/class/dmi/id/chassis_asset_tag", limit=4096) or b""
     return tag.decode("ascii", "replace").strip() == ASSET_TAG
+
+
+def stand_down(machine: Machine, *, require_azure: bool) -> str | None:
+    """Why this machine is not ours to provision; None where it is. The kernel's command line has the last word."""
+    word = _kernel_word(machine)
+    if word == "off":
+        return "the kernel's command line says azure-init=off: nothing to do"
+    if word == "force":
+        return None
+    if require_azure and not is_azure(machine):
+        return "this is not an Azure VM (platform.require_azure): nothing to do"
+    if not machine.rooted and machine.stat(CLOUD_INIT) is not None and _asks_azure(machine):
+        return (
+            "cloud-init is enabled and provisions this machine (azure-init=force on the kernel's command line: we do)"
+        )
+    return None
+
+
+def _kernel_word(machine: Machine) -> str:
+    words = (machine.read("/proc/cmdline", limit=1 << 16) or b"").decode("ascii", "replace").split()
+    return next((word[len(SWITCH) :] for word in reversed(words) if word.startswith(SWITCH)), "")
+
+
+def _asks_azure(machine: Machine) -> bool:
+    """What its detection chose; where that is not told, it may be us."""
+    chosen = machine.read("/run/cloud-init/cloud.cfg", limit=1 << 16)
+    return chosen is None or b"datasource_list" not in chosen or b"Azure" in chosen
 
 
 def read_vm_id(machine: Machine, configured: str) -> str | None:

@@ -12,7 +12,7 @@ from azureinit.version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from azureinit.config.model import Config
@@ -24,6 +24,7 @@ QUESTIONS = ("2023-11-15&extended=true", "2021-08-01&extended=true", "2019-06-01
 RETRIED = frozenset((404, 408, 410, 429, *range(500, 600)))
 DENIED = (401, 403)
 MAX_BODY = 1 << 20
+ABOUT = ("name", "location", "zone", "vmSize", "subscriptionId", "resourceGroupName", "resourceId", "vmScaleSetName")
 BOM = b"\xef\xbb\xbf"
 
 
@@ -44,6 +45,7 @@ class Imds(Record):
     has_custom_data: bool | None
     # An empty profile says that nothing is asked; one that is not there says nothing.
     has_profile: bool = True
+    about: Mapping[str, str] = {}
 
 
 def query_imds(
@@ -119,6 +121,7 @@ def parse_imds(body: bytes) -> Imds:
         pps_type=_text(extended, "ppsType"),
         has_custom_data=_flag(extended, "hasCustomData"),
         has_profile="osProfile" in compute,
+        about={key: value for key in ABOUT if isinstance(value := compute.get(key), str) and value},
     )
 
 

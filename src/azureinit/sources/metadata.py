@@ -36,6 +36,7 @@ class Metadata(Record):
     proxy_agent: bool = False
     # IMDS has an osProfile, so one that is empty means that nothing is asked.
     has_profile: bool = False
+    about: Mapping[str, str] = {}  # what else IMDS says of the machine, for whoever reads our telemetry
     provenance: dict[str, str] = {}  # noqa: RUF012 - frozen by Record, never changed
     warnings: tuple[str, ...] = ()
 
@@ -50,6 +51,7 @@ def from_imds(imds: Imds) -> Metadata:
         # Its "None" must not outvote the media: either of them may ask for pre-provisioning.
         pps_type=None if (imds.pps_type or "").lower() == "none" else imds.pps_type,
         has_profile=imds.has_profile,
+        about=imds.about,
     )
 
 
@@ -77,7 +79,7 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
     provenance: dict[str, str] = {}
     warnings: list[str] = []
     for field in Metadata.fields_:
-        if field in ("provenance", "warnings"):
+        if field in ("about", "provenance", "warnings"):
             continue
         told = [(name, getattr(answers[name], field)) for name in SOURCES if name in answers]
         told = [(name, value) for name, value in told if _says(field, value)]

@@ -6,46 +6,107 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from azureinit.machine import Clock
 
+    # One that also has `flush` keeps what it heard until that is called.
     Listener = Callable[["Event"], None]
 
-ERROR, WARN, INFO, DEBUG = 40, 30, 20, 10
+ERROR, WARN, INFO, DEBUG, TRACE = 40, 30, 20, 10, 5
+NO_FIELDS: Mapping[str, str] = {}
 
 
 class Event(Record):
-    at: float
+    at: float  # when it happened; of a finish or a timed event, when it was over
     kind: str  # start, finish or event
     level: int
     name: str
     text: str = ""
-    seconds: float = 0.0
+    seconds: float | None = None  # None for what takes no time
     failed: bool = False
+    id: str = ""  # 32 hex digits; a start and its finish share it
+    parent: str = ""  # the id of the step it happened in
+    fields: Mapping[str, str] = NO_FIELDS
 
 
 class Events:
-    def __init__(self, *, clock: Clock, listeners: tuple[Listener, ...] = ()) -> None:
+    """`seed`: 32 hex digits that no other run has; ids are counted from it, and it is the run's own.
+
+    `about`: who we are, as far as it is known: vm_id, and what the metadata say. Listeners look it up when they write.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        listeners: tuple[Listener, ...] = (),
+        seed: str = "0" * 32,
+        about: dict[str, str] | None = None,
+    ) -> None:
         self.clock = clock
         self.listeners = listeners
+        self.about = {} if about is None else about
+        self.seed = seed
+        self.open: list[str] = []  # the steps we are in, innermost last
+        self._count = 0
+
+    def new_id(self) -> str:
+        self._count += 1
+        return f"{self.seed[:24]}{int(self.seed[24:], 16) + self._count & 0xFFFFFFFF:08x}"
 
     def step(self, name: str) -> Span:
         """`with events.step("hostname") as step: ...; step.text = "set to web-1"`"""
         return Span(self, name)
 
-    def tell(self, level: int, name: str, text: str) -> None:
-        self.emit(Event(at=self.clock.now(), kind="event", level=level, name=name, text=text))
+    def tell(self, level: int, name: str, text: str, **fields: str) -> None:
+        """What has no duration."""
+        self._single(level, name, text, fields=fields)
 
-    def observe(self, name: str, **fields: object) -> None:
-        """The callable handed to http and the sources."""
-        self.tell(DEBUG, name, " ".join(f"{key}={value}" for key, value in fields.items()))
+    def observe(self, name: str, *, seconds: float | None = None, failure: str = "", **fields: object) -> None:
+        """The callable handed to http and the sources: one attempt, how long it took, and what came of it."""
+        told = {key: str(value) for key, value in fields.items()}
+        text = " ".join(f"{key}={value}" for key, value in told.items()) + (f": {failure}" if failure else "")
+        self._single(DEBUG, name, text, seconds=seconds, failed=bool(failure), fields=told)
+
+    def _single(
+        self,
+        level: int,
+        name: str,
+        text: str,
+        *,
+        fields: Mapping[str, str],
+        seconds: float | None = None,
+        failed: bool = False,
+    ) -> None:
+        self.emit(
+            Event(
+                at=self.clock.now(),
+                kind="event",
+                level=level,
+                name=name,
+                text=text,
+                seconds=seconds,
+                failed=failed,
+                id=self.new_id(),
+                parent=self.open[-1] if self.open else "",
+                fields=fields,
+            )
+        )
 
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
             try:
                 listener(event)
             except Exception:  # noqa: BLE001, S110 - telemetry that cannot be written never stops a run
+                pass
+
+    def flush(self) -> None:
+        """Whatever was heard lies where it belongs: done before every word to the platform."""
+        for listener in self.listeners:
+            try:
+                getattr(listener, "flush", _nothing)()
+            except Exception:  # noqa: BLE001, S110
                 pass
 
 
@@ -56,19 +117,32 @@ class Span:
         self.events, self.name = events, name
 
     def __enter__(self) -> Span:
-        self.started = self.events.clock.monotonic()
-        self.events.emit(Event(at=self.events.clock.now(), kind="start", level=DEBUG, name=self.name))
+        events = self.events
+        self.started, self.id = events.clock.monotonic(), events.new_id()
+        self.parent = events.open[-1] if events.open else ""
+        events.emit(
+            Event(at=events.clock.now(), kind="start", level=INFO, name=self.name, id=self.id, parent=self.parent)
+        )
+        events.open.append(self.id)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self.events.emit(
+        events = self.events
+        events.open.remove(self.id)
+        events.emit(
             Event(
-                at=self.events.clock.now(),
+                at=events.clock.now(),
                 kind="finish",
                 level=INFO if error is None else WARN if getattr(error, "recoverable", False) else ERROR,
                 name=self.name,
                 text=self.text if error is None else str(error) or type(error).__name__,
-                seconds=self.events.clock.monotonic() - self.started,
+                seconds=events.clock.monotonic() - self.started,
                 failed=error is not None,
+                id=self.id,
+                parent=self.parent,
             )
         )
+
+
+def _nothing() -> None:
+    pass

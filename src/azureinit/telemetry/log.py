@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError
+from azureinit.config.filters import Filter, parse_filter
+from azureinit.config.model import shown
 from azureinit.machine import rfc3339
-from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
+from azureinit.telemetry.events import DEBUG, ERROR, INFO, TRACE, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from azureinit.machine import Appender, Machine
+    from azureinit.machine import Machine
     from azureinit.telemetry.events import Event, Listener
 
-SILENT = ERROR + 1
-LEVELS = {"off": SILENT, "error": ERROR, "warn": WARN, "info": INFO, "debug": DEBUG, "trace": DEBUG}
-WORDS = {ERROR: "error", WARN: "warning", INFO: "info", DEBUG: "debug"}
+VARIABLE = "AZURE_INIT_LOG"
+DEFAULT = Filter(level=INFO, targets={})
+WORDS = {ERROR: "error", WARN: "warning", INFO: "info", DEBUG: "debug", TRACE: "trace"}
+RED, YELLOW, DIM, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
 
-def chosen_level(filter_text: str, default: int) -> int:
-    """The bare level of an AZURE_INIT_LOG directive list; the default where there is none."""
-    for directive in filter_text.split(","):
-        if directive.strip().lower() in LEVELS:
-            return LEVELS[directive.strip().lower()]
-    return default
+def log_filter(environ: Mapping[str, str], warnings: list[str]) -> Filter:
+    """What AZURE_INIT_LOG asks for, or ours where that says nothing."""
+    text = environ.get(VARIABLE, "")
+    if not text.strip(" \t,"):
+        return DEFAULT
+    found = parse_filter(text)
+    if found is None:
+        warnings.append(f"{VARIABLE}: {shown(text)} is no filter: ignored")
+    return found or DEFAULT
+
+
+def wants_colour(environ: Mapping[str, str], *, terminal: bool) -> bool:
+    return terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def wanted(event: Event, chosen: Filter) -> bool:
+    """A step is one line, at its end; its beginning is for the curious."""
+    return chosen.lets(event.name, min(event.level, DEBUG) if event.kind == "start" else event.level)
 
 
 def sentence(event: Event) -> str:
-    took = f" ({event.seconds * 1000:.0f} ms)" if event.kind == "finish" else ""
-    state = " failed" if event.failed else ""
+    return f"{statement(event)} {took(event)}".rstrip()
+
+
+def statement(event: Event, *, text: str | None = None) -> str:
+    """`text` in the place of the event's own, on one line."""
     if event.kind == "start":
-        return f"{event.name}: started"
-    return f"{event.name}{state}{': ' + one_line(event.text) if event.text else ''}{took}"
+        return f"{one_line(event.name)}: started"
+    said = one_line(event.text) if text is None else text
+    return f"{one_line(event.name)}{' failed' if event.failed else ''}{': ' + said if said else ''}"
+
+
+def took(event: Event) -> str:
+    return "" if event.seconds is None or event.kind == "start" else f"({event.seconds * 1000:.0f} ms)"
 
 
 def one_line(text: str) -> str:
@@ -42,29 +64,41 @@ def one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in lines)
 
 
-def stream_listener(write: Callable[[str], object], *, level: int) -> Listener:
+def stream_listener(write: Callable[[str], object], *, chosen: Filter, colour: bool) -> Listener:
+    line = coloured if colour else uncoloured
+
     def listen(event: Event) -> None:
-        if event.level >= level:
-            prefix = "" if event.level <= INFO else f"{WORDS[event.level]}: "
-            write(f"azure-init: {prefix}{sentence(event)}\n")
+        if wanted(event, chosen):
+            write(f"azure-init: {line(event)}\n")
 
     return listen
 
 
-def file_listener(machine: Machine, path: str, *, level: int) -> Listener:
-    """Appends to the log file, made 0600 at the first line; one that cannot be opened is given up at once."""
-    log: list[Appender | None] = []
+def uncoloured(event: Event) -> str:
+    return _prefix(event) + sentence(event)
+
+
+def coloured(event: Event) -> str:
+    failed = event.level >= ERROR or (event.failed and event.kind == "finish")
+    colour = RED if failed else YELLOW if event.level >= WARN else ""
+    told = f"{colour}{_prefix(event)}{statement(event)}{PLAIN if colour else ''}"
+    time = took(event)
+    return f"{told} {DIM}{time}{PLAIN}" if time else told
+
+
+def _prefix(event: Event) -> str:
+    return "" if event.level <= INFO else f"{WORDS[event.level]}: "
+
+
+def file_listener(machine: Machine, path: str, *, chosen: Filter, limit_bytes: int) -> Listener:
+    """Appends to the log file, made at the first line; one that is not ours to write in is given up at once."""
+    from azureinit.machine.outlets import LogFile
+
+    log = LogFile(machine, path, limit=limit_bytes)
 
     def listen(event: Event) -> None:
-        if event.level < level:
-            return
-        if not log:
-            try:
-                log.append(machine.appender(path))
-            except AzureInitError:
-                log.append(None)
-        if log[0] is not None:
+        if wanted(event, chosen):
             line = f"{rfc3339(event.at)} {WORDS[event.level]:7} {sentence(event)}\n"
-            log[0].write(line.encode("utf-8", "replace"))
+            log.write(line.encode("utf-8", "replace"))
 
     return listen

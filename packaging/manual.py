@@ -1,0 +1,124 @@
+"""The manual pages in docs/man, filled in from the programs' own tables; and the configuration file that is shipped."""
+
+from __future__ import annotations
+
+import re
+from calendar import month_name
+from pathlib import Path
+from textwrap import wrap
+from time import gmtime
+
+from commands import Command, Option
+
+SOURCES = Path(__file__).resolve().parents[1] / "docs/man"
+HEAD = """\
+# The settings of azure-init, each with its default: see azure-init.toml(5).
+# A machine needs none of them. Lines that begin with # and no blank are settings: to change one, take the # away from
+# it and from the [section] above it. `azure-init config check` tells what is wrong with this file.
+# It is better to leave this file alone and to write a few lines into azure-init.toml.d/local.toml beside it.
+"""
+
+
+def page(name: str, *, epoch: int, program: Command | None = None) -> str:
+    """The page NAME.SECTION, such as azure-init.8."""
+    text = (SOURCES / f"{name}.in").read_text(encoding="utf-8")
+    day = gmtime(epoch)
+    parts = {"DATE": f"{month_name[day.tm_mon]} {day.tm_mday}, {day.tm_year}"}
+    if program is not None:
+        parts["COMMANDS"], parts["OPTIONS"] = commands(program), options(program.options)
+    else:
+        parts["SETTINGS"] = settings()
+    return re.sub(r"@([A-Z]+)@", lambda mark: parts[mark[1]], text)
+
+
+def commands(program: Command) -> str:
+    """Those that lead to others are left out for the others; a page of its own tells about kvp."""
+    lines = [".Bl -tag -width Ds"]
+    shared = {name for option in program.options for name in option.names}
+    for path, command in program.walk():
+        if not path or (command.commands and command.name != "kvp") or path.startswith(" kvp "):
+            continue
+        own = [option for option in command.options if not shared & set(option.names) and "--help" not in option.names]
+        if command.name == "kvp":
+            own = []
+        lines.append(f".It Cm {path.strip()} " + " ".join([*map(flag, own), *map(argument, command.arguments)]))
+        lines.append(sentence(command.told))
+        if command.name == "kvp":
+            lines += ["See", ".Xr libazureinit-kvp 8 ."]
+        told = [option for option in own if option.told]
+        if told:
+            lines.append(options(told))
+    return "\n".join([*(line.rstrip() for line in lines), ".El"])
+
+
+def options(chosen: tuple[Option, ...] | list[Option]) -> str:
+    lines = [".Bl -tag -width Ds"]
+    for option in chosen:
+        named = " , ".join(f"Fl {name[1:]}" for name in option.names)
+        lines += [f".It {named}" + (f" Ar {macro(option.value)}" if option.value else ""), sentence(option.told)]
+    return "\n".join([*lines, ".El"])
+
+
+def flag(option: Option) -> str:
+    """In the line that names a command."""
+    spelt = f"Fl {option.names[-1][1:]}" + (f" Ar {macro(option.value)}" if option.value else "")
+    return spelt if option.required else f"Oo {spelt} Oc"
+
+
+def argument(word: str) -> str:
+    shown = f"Ar {macro(word.strip('[].'))}" + (" ..." if "..." in word else "")
+    return f"Oo {shown} Oc" if word.startswith("[") else shown
+
+
+def settings() -> str:
+    from azureinit.config.docs import KEYS, SECTIONS, kind_name, toml
+    from azureinit.config.model import Config
+
+    lines = []
+    for section, record in Config.defaults_.items():
+        lines += [f".Ss [{section}]", roff(SECTIONS[section]), ".Bl -tag -width Ds"]
+        for key, kind in type(record).fields_.items():
+            default = getattr(record, key)
+            shown = "unset" if default is None else f"\\fB{roff(toml(default), inline=True)}\\fP"
+            lines += [f".It Va {key}", roff(KEYS[f"{section}.{key}"])]
+            lines.append(f"{capital(roff(kind_name(kind)))}; default: {shown}.")
+        lines.append(".El")
+    return "\n".join(lines)
+
+
+def configuration() -> str:
+    """/etc/azure-init/azure-init.toml as it is installed: everything said, and nothing meant."""
+    from azureinit.config.docs import KEYS, SECTIONS, toml
+    from azureinit.config.model import Config
+
+    lines = [HEAD]
+    for section, record in Config.defaults_.items():
+        lines += [f"# {SECTIONS[section]}", f"#[{section}]", ""]
+        for key in type(record).fields_:
+            default = getattr(record, key)
+            lines += [f"# {line}" for line in wrap(KEYS[f"{section}.{key}"].replace("`", ""), 112)]
+            lines += [f"#{key} = " + ('""' if default is None else toml(default)), ""]
+    return "\n".join(lines)
+
+
+def sentence(text: str) -> str:
+    text = text.strip()
+    ended = text if text.endswith((".", ")")) else f"{text}."
+    return roff(capital(ended)) if text else ".No \\&"
+
+
+def capital(text: str) -> str:
+    return text if text.startswith(("http", "\\")) else text[:1].upper() + text[1:]
+
+
+def roff(text: str, *, inline: bool = False) -> str:
+    """Text on a line of its own, each sentence on its own line, as roff wants it; `code` in bold."""
+    text = text.replace("\\", "\\e").replace("~", "\\(ti").replace("^", "\\(ha")
+    text = re.sub(r"`([^`]*)`", r"\\fB\1\\fP", text)
+    text = text if inline else re.sub(r"(?<=[a-z)])\. (?=[A-Z])", ".\n", text)
+    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in text.split("\n"))
+
+
+def macro(word: str) -> str:
+    """A word behind a macro: lower case, as the pages have it, and never a macro itself."""
+    return "\\&" + word.lower() if len(word) <= 2 or not word[0].isalpha() else word.lower()

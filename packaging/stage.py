@@ -1,0 +1,133 @@
+"""packaging/stage.py PACKAGE DIR [--debian]: puts a package's files under DIR, as they lie on a machine.
+
+Every kind of package is made from this tree, so that all have the same contents. Modes and times are set here, so that
+nothing of the machine that builds gets into them; the time is SOURCE_DATE_EPOCH.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import sys
+from email.utils import formatdate
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT / "src"))
+sys.dont_write_bytecode = True
+
+import commands  # noqa: E402
+from completions import PLACES, completion  # noqa: E402
+from manual import configuration, page  # noqa: E402
+
+from azureinit.version import VERSION  # noqa: E402
+
+MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
+UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend"))
+
+
+class Stage:
+    """One package's tree. Paths are those on the machine, without the first slash."""
+
+    def __init__(self, root: Path, *, debian: bool, epoch: int) -> None:
+        self.root, self.debian, self.epoch = root, debian, epoch
+
+    def text(self, path: str, text: str, *, mode: int = 0o644) -> None:
+        self.data(path, text.encode(), mode=mode)
+
+    def data(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        target.chmod(mode)
+
+    def file(self, source: str, path: str, *, mode: int = 0o644) -> None:
+        self.data(path, (PROJECT / source).read_bytes(), mode=mode)
+
+    def tree(self, source: str, path: str) -> None:
+        shutil.copytree(
+            PROJECT / source,
+            self.root / path,
+            ignore=shutil.ignore_patterns("__pycache__"),
+            copy_function=shutil.copyfile,
+        )
+
+    def man(self, name: str, program: commands.Command | None) -> None:
+        section = name.rpartition(".")[2]
+        text = page(name, epoch=self.epoch, program=program)
+        self.data(f"usr/share/man/man{section}/{name}.gz", packed(text.encode()))
+
+    def complete(self, program: commands.Command) -> None:
+        for shell, place in PLACES.items():
+            if self.debian:
+                place = place.replace("zsh/site-functions", "zsh/vendor-completions")
+            self.text(place.format(program.name), completion(shell, program))
+
+    def docs(self, package: str) -> None:
+        self.file("LICENSE", f"usr/share/doc/{package}/copyright")
+        self.data(f"usr/share/doc/{package}/NEWS.md.gz", packed((PROJECT / "NEWS.md").read_bytes()))
+        if self.debian:
+            when = formatdate(self.epoch)
+            entry = (
+                f"{package} ({VERSION}) unstable; urgency=medium\n\n  * See NEWS.md.gz.\n\n -- {MAINTAINER}  {when}\n"
+            )
+            self.data(f"usr/share/doc/{package}/changelog.gz", packed(entry.encode()))
+
+    def finish(self) -> None:
+        for path in sorted(self.root.rglob("*")):
+            if path.is_dir() or not path.stat().st_mode & 0o111:
+                path.chmod(0o755 if path.is_dir() else 0o644)
+        for path in [*self.root.rglob("*"), self.root]:
+            os.utime(path, (self.epoch, self.epoch))
+
+
+def packed(data: bytes) -> bytes:
+    return gzip.compress(data, 9, mtime=0)
+
+
+def azure_init(stage: Stage) -> None:
+    stage.tree("src/azureinit", "usr/lib/azure-init/azureinit")
+    stage.file("packaging/bundle", "usr/lib/azure-init/bundle", mode=0o755)
+    for name in ("azure-init", "libazureinit-kvp"):
+        stage.file(f"packaging/{name}", f"usr/bin/{name}", mode=0o755)
+    stage.text("etc/azure-init/azure-init.toml", configuration())
+    (stage.root / "etc/azure-init/azure-init.toml.d").mkdir()
+    for unit in UNITS:
+        stage.file(f"systemd/{unit}", f"usr/lib/systemd/system/{unit}")
+    stage.file("packaging/azure-init.preset", "usr/lib/systemd/system-preset/80-azure-init.preset")
+    for name in ("zzz-azure-init.network", "10-azure-init-vf.network"):
+        stage.file(f"packaging/network/{name}", f"usr/lib/systemd/network/{name}")
+    stage.file("packaging/network/68-azure-init-vf.rules", "usr/lib/udev/rules.d/68-azure-init-vf.rules")
+    if stage.debian:
+        stage.file("packaging/debian/rtupdate", "usr/share/python3/runtime.d/azure-init.rtupdate", mode=0o755)
+    agent, kvp = commands.azure_init(), commands.kvp("libazureinit-kvp")
+    stage.man("azure-init.8", agent)
+    stage.man("azure-init.toml.5", None)
+    stage.man("libazureinit-kvp.8", kvp)
+    stage.complete(agent)
+    stage.complete(kvp)
+    stage.docs("azure-init")
+
+
+def fakeazure(stage: Stage) -> None:
+    stage.tree("src/fakeazure", "usr/lib/azure-init-fakeazure/fakeazure")
+    stage.file("packaging/fakeazure", "usr/bin/fakeazure", mode=0o755)
+    program = commands.fakeazure()
+    stage.man("fakeazure.1", program)
+    stage.complete(program)
+    stage.docs("azure-init-fakeazure")
+
+
+PACKAGES = {"azure-init": azure_init, "azure-init-fakeazure": fakeazure}
+
+
+def main(package: str, root: Path, *, debian: bool) -> None:
+    stage = Stage(root, debian=debian, epoch=int(os.environ["SOURCE_DATE_EPOCH"]))
+    root.mkdir(parents=True, exist_ok=True)
+    PACKAGES[package](stage)
+    stage.finish()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), debian="--debian" in sys.argv[3:])

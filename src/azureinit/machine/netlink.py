@@ -1,0 +1,266 @@
+"""The kernel's links, addresses and routes, asked of it directly: rtnetlink, without a child.
+
+The parsers are pure and take whole answers. What is cut off or of an unknown kind is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+from azureinit.errors import LocalError
+from azureinit.machine import local_error
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GET_LINK, GET_ADDRESS, GET_ROUTE = 18, 22, 26
+NEW = {GET_LINK: 16, GET_ADDRESS: 20, GET_ROUTE: 24}
+REQUEST_DUMP = 0x301
+INTERRUPTED = 0x10  # something changed while the kernel was telling: it may have told half of it
+ERROR, DONE = 2, 3
+HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+SHAPES = {GET_LINK: "=BxHiII", GET_ADDRESS: "=BBBBI", GET_ROUTE: "=BBBBBBBBI"}
+HOP = struct.Struct("=HBBi")  # one of several ways that share a route: length, flags, weight, link
+# Attributes by number: of a link, of an address, of a route.
+MAC, NAME, MTU, MASTER, STATE, INFO, CARRIER = 1, 3, 4, 10, 16, 18, 33
+INFO_KIND = 1
+FAR_END, NEAR_END = 1, 2
+DESTINATION, OUT, GATEWAY, METRIC, HOPS, TABLE, VIA = 1, 4, 5, 6, 9, 15, 18
+PATIENCE = 2.0  # seconds; the kernel answers at once or is not there
+TRIES = 3
+MOST_BYTES = 4 << 20
+PIECE = 1 << 16
+
+UP, LOOPBACK = 0x1, 0x8
+CLONED = 0x200  # a remembered decision, not a route
+MAIN_TABLE, LOCAL_TABLE = 254, 255
+UNICAST = 1
+STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
+SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
+TYPES = ("unspec", "unicast", "local", "broadcast", "anycast", "multicast", "blackhole", "unreachable", "prohibit",
+         "throw", "nat")  # fmt: skip
+
+
+class Link(Record):
+    index: int
+    name: str
+    mac: str  # empty for what has none
+    mtu: int
+    up: bool  # somebody brought it up; says nothing of the cable
+    carrier: bool
+    loopback: bool
+    state: str  # the kernel's word for it
+    kind: str = ""  # veth, bridge, vlan ...; empty for a real card
+    master: int = 0  # the index of the link it is a part of
+    driver: str = ""  # not of netlink: filled in by who has read it
+
+
+class Address(Record):
+    index: int  # the link's
+    family: int  # 4 or 6
+    address: str
+    prefix: int
+    scope: str
+
+
+class Route(Record):
+    family: int
+    destination: str  # "0.0.0.0" or "::" for the default
+    prefix: int
+    type: str  # unicast, or why it leads nowhere
+    table: int
+    index: int = 0  # the link's; 0 where it leads to none
+    gateway: str = ""
+    metric: int = 0
+    scope: str = "global"
+
+
+def read_links() -> tuple[Link, ...]:
+    return parse_links(_ask(GET_LINK, "links"))
+
+
+def read_addresses() -> tuple[Address, ...]:
+    return parse_addresses(_ask(GET_ADDRESS, "addresses"))
+
+
+def read_routes() -> tuple[Route, ...]:
+    return parse_routes(_ask(GET_ROUTE, "routes"))
+
+
+def _ask(kind: int, what: str) -> bytes:
+    """The whole answer; asked again where it changed while it was told."""
+    answer = b""
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as kernel:
+            kernel.settimeout(PATIENCE)
+            kernel.bind((0, 0))
+            for sequence in range(1, TRIES + 1):
+                everything = bytes(_size(kind))
+                length = HEADER.size + len(everything)
+                kernel.send(HEADER.pack(length, kind, REQUEST_DUMP, sequence, 0) + everything)
+                answer, changed = _answer(kernel, sequence)
+                if not changed:
+                    break
+    except OSError as error:
+        raise local_error(error, "ask the kernel for its", what) from error
+    return answer
+
+
+def _answer(kernel: socket.socket, sequence: int) -> tuple[bytes, bool]:
+    data = b""
+    changed = False
+    while len(data) < MOST_BYTES:
+        piece = kernel.recv(PIECE)
+        for kind, flags, number, body in _messages(piece):
+            if number != sequence:
+                continue  # the end of an answer to what was asked before
+            changed = changed or bool(flags & INTERRUPTED)
+            if kind in (ERROR, DONE):
+                failed = -struct.unpack_from("=i", body)[0] if len(body) >= 4 else 0
+                if failed > 0:
+                    raise OSError(failed, os.strerror(failed))
+                return data, changed
+        data += piece
+    raise LocalError(f"the kernel's answer is larger than {MOST_BYTES} bytes")
+
+
+# ---- what it answers
+
+
+def parse_links(answer: bytes) -> tuple[Link, ...]:
+    return tuple(_link(fixed, parts) for fixed, parts in _told(answer, GET_LINK))
+
+
+def parse_addresses(answer: bytes) -> tuple[Address, ...]:
+    found = (_address(fixed, parts) for fixed, parts in _told(answer, GET_ADDRESS))
+    return tuple(address for address in found if address is not None)
+
+
+def parse_routes(answer: bytes) -> tuple[Route, ...]:
+    return tuple(route for fixed, parts in _told(answer, GET_ROUTE) for route in _routes(fixed, parts))
+
+
+def _told(answer: bytes, asked: int) -> Iterator[tuple[tuple[int, ...], dict[int, bytes]]]:
+    """Each message of the kind that was asked for: its fixed part, and its attributes by number."""
+    size = _size(asked)
+    for kind, _flags, _number, body in _messages(answer):
+        if kind == NEW[asked] and len(body) >= size:
+            # Attributes begin at the next multiple of four, which all three fixed parts end at.
+            yield struct.unpack_from(SHAPES[asked], body), _attributes(body[size:])
+
+
+def _size(kind: int) -> int:
+    return struct.calcsize(SHAPES[kind])
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    place = 0
+    while place + HEADER.size <= len(data):
+        length, kind, flags, sequence, _port = HEADER.unpack_from(data, place)
+        if length < HEADER.size or place + length > len(data):
+            return
+        yield kind, flags, sequence, data[place + HEADER.size : place + length]
+        place += _aligned(length)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    place = 0
+    while place + 4 <= len(data):
+        length, kind = struct.unpack_from("=HH", data, place)
+        if length < 4 or place + length > len(data):
+            break
+        found[kind & 0x3FFF] = data[place + 4 : place + length]  # the top two bits are about the content
+        place += _aligned(length)
+    return found
+
+
+def _aligned(length: int) -> int:
+    return length + 3 & ~3
+
+
+def _link(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Link:
+    _family, _hardware, index, flags, _change = fixed
+    state = (parts.get(STATE) or b"\0")[0]
+    return Link(
+        index=index,
+        name=_text(parts.get(NAME, b"")),
+        mac=parts[MAC].hex(":") if any(parts.get(MAC, b"")) else "",
+        mtu=_number(parts.get(MTU, b"")),
+        up=bool(flags & UP),
+        carrier=parts.get(CARRIER, b"\1") != b"\0",
+        loopback=bool(flags & LOOPBACK),
+        state=STATES[state] if state < len(STATES) else str(state),
+        kind=_text(_attributes(parts.get(INFO, b"")).get(INFO_KIND, b"")),
+        master=_number(parts.get(MASTER, b"")),
+    )
+
+
+def _address(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Address | None:
+    family, prefix, _flags, scope, index = fixed
+    shown = _ip(parts.get(NEAR_END) or parts.get(FAR_END) or b"")  # where the ends differ, ours is the near one
+    if not shown or family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    return Address(
+        index=index,
+        family=_version(family),
+        address=shown,
+        prefix=prefix,
+        scope=SCOPES.get(scope, str(scope)),
+    )
+
+
+def _routes(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Iterator[Route]:
+    """More than one where several ways share the destination."""
+    family, prefix, _source, _tos, table, _protocol, scope, type_, flags = fixed
+    if family not in (socket.AF_INET, socket.AF_INET6) or flags & CLONED:
+        return
+    route = Route(
+        family=_version(family),
+        destination=_ip(parts.get(DESTINATION, b"")) or ("0.0.0.0" if family == socket.AF_INET else "::"),
+        prefix=prefix,
+        type=TYPES[type_] if type_ < len(TYPES) else str(type_),
+        table=_number(parts.get(TABLE, b"")) or table,
+        metric=_number(parts.get(METRIC, b"")),
+        scope=SCOPES.get(scope, str(scope)),
+    )
+    fields = route.as_dict()
+    for index, hop in _hops(parts.get(HOPS, b"")) or [(_number(parts.get(OUT, b"")), parts)]:
+        yield Route(**{**fields, "index": index, "gateway": _gateway(hop)})
+
+
+def _hops(data: bytes) -> list[tuple[int, dict[int, bytes]]]:
+    found = []
+    place = 0
+    while place + HOP.size <= len(data):
+        length, _flags, _weight, index = HOP.unpack_from(data, place)
+        if length < HOP.size or place + length > len(data):
+            break
+        found.append((index, _attributes(data[place + HOP.size : place + length])))
+        place += _aligned(length)
+    return found
+
+
+def _gateway(parts: dict[int, bytes]) -> str:
+    return _ip(parts.get(GATEWAY, b"")) or _ip(parts.get(VIA, b"")[2:])  # of another family, named in two bytes
+
+
+def _ip(data: bytes) -> str:
+    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(data))
+    return "" if family is None else socket.inet_ntop(family, data)
+
+
+def _version(family: int) -> int:
+    return 4 if family == socket.AF_INET else 6
+
+
+def _number(data: bytes) -> int:
+    return int(struct.unpack("=I", data)[0]) if len(data) == 4 else 0
+
+
+def _text(data: bytes) -> str:
+    return data.split(b"\0")[0].decode("utf-8", "replace")

@@ -1,0 +1,195 @@
+"""Where words for people leave this computer: standard error, the log file, the console, the journal's socket.
+
+None of them is worth a boot: what cannot be written is given up, nothing is raised, and next to nothing waited for.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from _thread import allocate_lock
+
+from azureinit.errors import LocalError
+from azureinit.machine.files import write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+    from azureinit.machine import Machine
+
+STDERR = 2
+LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+LOG_MODE = 0o600
+MOST_TRIES = 3
+TOO_LARGE = (errno.EMSGSIZE, errno.ENOBUFS)
+NOT_NOW = (errno.EAGAIN, None)  # None: a timeout, before Python 3.10
+
+
+def stderr_is_terminal() -> bool:
+    return os.isatty(STDERR)
+
+
+def stderr_is_journal(machine: Machine) -> bool:
+    """systemd tells which file it has connected; whoever redirected ours since then has given us another."""
+    told = machine.environ.get("JOURNAL_STREAM")
+    if not told:
+        return False
+    try:
+        status = os.fstat(STDERR)
+    except OSError:
+        return False
+    return told == f"{status.st_dev}:{status.st_ino}"
+
+
+class LogFile:
+    """The end of a file that others of us may be writing to as well. Before it outgrows `limit` it becomes `.1`."""
+
+    def __init__(self, machine: Machine, path: str, *, limit: int) -> None:
+        self.machine, self.path, self.limit = machine, path, limit
+        self.real = ""
+        self._file: int | None = None
+        self._given_up = False
+        self._lock = allocate_lock()
+
+    def write(self, line: bytes) -> None:
+        with self._lock:
+            if self._given_up:
+                return
+            try:
+                self._append(line)
+            except (OSError, LocalError):
+                self._given_up = self._file is None  # a full disk may have room again
+
+    def _append(self, line: bytes) -> None:
+        file = self._open() if self._file is None else self._file
+        for _try in range(MOST_TRIES):
+            file = self._with_room(file, len(line))
+            write_all(file, line)
+            if os.fstat(file).st_nlink:
+                return
+            file = self._open()  # put aside twice by another, and so gone, just when we wrote
+
+    def _with_room(self, file: int, length: int) -> int:
+        size = os.fstat(file).st_size
+        if not self.limit or not size or size + length <= self.limit:
+            return file
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return file  # another is putting it aside right now
+        try:
+            # Another may have done it before: then the file of that name is a new one.
+            if os.path.samestat(os.fstat(file), os.lstat(self.real)):
+                os.rename(self.real, f"{self.real}.1")
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self.limit = 0  # better a long log than none
+            fcntl.flock(file, fcntl.LOCK_UN)
+            return file
+        return self._open()
+
+    def _open(self) -> int:
+        before, self._file = self._file, None
+        if before is not None:
+            os.close(before)  # and with it the lock
+        self.real = self.machine.real(self.path, final=False)
+        self._file = _open_log(self.real)
+        return self._file
+
+
+def _open_log(path: str) -> int:
+    """Private, whatever it was before. Links, pipes, and files that are another's or have another name are not ours."""
+    file = os.open(path, LOG_FLAGS, LOG_MODE)
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink > 1:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        if stat.S_IMODE(status.st_mode) != LOG_MODE:
+            os.fchmod(file, LOG_MODE)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+class Console:
+    """Stays open: whoever is the last to close a serial line waits until all of it has been sent."""
+
+    def __init__(self, machine: Machine, path: str) -> None:
+        self.path = machine.real(path)
+        self._file = -1
+
+    def write(self, line: bytes) -> None:
+        for _try in range(2):  # a line that was hung up meanwhile is opened anew
+            try:
+                if self._file < 0:
+                    self._file = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+                write_all(self._file, line)
+                return
+            except BlockingIOError:
+                return
+            except OSError:
+                if self._file >= 0:
+                    os.close(self._file)
+                self._file = -1
+
+
+class Datagrams:
+    """Messages to a daemon's socket. One that does not take them is waited for once, for `patience` seconds."""
+
+    def __init__(self, address: str, *, patience: float) -> None:
+        self.address, self.patience = address, patience
+        self._socket: socket | None = None
+
+    def send(self, data: bytes) -> bool:
+        """False where nobody is there to take it. What a daemon that is there does not take is lost."""
+        try:
+            self._send(data)
+        except AttributeError:
+            return False  # too large, and a Python built without memory files
+        except OSError as error:
+            if error.errno not in NOT_NOW and not isinstance(error, TimeoutError):
+                self.close()
+                return False
+            self.patience = 0.0
+            if self._socket is not None:
+                self._socket.settimeout(0.0)
+        return True
+
+    def _send(self, data: bytes) -> None:
+        if self._socket is None:
+            import _socket  # all of socket that is needed, for a tenth of its import
+
+            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+            self._socket.settimeout(self.patience)
+            self._socket.connect(self.address)
+        try:
+            self._socket.send(data)
+        except OSError as error:
+            if error.errno not in TOO_LARGE:
+                raise
+            _send_as_file(self._socket, data)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+
+
+def _send_as_file(connected: socket, data: bytes) -> None:
+    """In memory and sealed, so that the reader may trust it not to change."""
+    import sys
+    from _socket import SCM_RIGHTS, SOL_SOCKET
+
+    file = os.memfd_create("azure-init", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        write_all(file, data)
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+        connected.sendmsg((), ((SOL_SOCKET, SCM_RIGHTS, file.to_bytes(4, sys.byteorder)),))
+    finally:
+        os.close(file)

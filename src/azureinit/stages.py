@@ -1,0 +1,115 @@
+"""The stages of a boot beside the run itself: before the network, after a death, and when Ready is still to be told.
+
+local    the medium and the host's name, before DHCP asks for an address under it; its failures are the run's to tell
+failed   the run died or took too long: a failure is told, unless a verdict has left this machine already
+resend   everything was done in an earlier boot, and the platform has not accepted Ready yet
+"""
+
+from __future__ import annotations
+
+from azureinit.apply.instance import prepare, read_pending, read_verdict
+from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision
+from azureinit.errors import AzureInitError, RunDied
+from azureinit.sources.identity import stand_down
+from azureinit.telemetry.events import INFO, WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.engine import Context
+
+MEDIA_SECS = 5.0  # before the network: a drive that is there answers at once
+
+
+def run_stage(name: str, context: Context) -> int:
+    """The exit code."""
+    reason = stand_down(context.machine, require_azure=context.config.platform.require_azure)
+    if reason is not None or not may_change(context.machine):
+        context.events.tell(INFO, "platform", reason or "only root provisions this machine")
+        return 0
+    walk = Walk(context)
+    try:
+        identify(walk)
+        return {"local": local, "failed": failed, "resend": resend}[name](walk)
+    except AlreadyProvisioned:
+        return 0
+
+
+def local(walk: Walk) -> int:
+    from azureinit.corridor import recall
+    from azureinit.deliver import save
+
+    try:
+        with walk.events.step("local") as span:
+            if walk.instance is None:
+                span.text = "the VM's id is not known before the network is up"
+                return 0
+            prepare(walk.machine, walk.config.azure_init_data_dir.path, timeout=0)
+            recall(walk)
+            name = _read_hostname(walk)
+            if name is None:
+                span.text = "no provisioning media: the host's name waits for IMDS"
+                return 0
+            save(walk)
+            _set_hostname(walk, name)
+            span.text = f"this is {name}"
+    except AzureInitError:
+        pass  # told by the step; the run comes upon it again, and it is the run that reports
+    return 0
+
+
+def _read_hostname(walk: Walk) -> str | None:
+    from azureinit.corridor import hashed
+    from azureinit.errors import MediaAbsent
+    from azureinit.plan.names import check_hostname
+    from azureinit.sources.media import read_media
+    from azureinit.sources.metadata import from_ovf, merge
+
+    if not walk.config.provisioning_media.enable:
+        return None
+    until = min(walk.context.work_deadline, walk.machine.clock.monotonic() + MEDIA_SECS)
+    path = walk.config.provisioning_media.path
+    try:
+        medium = read_media(walk.machine, path=path, deadline=until, observe=walk.events.observe)
+    except MediaAbsent:
+        return None
+    walk.metadata = hashed(walk, merge({"media": from_ovf(medium.ovf)}))
+    if walk.metadata.hostname is not None:
+        check_hostname(walk.metadata.hostname)
+    return walk.metadata.hostname
+
+
+def _set_hostname(walk: Walk, name: str) -> None:
+    from azureinit.converge import converge
+    from azureinit.facts.gather import read_facts
+    from azureinit.plan.hostname import plan_hostname
+
+    assert walk.journal is not None
+    converge(
+        walk.machine,
+        walk.config,
+        lambda facts: plan_hostname(hostname=name, facts=facts, config=walk.config),
+        facts=read_facts(walk.machine, walk.config),
+        journal=walk.journal,
+        events=walk.events,
+        deadline=walk.context.work_deadline,
+    )
+
+
+def failed(walk: Walk) -> int:
+    from azureinit.deliver import deliver
+
+    verdict = read_verdict(walk.machine)
+    if verdict is not None:
+        walk.events.tell(INFO, "failed", f"the run has told its own verdict ({verdict}): nothing to add")
+        return 0
+    environ = walk.machine.environ
+    how = " ".join(filter(None, (environ.get("MONITOR_SERVICE_RESULT"), environ.get("MONITOR_EXIT_STATUS"))))
+    return deliver(walk, RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}"))
+
+
+def resend(walk: Walk) -> int:
+    pending = walk.instance is not None and read_pending(walk.machine, walk.instance)
+    if not pending or pending.get("verdict") != "ready":
+        walk.events.tell(WARN if pending else INFO, "resend", "no Ready is waiting to be told")
+        return 0
+    return provision(walk.context)

@@ -1,0 +1,167 @@
+"""A run as its host sees it: diagnostics and the report in the guest's key-value pool.
+
+What is heard is kept and written in one go, before every word to the platform and every few seconds of a long wait.
+A boot may write so many records and no more, so that the pool lasts; the last of them are kept for what goes wrong.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock  # all of threading that is needed
+
+from azureinit.config.filters import Filter, parse_filter
+from azureinit.telemetry.events import DEBUG, INFO, WARN
+from azureinit.version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from azureinit.kvp.diagnostics import Diagnostic
+    from azureinit.kvp.records import Pair
+    from azureinit.kvp.store import Store
+    from azureinit.machine import Machine
+    from azureinit.telemetry.events import Event
+
+AGENT = f"azure-init/{VERSION}"
+NOBODY = "00000000-0000-0000-0000-000000000000"  # who writes before it is known who we are
+DEFAULT = Filter(level=WARN, targets={"libazureinit": INFO, "libazureinit::http": DEBUG})
+PER_BOOT = 200
+KEPT = 40  # of these, for warnings, failures and kernel messages
+LONGEST_NAME = 64
+EVERY_SECS = 5.0
+LOCK_SECS = 2.0  # for all waiting together: telemetry that cannot be written never stops a run
+REPORT_LOCK_SECS = 1.0
+
+
+def chosen_filter(text: str | None, warn: list[str]) -> Filter:
+    """The configured one, or ours where that says nothing."""
+    found = parse_filter(text) if text else DEFAULT
+    if found is None:
+        warn.append(f"telemetry.kvp_filter: {text!r} is no filter: the built-in choice is used")
+    return found or DEFAULT
+
+
+class KvpLayer:
+    """`about` tells who we are once it is known: vm_id."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        directory: str,
+        *,
+        chosen: Filter,
+        about: Mapping[str, str],
+    ) -> None:
+        self.machine, self.directory, self.about = machine, directory, about
+        self.chosen = chosen
+        self.failure = ""  # why nothing is written any more
+        self._heard: list[Event] = []
+        self._left: int | None = None  # not looked yet
+        self._waited = 0.0
+        self._written_at = machine.clock.monotonic()
+        self._lock = allocate_lock()
+
+    def __call__(self, event: Event) -> None:
+        if self.failure or not self.chosen.lets(event.name, event.level):
+            return
+        self._heard.append(event)
+        if "vm_id" in self.about and self.machine.clock.monotonic() - self._written_at > EVERY_SECS:
+            self.flush()
+
+    def flush(self) -> None:
+        """One lock, one write."""
+        with self._lock:
+            heard, self._heard = self._heard, []
+            self._written_at = self.machine.clock.monotonic()
+            if heard and not self.failure:
+                self._write(lambda store: store.append_all(self._admitted(store, heard)), patience=LOCK_SECS)
+
+    def report(self, text: str) -> None:
+        """The verdict's own record: no filter and no limit keeps it out, and it is never in pieces."""
+        from azureinit.kvp.report import REPORT_KEY
+
+        with self._lock:
+            self._write(lambda store: store.upsert(REPORT_KEY, text), patience=self._waited + REPORT_LOCK_SECS)
+
+    def attach(self, name: str, data: bytes, *, event_id: str) -> None:
+        """Something long, compressed; the end of it, where there is no room for all."""
+        with self._lock:
+            if not self.failure:
+                self._write(
+                    lambda store: store.append_all(self._packed(store, name, data, event_id)), patience=LOCK_SECS
+                )
+
+    def _write(self, work: Callable[[Store], object], *, patience: float) -> None:
+        from azureinit.errors import AzureInitError
+        from azureinit.kvp.store import Store
+
+        clock = self.machine.clock
+        started = clock.monotonic()
+        store = Store(self.machine, directory=self.directory, timeout=max(0.0, patience - self._waited))
+        try:
+            work(store)
+        except (AzureInitError, ValueError) as error:  # ValueError: a value that is refused, a pool that is none
+            self.failure = str(error)
+        self._waited += clock.monotonic() - started
+
+    def _room(self, store: Store) -> int:
+        """How many records this boot may still write."""
+        if self._left is None:
+            store.clear_if_stale()
+            self._left = PER_BOOT - store.count_keys(f"DIAG|{AGENT}|")
+        return self._left
+
+    def _admitted(self, store: Store, heard: list[Event]) -> Iterator[Pair]:
+        from azureinit.kvp.diagnostics import encode
+
+        for event in heard:
+            pairs = encode(self._diagnostic(event))
+            room = self._room(store) - (0 if event.level >= WARN else KEPT)
+            if len(pairs) > room:
+                continue
+            assert self._left is not None
+            self._left -= len(pairs)
+            yield from pairs
+
+    def _diagnostic(self, event: Event) -> Diagnostic:
+        from azureinit.kvp.diagnostics import Diagnostic, timestamp
+        from azureinit.kvp.records import plain_text
+
+        timed = event.seconds is not None
+        return Diagnostic(
+            kind=event.kind,
+            agent=AGENT,
+            vm_id=self.about.get("vm_id", NOBODY),
+            name=plain_text(event.name).replace("|", "/").encode()[:LONGEST_NAME].decode("utf-8", "ignore"),
+            event_id=uuid_of(event.id),
+            timestamp=timestamp(event.at),
+            result=("fail" if event.failed else "success") if timed else None,
+            duration=max(0.0, event.seconds) if event.seconds is not None else None,
+            payload=plain_text(event.text),
+        )
+
+    def _packed(self, store: Store, name: str, data: bytes, event_id: str) -> list[Pair]:
+        from azureinit.kvp.diagnostics import Diagnostic, encode, timestamp
+
+        room = self._room(store)
+        while True:
+            diagnostic = Diagnostic(
+                kind="event",
+                agent=AGENT,
+                vm_id=self.about.get("vm_id", NOBODY),
+                name=name,
+                event_id=uuid_of(event_id),
+                timestamp=timestamp(self.machine.clock.now()),
+                encoding="gz+b64",
+                payload=data,
+            )
+            pairs = encode(diagnostic)
+            if len(pairs) <= room or not data:
+                break
+            data = data[len(data) // 4 + 1 :]
+        self._left = room - len(pairs)
+        return pairs if room > 0 else []
+
+
+def uuid_of(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

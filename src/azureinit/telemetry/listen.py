@@ -1,0 +1,94 @@
+"""Who listens to a run: people at a terminal or in the journal, the console, the log, the host, whoever asks later."""
+
+from __future__ import annotations
+
+from azureinit.machine.outlets import stderr_is_journal, stderr_is_terminal
+from azureinit.record import Record
+from azureinit.telemetry.events import WARN, Events
+from azureinit.telemetry.log import file_listener, log_filter, stream_listener, wants_colour
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.config.filters import Filter
+    from azureinit.config.model import Config
+    from azureinit.machine import Machine
+    from azureinit.telemetry.events import Listener
+    from azureinit.telemetry.kvp import KvpLayer
+    from azureinit.telemetry.otlp import Otlp
+
+    Write = Callable[[str], object]
+
+
+class Listening(Record):
+    events: Events
+    kvp: KvpLayer | None = None
+    otlp: Otlp | None = None
+
+
+def listen(machine: Machine, config: Config, *, write: Write, ours: bool) -> Listening:
+    """`write`: standard error. `ours`: a machine to write on; elsewhere only whoever called us hears anything."""
+    warnings: list[str] = []
+    chosen = log_filter(machine.environ, warnings)
+    seed, about = _seed(machine), {}  # type: tuple[str, dict[str, str]]
+    kvp = _pool(machine, config, about, warnings) if ours else None
+    otlp = _collector(machine, config, seed, about) if ours else None
+    listeners = [_for_people(machine, write, chosen, about)]
+    if ours:
+        listeners += _kept(machine, config, chosen, seed, about)
+    listeners += [one for one in (kvp, otlp) if one is not None]
+    events = Events(clock=machine.clock, listeners=tuple(listeners), seed=seed, about=about)
+    for warning in warnings:
+        events.tell(WARN, "telemetry", warning)
+    return Listening(events=events, kvp=kvp, otlp=otlp)
+
+
+def _for_people(machine: Machine, write: Write, chosen: Filter, about: dict[str, str]) -> Listener:
+    colour = wants_colour(machine.environ, terminal=stderr_is_terminal())
+    stream = stream_listener(write, chosen=chosen, colour=colour)
+    if not stderr_is_journal(machine):
+        return stream
+    from azureinit.telemetry.journald import JournalListener
+
+    return JournalListener(machine, chosen=chosen, about=about, otherwise=stream)
+
+
+def _kept(machine: Machine, config: Config, chosen: Filter, seed: str, about: dict[str, str]) -> list[Listener]:
+    telemetry = config.telemetry
+    found = [file_listener(machine, config.azure_init_log_path.path, chosen=chosen, limit_bytes=telemetry.log_bytes)]
+    if telemetry.console and not machine.rooted and not stderr_is_terminal():
+        from azureinit.telemetry.console import ConsoleListener
+
+        found.append(ConsoleListener(machine))
+    if telemetry.trace:
+        from azureinit.telemetry.trace import Trace
+
+        path = f"{config.azure_init_data_dir.path.rstrip('/')}/trace.jsonl"
+        found.append(Trace(machine, path, seed=seed, about=about))
+    return found
+
+
+def _pool(machine: Machine, config: Config, about: dict[str, str], warnings: list[str]) -> KvpLayer | None:
+    if not config.telemetry.kvp_diagnostics:
+        return None
+    from azureinit.telemetry.kvp import KvpLayer, chosen_filter
+
+    chosen = chosen_filter(config.telemetry.kvp_filter, warnings)
+    return KvpLayer(machine, config.telemetry.kvp_directory, chosen=chosen, about=about)
+
+
+def _collector(machine: Machine, config: Config, seed: str, about: dict[str, str]) -> Otlp | None:
+    from azureinit.telemetry.trace import collector_wanted
+
+    if not collector_wanted(config, machine.environ):
+        return None
+    from azureinit.telemetry.otlp import Otlp
+
+    return Otlp(machine, config, machine.environ, seed=seed, about=about)
+
+
+def _seed(machine: Machine) -> str:
+    """The kernel's own dice."""
+    told = (machine.read("/proc/sys/kernel/random/uuid") or b"").decode("ascii", "replace").strip().replace("-", "")
+    return told if len(told) == 32 else "0" * 31 + "1"

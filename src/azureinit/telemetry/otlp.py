@@ -1,0 +1,161 @@
+"""OpenTelemetry: a run as spans and log records, told once, after everything else, in OTLP/HTTP JSON.
+
+Nothing that a collector does, or does not do, costs more than the budget or changes how the run ends.
+"""
+
+from __future__ import annotations
+
+import json
+
+from azureinit.config.model import shown
+from azureinit.errors import AzureInitError
+from azureinit.http import Retry, send
+from azureinit.telemetry.collector import choose_collector
+from azureinit.telemetry.events import DEBUG, WARN
+from azureinit.telemetry.spans import Run, log_records, request, resource, spans
+from azureinit.version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from azureinit.config.model import Config
+    from azureinit.machine import Machine
+    from azureinit.telemetry.collector import Destination
+    from azureinit.telemetry.events import Event
+
+    Tell = Callable[[int, str, str], None]
+
+RETRIED = frozenset((429, 502, 503, 504))
+MOST_EVENTS = 2000
+MAX_ANSWER = 1 << 16
+FIRST_DELAY = 0.1
+# The part of the budget in which a request that was given up says why.
+LAST_WORD = 0.1
+WHAT = {"traces": "spans", "logs": "log records"}
+
+
+class Otlp:
+    """A listener that keeps what it hears until `send`."""
+
+    def __init__(
+        self, machine: Machine, config: Config, environ: Mapping[str, str], *, seed: str, about: Mapping[str, str]
+    ) -> None:
+        self.machine, self.seed, self.about = machine, seed, about
+        self.budget = config.telemetry.otlp_budget_secs
+        self.collector = choose_collector(config, environ)
+        self.started = machine.clock.now()
+        self._heard: list[Event] = []
+        self._lost = 0
+
+    def __call__(self, event: Event) -> None:
+        self._heard.append(event)
+        if len(self._heard) > MOST_EVENTS:
+            del self._heard[0]
+            self._lost += 1
+
+    def send(self, deadline: float, *, tell: Tell | None = None) -> None:
+        """At most `telemetry.otlp_budget_secs`, and not beyond the deadline. `tell` hears what came of it."""
+        tell = tell or _nobody
+        heard, self._heard = self._heard, []
+        for level, text in self.collector.complaints:
+            tell(level, "otlp", text)
+        if not self.collector.destinations:
+            return
+        try:
+            for level, text in self._exchange(self._parts(heard), deadline):
+                tell(level, "otlp", text)
+        except Exception as error:  # noqa: BLE001 - telemetry that cannot be told never stops a run
+            tell(WARN, "otlp", f"nothing was told: {type(error).__name__}: {error}")
+
+    def _parts(self, heard: list[Event]) -> dict[str, list[dict[str, Any]]]:
+        run = Run(
+            trace_id=self.seed,
+            started=self.started,
+            ended=self.machine.clock.now(),
+            attributes={"azure_init.boot_id": self.machine.boot_id()},
+            lost=self._lost,
+        )
+        return {"traces": spans(heard, run), "logs": log_records(heard, run)}
+
+    def _exchange(self, parts: Mapping[str, list[dict[str, Any]]], deadline: float) -> Iterable[tuple[int, str]]:
+        """Both signals at once; a collector whose name takes too long to resolve is left to its thread."""
+        import threading
+        from _queue import Empty, SimpleQueue
+
+        clock = self.machine.clock
+        until = min(deadline, clock.monotonic() + self.budget)
+        inbox: SimpleQueue[tuple[str, int, str]] = SimpleQueue()
+        waiting = {one.signal: one for one in self.collector.destinations if parts[one.signal]}
+
+        def work(destination: Destination) -> None:
+            level, text = self._tell_one(destination, parts[destination.signal], until)
+            inbox.put((destination.signal, level, text))
+
+        for one in waiting.values():
+            threading.Thread(target=work, args=(one,), daemon=True).start()
+        while waiting:
+            try:
+                signal, level, text = clock.wait(lambda seconds: inbox.get(timeout=seconds), until - clock.monotonic())
+            except Empty:
+                for signal, one in waiting.items():
+                    yield WARN, f"{one.address} did not take our {WHAT[signal]} within {self.budget:g} s"
+                return
+            del waiting[signal]
+            yield level, text
+
+    def _tell_one(self, destination: Destination, records: list[dict[str, Any]], until: float) -> tuple[int, str]:
+        what = WHAT[destination.signal]
+        try:
+            said = partial_success(self._post(destination, records, until))
+        except AzureInitError as error:
+            return WARN, f"our {what} were not told: {str(error).replace(destination.url, destination.address)}"
+        except Exception as error:  # noqa: BLE001 - a name that is none, and whatever else a URL can hold
+            return WARN, f"our {what} were not told to {destination.address}: {type(error).__name__}"
+        return DEBUG, f"{len(records)} {what} told to {destination.address}" + (f": {said}" if said else "")
+
+    def _post(self, destination: Destination, records: list[dict[str, Any]], until: float) -> bytes:
+        known = resource(self.about, host_name=self.machine.hostname(), said=self.collector.resource)
+        body, headers = _packed(request(destination.signal, records, known), gzip=destination.gzip)
+        headers.update({name: value.text() for name, value in destination.headers.items()})
+        clock = self.machine.clock
+        left = min(destination.seconds, until - clock.monotonic() - min(LAST_WORD, self.budget / 10))
+        retry = Retry(connect_timeout=left, request_timeout=left, total=left, delay=FIRST_DELAY, statuses=RETRIED)
+        return send(
+            "POST",
+            destination.url,
+            headers=headers,
+            body=body,
+            retry=retry,
+            deadline=until,
+            clock=clock,
+            limit=MAX_ANSWER,
+        ).body
+
+
+def _packed(document: dict[str, Any], *, gzip: bool) -> tuple[bytes, dict[str, str]]:
+    body = json.dumps(document, separators=(",", ":")).encode()
+    headers = {"Content-Type": "application/json", "User-Agent": f"azure-init v{VERSION}"}
+    if gzip:
+        from zlib import compressobj
+
+        packer = compressobj(wbits=31)
+        body = packer.compress(body) + packer.flush()
+        headers["Content-Encoding"] = "gzip"
+    return body, headers
+
+
+def partial_success(body: bytes) -> str:
+    """What a collector that answered 200 did not take, in its own words; empty where it took everything."""
+    try:
+        told = json.loads(body).get("partialSuccess")
+        rejected = told.get("rejectedSpans") or told.get("rejectedLogRecords") or 0
+        message = told.get("errorMessage") or ""
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return f"{shown(str(rejected))} rejected: {shown(str(message), longest=200)}" if rejected or message else ""
+
+
+def _nobody(_level: int, _name: str, _text: str) -> None:
+    pass

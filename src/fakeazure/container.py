@@ -1,0 +1,262 @@
+"""`fakeazure container`: a root directory booted with the platform around it, from its start to a login."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fakeazure import nspawn, proxyagent, show
+from fakeazure.catalogue import find_scenario
+from fakeazure.dhcp import Dhcp, offers_for
+from fakeazure.events import End
+from fakeazure.fabric import AZURE_PLACES, Fabric
+from fakeazure.login import prove_login
+from fakeazure.network import enter_network, gateway_for, make_veth
+from fakeazure.nspawn import NoContainer
+from fakeazure.reaper import Workplace
+from fakeazure.run import Stop, conclude, end, has_ended, with_own_key
+from fakeazure.spec import Scenario
+from fakeazure.tray import NoDrive, Tray
+
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+
+PATIENCE_SECS = 15.0  # between asking the machine to shut down and pulling its plug
+LOGIN_SECS = 60.0
+PAUSE = 0.02
+OUTSIDE = "azure0"
+POOLS = "var/lib/hyperv"
+DRIVE = "/dev/sr0"
+SHARED = "/run/fakeazure"
+CONFIG = "/etc/azure-init/azure-init.toml.d/99-fakeazure.toml"
+PROXY_AGENT = f"/usr/local/bin/{proxyagent.NAME}"
+
+HELP = f"""\
+Boots ROOT, the root directory of a system with systemd, as a container on a network of its own, where the platform
+answers at 169.254.169.254 and 168.63.129.16 and gives out the machine's address by DHCP. Once the machine has told
+its verdict, the platform logs in over SSH with the machine's key and password; then the machine is shut down. Only
+root can do this.
+
+The machine finds
+  eth0                   with the MAC address that its metadata name
+  {DRIVE}               the provisioning medium, as a block device; on hosts without loop devices
+                         {SHARED}/provisioning.iso is the same as a file
+  {CONFIG}
+                         what azure-init must know, for a container has no firmware to tell its VM id
+ROOT itself is not changed, unless --keep is given.
+"""
+EXIT = """\
+exit status: 0 the platform was told the truth in time; 1 it was not; 2 the command line, the scenario or the root is
+wrong.
+"""
+
+
+def add_parser(verbs: Verbs) -> None:
+    one = verbs.add_parser(
+        "container",
+        help="boot a root directory with a platform around it",
+        description=HELP,
+        epilog=EXIT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    one.add_argument("root", type=Path, metavar="ROOT", help="the root directory of a system with systemd")
+    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a name from `fakeazure scenarios`, or a file")
+    one.add_argument("--ledger", type=Path, metavar="FILE", help="keep the ledger here")
+    one.add_argument("--console", type=Path, metavar="FILE", help="keep what the machine writes to its console here")
+    one.add_argument("--keep", action="store_true", help="let the machine write into ROOT, not into a layer over it")
+    one.add_argument("--no-login", "--until-verdict", dest="login", action="store_false",
+                     help="shut down as soon as a verdict is told; try no login")  # fmt: skip
+    one.add_argument("--stay", action="store_true", help="let the machine run on until it ends itself, or Ctrl-C")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the command line says beside the root and the scenario."""
+
+    ledger: Path | None = None
+    console: Path | None = None
+    keep: bool = False
+    login: bool = True
+    stay: bool = False
+
+
+def main(options: argparse.Namespace) -> int:
+    nspawn.check_host()
+    nspawn.check_root(options.root)
+    scenario = find_scenario(options.scenario) if options.scenario else Scenario()
+    if scenario.clock.wrong:
+        raise NoContainer("a container has its host's clock: for a wrong one, use fakeazure run or fakeazure boot")
+    for name in ("ledger", "console"):
+        if (file := getattr(options, name)) and not file.absolute().parent.is_dir():
+            raise NoContainer(f"--{name} {file}: no such directory")
+    wishes = Wishes(
+        ledger=options.ledger, console=options.console, keep=options.keep, login=options.login, stay=options.stay
+    )
+    try:
+        return boot(scenario, options.root.resolve(), wishes)
+    except OSError as error:
+        raise NoContainer(f"cannot set up the platform: {error}") from None
+
+
+@dataclass(kw_only=True)
+class Site:
+    """One machine, its platform, and where both live."""
+
+    fabric: Fabric
+    place: Workplace
+    stop: Stop
+    root: Path
+    console: Path
+    private_key: Path | None
+    tray: Tray | None = None
+    binds: list[str] = field(default_factory=list)
+
+    def turn(self) -> None:
+        """The drive holds what the platform has laid into it, or nothing."""
+        if self.tray:
+            self.tray.follow(self.fabric.media_path)
+
+
+def boot(scenario: Scenario, root: Path, wishes: Wishes) -> int:
+    """The exit code: 0 when the platform was told the truth in time, 1 when not, 128 + n when stopped by signal n."""
+    with Stop() as stop, Workplace() as place, nspawn.turn():
+        vm, private_key = with_own_key(scenario, place.directory)
+        enter_network(mounts=True)
+        whole = nspawn.mount_root(root, place.directory, keep=wishes.keep)
+        nspawn.prepare_mounts()
+        nic = vm.interfaces[0]
+        make_veth(inside=nspawn.INTERFACE, outside=OUTSIDE, mac=nic.mac, gateway=gateway_for(nic))
+        site = Site(
+            fabric=platform(replace(scenario, vm=vm), ledger=wishes.ledger, directory=place.directory, root=whole),
+            place=place,
+            stop=stop,
+            root=whole,
+            console=wishes.console or place.directory / "console",
+            private_key=private_key,
+        )
+        with site.fabric as fabric, Dhcp(OUTSIDE, offers_for(vm), fabric.ledger), furnished(site):
+            introduce(site, root)
+            attend(site, login=wishes.login, stay=wishes.stay)
+            conclude(fabric)
+            truthful = fabric.judge().ok
+        return 128 + stop.number if stop.number else 0 if truthful else 1
+
+
+def platform(scenario: Scenario, *, ledger: Path | None, directory: Path, root: Path) -> Fabric:
+    return Fabric(
+        vm=scenario.vm,
+        media=scenario.media,
+        imds=scenario.imds,
+        wireserver=scenario.wireserver,
+        faults=scenario.faults,
+        expect=scenario.expect,
+        azure_init=scenario.azure_init,
+        ledger=ledger or directory / "ledger.jsonl",
+        eject=True,
+        directory=directory / "platform",
+        pools=root / POOLS,
+        places=AZURE_PLACES,
+    )
+
+
+@contextlib.contextmanager
+def furnished(site: Site) -> Iterator[None]:
+    """The medium, as a drive where there can be one, and what a machine without firmware must be told."""
+    shared = site.place.directory / "media"
+    shared.mkdir()
+    medium = site.fabric.write_media(shared / "provisioning.iso")
+    site.binds = [f"--bind-ro={shared}:{SHARED}"]
+    inside = f"{SHARED}/{medium.name}"
+    with contextlib.suppress(NoDrive):
+        site.tray = Tray(site.place.directory / "disc")
+        site.binds.append(f"--bind={site.tray.device}:{DRIVE}")
+        inside = DRIVE
+    site.turn()
+    config = site.place.directory / "azure-init.toml"
+    tables: dict[str, Any] = {**site.fabric.azure_init}
+    tables["provisioning_media"] = {"path": inside, **tables.get("provisioning_media", {})}
+    config.write_text(site.fabric.config_text(**tables), encoding="utf-8")
+    site.binds.append(f"--bind-ro={config}:{CONFIG}")
+    if stub := proxy_agent(site.fabric, site.place.directory / "bin"):
+        site.binds.append(f"--bind-ro={stub}:{PROXY_AGENT}")
+    try:
+        yield
+    finally:
+        if site.tray:
+            site.tray.close()
+
+
+def proxy_agent(fabric: Fabric, directory: Path) -> Path | None:
+    how = proxyagent.behaviour(fabric.vm, fabric.metadata)
+    return proxyagent.write_stub(directory, how, imds=fabric.imds, python="/usr/bin/python3")
+
+
+def attend(site: Site, *, login: bool, stay: bool) -> None:
+    """Boots the machine, hears it out, tries it, and shuts it down."""
+    child = nspawn.start(site.root, site.console, binds=site.binds, group=site.place.group)
+    in_time = wait_for_verdict(site, child)
+    site.turn()
+    told = bool(site.fabric.ledger.verdicts)
+    if login and told and not has_ended(child):
+        prove_login(
+            site.fabric,
+            address=site.fabric.vm.interfaces[0].address,
+            private_key=site.private_key,
+            directory=site.place.directory,
+            timeout=LOGIN_SECS,
+            stopped=lambda: bool(site.stop.number) or has_ended(child),
+            group=site.place.group,
+        )
+    if stay:
+        invite(site)
+    while stay and not (site.stop.number or has_ended(child)):
+        site.turn()
+        time.sleep(PAUSE)
+    exit_code = end(child, site.place.group, patience=PATIENCE_SECS)
+    site.fabric.read_pool(late=told)
+    site.fabric.ledger.add(End(t=site.fabric.ledger.now(), exit_code=exit_code if in_time else None))
+    if not (told or site.stop.number):
+        show_last_words(site)
+
+
+def wait_for_verdict(site: Site, child: subprocess.Popen[bytes]) -> bool:
+    """False: the time was up, and the platform had no verdict."""
+    deadline = time.monotonic() + site.fabric.expect.within_secs
+    while not (has_ended(child) or site.stop.number or site.fabric.ledger.verdicts):
+        if time.monotonic() > deadline:
+            return False
+        site.turn()
+        time.sleep(PAUSE)
+    return True
+
+
+def introduce(site: Site, root: Path) -> None:
+    vm = site.fabric.vm
+    paint = show.palette_for(sys.stderr)
+    who = "a specialised machine" if vm.specialised else f"user {vm.username!r}"
+    print(paint("dim", f"fakeazure: machine {vm.name!r} ({vm.id}), {who}; booting {root}"), file=sys.stderr)
+
+
+def invite(site: Site) -> None:
+    """How to get into a machine that stays, from a shell of root's."""
+    vm = site.fabric.vm
+    key = f" -i {site.private_key}" if site.private_key else ""
+    way = f"nsenter -t {os.getpid()} -n ssh{key} {vm.username}@{vm.interfaces[0].address}"
+    print(f"fakeazure: the machine stays until Ctrl-C; to log in: {way}", file=sys.stderr)
+
+
+def show_last_words(site: Site) -> None:
+    """Of a machine that said nothing to the platform, what it said to its console."""
+    lines = nspawn.last_words(site.console)
+    if lines:
+        print("fakeazure: the end of the machine's console:", file=sys.stderr)
+    for line in lines:
+        print(f"  {show.printable(line)}", file=sys.stderr)

@@ -1,0 +1,137 @@
+"""A disk image: what format it has, a layer over it that takes all writes, and a file out of it without mounting it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+SECTOR = 512
+SIGNATURE = b"\x55\xaa"  # ends the first sector of whatever firmware would boot, GPT included
+MAGICS = {b"QFI\xfb": "qcow2", b"vhdxfile": "vhdx", b"KDMV": "vmdk"}
+VHD = b"conectix"  # begins the last sector of a VHD
+PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+GPT, GPT_PROTECTED = b"EFI PART", 0xEE
+EXT4, EXT4_AT = b"\x53\xef", 1024 + 56
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on everybody's PATH
+
+
+class DiskInvalid(Exception):
+    """What was given as a disk is none; the text says why."""
+
+
+class NoTool(Exception):
+    """A tool for disks is not here; the text says what to install."""
+
+
+def find_tool(name: str, *, package: str) -> str:
+    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN)))
+    if found is None:
+        raise NoTool(f"{name} is missing: install {package}")
+    return found
+
+
+def read_format(image: Path, *, bootable: bool) -> str:
+    """As QEMU calls it. `bootable`: it has to start by itself, so a file that never could is refused."""
+    try:
+        with image.open("rb") as file:
+            head = file.read(SECTOR)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - SECTOR))
+            tail = file.read(SECTOR)
+    except OSError as error:
+        raise DiskInvalid(f"{image}: {(error.strerror or str(error)).lower()}") from None
+    form = next((form for magic, form in MAGICS.items() if head.startswith(magic)), None)
+    packing = next((packing for magic, packing in PACKED.items() if head.startswith(magic)), None)
+    if packing:
+        raise DiskInvalid(f"{image}: packed with {packing}: unpack it first")
+    if form or tail.startswith(VHD):
+        return form or "vpc"
+    if size < SECTOR:
+        raise DiskInvalid(f"{image}: too small for a disk")
+    if bootable and head[-2:] != SIGNATURE:
+        raise DiskInvalid(f"{image}: no disk that could boot: it has no partition table (--kernel can do without)")
+    return "raw"
+
+
+def make_layer(image: Path, layer: Path, *, form: str) -> None:
+    """`layer` shows what `image` holds and takes what is written; `image` stays as it is."""
+    tool = find_tool("qemu-img", package="qemu-utils")
+    command = [tool, "create", "-q", "-f", "qcow2", "-b", str(image.absolute()), "-F", form, str(layer)]
+    if problem := failure(command):
+        raise DiskInvalid(f"{image}: {problem}")
+
+
+def read_file(image: Path, names: tuple[str, ...], *, form: str, directory: Path) -> bytes | None:
+    """The first of these files on any of the disk's ext4 file systems; None: it is on none of them."""
+    debugfs = find_tool("debugfs", package="e2fsprogs")
+    raw = image if form == "raw" else directory / "whole.img"
+    copy = directory / "file"
+    try:
+        if form != "raw":
+            unfold(image, raw, form=form)
+        starts = [start for start in read_partitions(raw) if has_ext4(raw, start)]
+        if not starts:
+            raise DiskInvalid("no ext4 file system is on the disk")
+        for start in starts:
+            for name in names:
+                failure([debugfs, "-R", f"dump {name} {copy}", f"{raw}?offset={start}"])
+                if copy.is_file() and copy.stat().st_size:
+                    return copy.read_bytes()
+        return None
+    finally:
+        copy.unlink(missing_ok=True)
+        if form != "raw":
+            raw.unlink(missing_ok=True)
+
+
+def unfold(image: Path, raw: Path, *, form: str) -> None:
+    tool = find_tool("qemu-img", package="qemu-utils")
+    if problem := failure([tool, "convert", "-f", form, "-O", "raw", str(image), str(raw)]):
+        raise DiskInvalid(problem)
+
+
+def read_partitions(raw: Path) -> list[int]:
+    """Where they begin, in bytes; a disk without a table is one file system from its start."""
+    with raw.open("rb") as disk:
+        starts = list(parse_partitions(disk))
+    return [start * SECTOR for start in starts] or [0]
+
+
+def parse_partitions(disk: BinaryIO) -> Iterator[int]:
+    table = disk.read(SECTOR)
+    if len(table) < SECTOR or table[-2:] != SIGNATURE:
+        return
+    entries = [table[446 + 16 * n : 462 + 16 * n] for n in range(4)]
+    if not any(entry[4] == GPT_PROTECTED for entry in entries):
+        yield from (struct.unpack_from("<I", entry, 8)[0] for entry in entries if entry[4])
+        return
+    head = disk.read(SECTOR)
+    if not head.startswith(GPT):
+        return
+    where, count, size = struct.unpack_from("<QII", head, 72)
+    disk.seek(where * SECTOR)
+    for _ in range(min(count, 128)):
+        entry = disk.read(size)
+        if len(entry) < 40 or not any(entry[:16]):
+            continue
+        yield struct.unpack_from("<Q", entry, 32)[0]
+
+
+def has_ext4(raw: Path, start: int) -> bool:
+    with raw.open("rb") as disk:
+        disk.seek(start + EXT4_AT)
+        return disk.read(2) == EXT4
+
+
+def failure(command: list[str]) -> str:
+    """What the tool complained of; empty: it did not."""
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if ran.returncode == 0:
+        return ""
+    said = ran.stderr.decode(errors="replace").strip().splitlines()
+    return said[-1] if said else f"{Path(command[0]).name} ended with status {ran.returncode}"

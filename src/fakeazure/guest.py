@@ -1,0 +1,107 @@
+"""A machine under QEMU, from power on to power off: its drive follows the platform's medium, its console is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fakeazure.qemu import CD_DRIVE, CannotBoot, tied_to_us
+from fakeazure.qmp import Monitor, MonitorLost
+
+START_SECS = 30.0
+HALT_SECS = 60.0  # an emulated machine takes its time to end what it runs
+PANIC = b"Kernel panic - not syncing"
+POWERED_OFF, PANICKED = "powered itself off", "panicked"
+TAIL_LINES = 25
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()]B")
+
+
+class Guest:
+    def __init__(self, command: Sequence[str], *, directory: Path, console: Path, group: int, medium: Path) -> None:
+        """`medium`: where the platform's disc lies while there is one. `group`: the process group that ends with us."""
+        self._console, self._medium = console, medium
+        self._log = directory / "qemu.log"
+        self._full = medium.exists()
+        self._seen = 0
+        self._monitor = Monitor(directory / "monitor")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*tied_to_us(), *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=group
+            )
+
+    def __enter__(self) -> Self:
+        """Returns when the machine is on."""
+        until = time.monotonic() + START_SECS
+        try:
+            while not self._monitor.accept(seconds=0.1):
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise CannotBoot(f"QEMU did not start: {self._complaint()}")
+        except MonitorLost:
+            raise CannotBoot(f"QEMU did not start: {self._complaint()}") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._monitor.__exit__()
+
+    def _complaint(self) -> str:
+        self._process.kill()
+        self._process.wait()
+        said = self._log.read_text(errors="replace").strip().splitlines()
+        return said[-1].removeprefix("qemu-system-x86_64: ") if said else "it said nothing"
+
+    def follow_medium(self) -> None:
+        """In the drive is what the platform has there now: a disc, or none."""
+        there = self._medium.exists()
+        if there == self._full:
+            return
+        self._full = there
+        with contextlib.suppress(MonitorLost):  # it is off, and has no drive any more
+            if there:
+                self._monitor.insert(CD_DRIVE, self._medium)
+            else:
+                self._monitor.empty(CD_DRIVE)
+
+    def ended(self) -> str:
+        """How it came to its end; empty: it is running."""
+        if self._process.poll() is not None:
+            return POWERED_OFF
+        return PANICKED if self._has_panicked() else ""
+
+    def _has_panicked(self) -> bool:
+        with contextlib.suppress(OSError), self._console.open("rb") as console:
+            console.seek(max(0, self._seen - len(PANIC)))
+            new = console.read()
+            self._seen = console.tell()
+            return PANIC in new
+        return False
+
+    def power_off(self) -> None:
+        """Politely, so that its disks are whole; then by the switch."""
+        if self._process.poll() is None and not self._has_panicked():
+            with contextlib.suppress(MonitorLost):
+                self._monitor.ask("system_powerdown")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(HALT_SECS)
+        with contextlib.suppress(MonitorLost):
+            if self._process.poll() is None:
+                self._monitor.ask("quit")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(START_SECS)
+
+    def last_lines(self) -> list[str]:
+        """Of its console, without the colours."""
+        try:
+            text = COLOUR.sub("", self._console.read_text(errors="replace"))
+        except OSError:
+            return []
+        return [line.rstrip() for line in text.splitlines() if line.strip()][-TAIL_LINES:]

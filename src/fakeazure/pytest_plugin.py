@@ -1,0 +1,97 @@
+"""The pytest plugin: a platform for each test that asks for one, and the conversation in the report when it fails."""
+
+# pytest loads this in every run on a machine where we are installed, on any Python: nothing else is imported until a
+# test asks for it.
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fakeazure.fabric import Fabric
+    from fakeazure.spec import Scenario
+    from fakeazure.vm import Vm
+
+MARKER = "fakeazure(scenario=, vm=, media=, imds=, wireserver=, faults=, expect=, eject=): the platform of this test"
+OPTIONS = ("scenario", "vm", "media", "imds", "wireserver", "faults", "expect", "eject")
+TITLE = "fakeazure: the conversation"
+FABRIC = pytest.StashKey["Fabric"]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.fixture
+def fakeazure_vm(request: pytest.FixtureRequest) -> Vm:
+    """The machine that was asked for. Override it, or say `@pytest.mark.fakeazure(vm=Vm(name="web"))`."""
+    options = options_of(request)
+    vm: Vm = options.get("vm") or scenario_of(options).vm
+    return vm
+
+
+@pytest.fixture
+def fakeazure(request: pytest.FixtureRequest, fakeazure_vm: Vm, tmp_path: Path) -> Iterator[Fabric]:
+    """A platform for `fakeazure_vm`: `.environment` leads a command to it, `.judge()` says what it believes."""
+    options = options_of(request)
+    scenario = scenario_of(options)
+    from fakeazure.fabric import Fabric
+
+    pools = tmp_path / "fakeazure-kvp"
+    pools.mkdir()
+    fabric = Fabric(
+        vm=fakeazure_vm,
+        media=options.get("media", scenario.media),
+        imds=options.get("imds", scenario.imds),
+        wireserver=options.get("wireserver", scenario.wireserver),
+        faults=options.get("faults", scenario.faults),
+        expect=options.get("expect", scenario.expect),
+        azure_init=scenario.azure_init,
+        eject=options.get("eject", False),
+        ledger=tmp_path / "fakeazure.jsonl",
+        pools=pools,
+    )
+    request.node.stash[FABRIC] = fabric
+    with fabric:
+        yield fabric
+
+
+def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the markers say, the nearest to the test last."""
+    if sys.version_info < (3, 11):  # noqa: UP036
+        pytest.fail("fakeazure needs Python 3.11 or newer", pytrace=False)
+    options: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers("fakeazure"))):
+        unknown = [repr(value) for value in marker.args] + [name for name in marker.kwargs if name not in OPTIONS]
+        if unknown:
+            pytest.fail(f"the fakeazure marker has no {', '.join(unknown)}; it has {', '.join(OPTIONS)}", pytrace=False)
+        options |= marker.kwargs
+    return options
+
+
+def scenario_of(options: dict[str, Any]) -> Scenario:
+    from fakeazure.catalogue import NoSuchScenario, find_scenario
+    from fakeazure.spec import Scenario, SpecInvalid
+
+    try:
+        return find_scenario(str(options["scenario"])) if "scenario" in options else Scenario()
+    except (NoSuchScenario, SpecInvalid) as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
+    fabric = item.stash.get(FABRIC, None)
+    if report.failed and fabric is not None:
+        from fakeazure import show
+
+        paint = show.Palette(colour=False)
+        lines = [*show.timeline(fabric.ledger.events, paint), "", *show.verdict(fabric.judge(), paint)]
+        report.sections.append((TITLE, "\n".join(lines)))

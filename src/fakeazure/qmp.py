@@ -1,0 +1,101 @@
+"""QEMU's monitor: a few orders to a running machine, and what it tells of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any, Self
+
+ANSWER_SECS = 30.0
+
+
+class MonitorLost(Exception):
+    """QEMU does not answer any more, or refuses what it is asked."""
+
+
+class Monitor:
+    """Listens first; QEMU connects when it starts. `events` are the names of what happened, in order."""
+
+    def __init__(self, path: Path) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(1)
+        self._socket: socket.socket | None = None
+        self._waiting = b""
+        self.events: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        if self._socket:
+            self._socket.close()
+
+    def accept(self, *, seconds: float) -> bool:
+        """False: nobody came in time. Then it may be asked again."""
+        self._listener.settimeout(seconds)
+        try:
+            self._socket, _ = self._listener.accept()
+        except TimeoutError:
+            return False
+        self._receive(until=time.monotonic() + ANSWER_SECS)  # its greeting
+        self.ask("qmp_capabilities")
+        return True
+
+    def ask(self, order: str, **arguments: Any) -> Any:
+        if self._socket is None:
+            raise MonitorLost("QEMU has not connected")
+        try:
+            self._socket.sendall(json.dumps({"execute": order, "arguments": arguments}).encode() + b"\n")
+        except OSError as error:
+            raise MonitorLost(f"{order}: {error.strerror}") from None
+        until = time.monotonic() + ANSWER_SECS
+        while True:
+            message = self._receive(until=until)
+            if message is None:
+                raise MonitorLost(f"{order}: no answer")
+            if "error" in message:
+                raise MonitorLost(f"{order}: {message['error'].get('desc')}")
+            if "return" in message:
+                return message["return"]
+            self._note(message)
+
+    def listen(self) -> None:
+        """Takes in what has been said meanwhile."""
+        while self._socket and (message := self._receive(until=time.monotonic())):
+            self._note(message)
+
+    def insert(self, drive: str, image: Path) -> None:
+        self.ask("blockdev-change-medium", id=drive, filename=str(image), format="raw", force=True)
+
+    def empty(self, drive: str) -> None:
+        """Takes the disc out, whether the machine holds on to it or has opened the drive itself."""
+        self.ask("blockdev-open-tray", id=drive, force=True)
+        with contextlib.suppress(MonitorLost):  # there was none
+            self.ask("blockdev-remove-medium", id=drive)
+        self.ask("blockdev-close-tray", id=drive)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        if "event" in message:
+            self.events.append(message["event"])
+
+    def _receive(self, *, until: float) -> dict[str, Any] | None:
+        assert self._socket is not None
+        while b"\n" not in self._waiting:
+            self._socket.settimeout(max(0.001, until - time.monotonic()))
+            try:
+                data = self._socket.recv(65536)
+            except TimeoutError:
+                return None
+            except OSError:
+                data = b""
+            if not data:
+                raise MonitorLost("QEMU has ended")
+            self._waiting += data
+        line, _, self._waiting = self._waiting.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message

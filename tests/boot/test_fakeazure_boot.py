@@ -1,0 +1,169 @@
+"""`fakeazure boot` with whole machines: Debian's own agents as they are packaged, and ours. The ledger judges."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from disks import debian_disk, one_machine, with_tree
+
+import fakeazure
+from fakeazure.events import Ejected, Event, Kvp, Lease, Login, MediaMade, Request, Told, read_events
+from need import need, need_root
+
+PROJECT = Path(__file__).parents[2]
+SOURCE = str(Path(fakeazure.__file__).parent.parent)
+SLOW = 540.0  # a busy host emulates slowly
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    need_root()
+    for tool in ("qemu-system-x86_64", "qemu-img", "debugfs", "ssh"):
+        need(tool)
+    with one_machine():
+        yield
+
+
+def scenario(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "scenario.toml"
+    file.write_text(f"{text}\n[expect]\nwithin_secs = {SLOW - 60:g}\n")
+    return str(file)
+
+
+def command(tmp_path: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    place = tmp_path / "place"
+    place.mkdir()
+    kept = ["--ledger", str(tmp_path / "ledger"), "--console", str(tmp_path / "console"), "--accel", "tcg"]
+    return [sys.executable, "-m", "fakeazure", "boot", *arguments, *kept], {
+        **os.environ,
+        "PYTHONPATH": SOURCE,
+        "TMPDIR": str(place),
+    }
+
+
+def boot(tmp_path: Path, *arguments: str) -> tuple[str, tuple[Event, ...]]:
+    """What it printed, and the ledger, of a machine that tells the truth and can be used."""
+    words, environ = command(tmp_path, *arguments)
+    done = subprocess.run(
+        words, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * SLOW
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr
+    assert list((tmp_path / "place").iterdir()) == []
+    return done.stdout, read_events(tmp_path / "ledger")
+
+
+def paths(events: tuple[Event, ...], service: str) -> list[str]:
+    return [event.path for event in events if isinstance(event, Request) and event.service == service]
+
+
+def logins(events: tuple[Event, ...]) -> list[tuple[str, bool]]:
+    return [(event.how, event.ok) for event in events if isinstance(event, Login)]
+
+
+def positions(events: tuple[Event, ...], wanted: Callable[[Event], bool]) -> list[int]:
+    return [number for number, event in enumerate(events) if wanted(event)]
+
+
+def is_ready(event: Event) -> bool:
+    return isinstance(event, Told) and event.kind == "ready"
+
+
+def test_cloud_init_reaches_ready_from_uefi_firmware(tmp_path: Path) -> None:
+    disk = debian_disk("cloud-init").image
+    before = disk.stat().st_mtime_ns
+    text = '[vm]\nname = "foreign-1"\ntemporary_disk = "nvme"\n[[vm.disks]]\nlun = 3\nsize_gb = 7\n'
+    shown, events = boot(tmp_path, str(disk), scenario(tmp_path, text))
+    (ready,) = positions(events, is_ready)
+    assert "/metadata/instance" in paths(events[:ready], "imds")
+    assert "/machine" in "".join(paths(events[:ready], "wireserver"))
+    assert any(isinstance(event, Ejected) for event in events[ready:])
+    assert logins(events) == [("key", True)]
+    names = {event.hostname for event in events if isinstance(event, Lease)}
+    assert "foreign-1" in names
+    reports = [event.value for event in events if isinstance(event, Kvp) and event.kind == "report"]
+    assert len(reports) == 1 and reports[0].startswith("result=success|agent=Cloud-Init/25")
+    assert "Verdict: Ready after " in shown
+    console = (tmp_path / "console").read_text(errors="replace")
+    assert "Detected virtualization microsoft" in console
+    assert "nvme0n1" in console or "nvme nvme0" in console
+    assert "[sdb] 14680064 512-byte logical blocks" in console  # the data disk of 7 GB
+    assert disk.stat().st_mtime_ns == before  # all was written to a layer
+
+
+def test_waagent_reaches_ready_with_a_password_and_a_key(tmp_path: Path) -> None:
+    disk = debian_disk("waagent")
+    text = '[vm]\nname = "foreign-2"\ngeneration = 1\npassword = "Fa1r&Square <enough>"\n'
+    shown, events = boot(tmp_path, str(disk.image), scenario(tmp_path, text), *disk.direct)
+    (ready,) = positions(events, is_ready)
+    asked = [event.target for event in events[:ready] if isinstance(event, Request)]
+    for document in ("goalstate", "certificates", "type=sharedConfig", "type=extensionsConfig", "health"):
+        assert any(document in target for target in asked), document
+    assert [event.kind for event in events if isinstance(event, Told)] == ["progress", "ready"]
+    refused = [event for event in events if isinstance(event, Request) and (event.status or 0) >= 400]
+    assert refused == []
+    assert logins(events) == [("key", True), ("password", True)]
+    assert "Fa1r" not in shown + (tmp_path / "ledger").read_text()
+
+
+def test_our_agent_reaches_ready_with_a_late_disc_and_a_wrong_clock(tmp_path: Path) -> None:
+    tree = staged(tmp_path / "tree")
+    text = '[vm]\nname = "ours"\ngeneration = 1\ncustom_data = "#!/bin/true"\n'
+    text += '[media]\nlate_secs = 45\n[clock]\noffset = "2019-02-03"\n'
+    with with_tree(debian_disk("plain"), tree, tmp_path) as disk:
+        _, events = boot(tmp_path, str(disk), scenario(tmp_path, text))
+    (ready,) = positions(events, is_ready)
+    (inserted,) = positions(events, lambda event: isinstance(event, MediaMade))
+    assert inserted < ready
+    assert any(isinstance(event, Ejected) for event in events[ready:])
+    assert logins(events) == [("key", True)]
+    assert "setting system clock to 2019-02-03T" in (tmp_path / "console").read_text(errors="replace")
+
+
+def test_nothing_outlives_fakeazure_when_it_is_killed(tmp_path: Path) -> None:
+    disk = debian_disk("plain")
+    words, environ = command(tmp_path, str(disk.image), scenario(tmp_path, "[vm]\ngeneration = 1\n"), *disk.direct)
+    process = subprocess.Popen(words, env=environ, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    console = tmp_path / "console"
+    wait_until(lambda: console.exists() and console.stat().st_size > 0)
+    assert machines(tmp_path)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not machines(tmp_path) and not list((tmp_path / "place").iterdir()))
+
+
+def staged(tree: Path) -> Path:
+    """The agent as its package lays it on a machine, and switched on."""
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    stage = [sys.executable, str(PROJECT / "packaging/stage.py"), "azure-init", str(tree), "--debian"]
+    subprocess.run(stage, check=True, env=environ, capture_output=True)
+    units = ("azure-init.service", "azure-init-local.service", "azure-init-resend.service")
+    subprocess.run([need("systemctl"), f"--root={tree}", "--quiet", "enable", *units], check=True, capture_output=True)
+    return tree
+
+
+def machines(tmp_path: Path) -> list[int]:
+    """The processes of QEMU that serve this test."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                line = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"qemu-system" in line.partition(b"\0")[0] and str(tmp_path).encode() in line:
+                found.append(int(process.name))
+    return found
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)

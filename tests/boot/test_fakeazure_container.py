@@ -1,0 +1,324 @@
+"""`fakeazure container`: whole Debians with the platform around them, honest and lying, ended politely and not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from container import PROJECT, UNIT, alone, debian_root
+
+import fakeazure
+from fakeazure.events import Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
+from fakeazure.judge import judge
+from need import need, need_root
+
+pytestmark = pytest.mark.newer
+
+SOURCE = str(Path(fakeazure.__file__).parent.parent)
+NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "setpriv", "ssh", "ssh-keygen")
+NETWORK = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
+ONLINE = "Wants=network-online.target\nAfter=network-online.target\n"
+# What a machine finds, told on its console before the agent runs.
+LOOK = f"""
+[Unit]
+Before=azure-init.service
+{ONLINE}
+[Service]
+Type=oneshot
+StandardOutput=journal+console
+ExecStart=/bin/sh -c 'grep OPTION_245 /run/systemd/netif/leases/*; ls /sys/class/net; ip route'
+ExecStart=/bin/sh -c 'echo medium $(head -c 33000 /dev/sr0 | tail -c 232 | tr -cd A-Z0-9)'
+"""
+LIES = f"""
+[Unit]
+Before=ssh.service ssh.socket
+{ONLINE}
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/ssh-keygen -A
+ExecStart=/usr/bin/python3 /usr/bin/azure-init
+"""
+READY = """
+import os, urllib.request
+def leave(key, value):
+    os.makedirs("/var/lib/hyperv", exist_ok=True)
+    with open("/var/lib/hyperv/.kvp_pool_1", "ab") as pool:
+        pool.write(key.ljust(512, b"\\0") + value.ljust(2048, b"\\0"))
+leave(b"PROVISIONING_REPORT", b"result=success|agent=liar/1")
+health = "http://168.63.129.16/provisioning/health"
+urllib.request.urlopen(urllib.request.Request(health, b'{"state":"Ready"}', {"Content-Type": "application/json"}))
+leave(b"afterthought", b"too late")
+"""
+# ROOT for fakeazure: Debian under a layer of ours, mounted where nobody else sees it.
+LAYERED = """
+mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/machine" || exit 1
+shift 2
+exec "$@"
+"""
+SOON = 60.0
+
+
+class Root:
+    """A root directory with a network and, unless something else stands in its place, our agent."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.layer = place, place / "upper"
+        for name in ("upper", "work", "machine", "tmp"):
+            (place / name).mkdir()
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PROJECT / "src/azureinit", self.layer / "usr/lib/azure-init/azureinit", ignore=ignore)
+        self.write("usr/bin/azure-init", (PROJECT / "packaging/azure-init").read_text(), mode=0o755)
+        self.write("etc/systemd/network/10-eth0.network", NETWORK)
+        self.enable("/usr/lib/systemd/system/systemd-networkd.service", "multi-user")
+        self.enable("/usr/lib/systemd/system/systemd-networkd-wait-online.service", "network-online")
+        self.unit("azure-init.service", UNIT.replace("[Service]", f"{ONLINE}\n[Service]"))
+
+    def write(self, name: str, text: str, *, mode: int = 0o644) -> None:
+        path = self.layer / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+
+    def unit(self, name: str, text: str) -> None:
+        self.write(f"etc/systemd/system/{name}", text)
+        self.enable(f"/etc/systemd/system/{name}", "multi-user")
+
+    def enable(self, unit: str, target: str) -> None:
+        link = self.layer / f"etc/systemd/system/{target}.target.wants" / Path(unit).name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(unit)
+
+    def files(self) -> set[Path]:
+        return set(self.layer.rglob("*"))
+
+    def start(self, *options: str, suite: str = "trixie") -> subprocess.Popen[str]:
+        fake = (sys.executable, "-m", "fakeazure", "container", str(self.place / "machine"), *options)
+        command = ("unshare", "--mount", "sh", "-c", LAYERED, "sh", str(debian_root(suite)), str(self.place), *fake)
+        return subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(self.place / "tmp")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def boot(self, *options: str, suite: str = "trixie") -> tuple[int, str]:
+        """The exit code, and what it said."""
+        ran = self.start(*options, "--ledger", str(self.ledger), "--console", str(self.console), suite=suite)
+        said, complaints = ran.communicate(timeout=300)
+        assert "Traceback" not in complaints
+        assert list((self.place / "tmp").iterdir()) == []
+        return ran.returncode, said + complaints
+
+    @property
+    def ledger(self) -> Path:
+        return self.place / "ledger.jsonl"
+
+    @property
+    def console(self) -> Path:
+        return self.place / "console"
+
+    def events(self) -> tuple[Event, ...]:
+        return read_events(self.ledger)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Root]:
+    need_root()
+    for tool in NEEDED:
+        need(tool)
+    with alone():
+        yield Root(tmp_path)
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_an_honest_machine_finds_its_platform_and_lets_it_in(root: Root, suite: str) -> None:
+    root.unit("look.service", LOOK)
+    before = root.files()
+    code, said = root.boot(suite=suite)
+    console = root.console.read_text()
+    assert code == 0, said + console
+    events = root.events()
+    leases = [event for event in events if isinstance(event, Lease)]
+    assert [lease.kind for lease in leases][:2] == ["discover", "request"]
+    assert {lease.address for lease in leases} == {"10.0.0.4"}
+    assert leases[0].mac.startswith("00:0d:3a:")
+    asked = [event for event in events if isinstance(event, Request) and event.service == "imds"]
+    assert {event.headers["host"] for event in asked} == {"169.254.169.254"}
+    assert [event.kind for event in events if isinstance(event, Told)][-1] == "ready"
+    assert [(one.how, one.user, one.ok) for one in events if isinstance(one, Login)] == [("key", "azureuser", True)]
+    assert any(isinstance(event, Ejected) for event in events)
+    assert isinstance(events[-1], End)
+    assert judge(events).state == "ready"
+    assert "OPTION_245=a83f8110" in console
+    assert "eth0" in console
+    assert "default via 10.0.0.1" in console
+    assert "168.63.129.16 via 10.0.0.1" in console
+    assert "medium BEA01" in console
+    assert root.files() == before, "ROOT itself is not changed"
+
+
+def test_a_password_that_was_asked_for_is_tried_too(root: Root) -> None:
+    scenario = root.place / "scenario.toml"
+    scenario.write_text("[vm]\npassword = '''Correct-horse 7'\"$battery'''\n")
+    code, said = root.boot(str(scenario))
+    assert code == 0, said
+    assert [(one.how, one.ok) for one in root.events() if isinstance(one, Login)] == [("key", True), ("password", True)]
+    assert "Correct-horse" not in said + root.ledger.read_text()
+
+
+def test_a_machine_that_only_says_ready_has_lied_whatever_it_left_for_its_host(root: Root) -> None:
+    root.unit("azure-init.service", LIES)
+    root.write("usr/bin/azure-init", READY)
+    code, said = root.boot()
+    assert code == 1, said
+    assert "Verdict: the machine lied" in said
+    (login,) = [event for event in root.events() if isinstance(event, Login)]
+    assert (login.how, login.ok) == ("key", False)
+    assert "Permission denied" in login.text
+    left = [(event.key, event.late) for event in root.events() if isinstance(event, Kvp)]
+    assert left == [("PROVISIONING_REPORT", False), ("afterthought", True)]
+
+
+def test_a_machine_that_says_nothing_in_time_is_shut_down_and_its_console_shown(root: Root) -> None:
+    root.unit("azure-init.service", "[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    scenario = root.place / "scenario.toml"
+    scenario.write_text("[expect]\nwithin_secs = 4\n")
+    code, said = root.boot(str(scenario))
+    assert code == 1
+    assert "Verdict: none, the platform is still waiting" in said
+    assert "the end of the machine's console:" in said
+
+
+def test_what_is_kept_is_in_the_root_afterwards(root: Root) -> None:
+    code, said = root.boot("--keep")
+    assert code == 0, said
+    assert list(root.layer.glob("var/lib/azure-init/*.provisioned"))
+    assert (root.layer / "home/azureuser/.ssh/authorized_keys").exists()
+
+
+def test_where_no_login_is_wanted_the_verdict_is_the_end(root: Root) -> None:
+    code, said = root.boot("--no-login")
+    assert code == 0, said
+    assert not [event for event in root.events() if isinstance(event, Login)]
+
+
+def test_nothing_is_left_of_a_platform_that_is_killed_and_there_is_never_a_second_one(root: Root) -> None:
+    running = root.start("--stay", "--ledger", str(root.ledger))
+    until(lambda: root.ledger.exists() and any(isinstance(event, Login) for event in root.events()))
+    processes = descendants(running.pid)
+    networks = {network_of(pid) for pid in (running.pid, *processes)} - {network_of(os.getpid())}
+    assert len(processes) > 5
+    assert len(networks) == 2
+    refused = root.start()
+    assert refused.communicate(timeout=60) == (
+        "",
+        "fakeazure: another fakeazure container is running here: wait for its end\n",
+    )
+    assert refused.returncode == 2
+    running.kill()
+    running.communicate(timeout=60)
+    until(lambda: not any(alive(pid) for pid in processes))
+    until(lambda: not list((root.place / "tmp").iterdir()))
+    assert not networks & {network_of(int(pid.name)) for pid in Path("/proc").glob("[0-9]*")}
+    assert str(root.place) not in Path("/proc/self/mounts").read_text()
+    assert not [
+        file for file in Path("/sys/block").glob("loop*/loop/backing_file") if str(root.place) in file.read_text()
+    ]
+
+
+def test_who_is_asked_to_end_shuts_the_machine_down_and_says_what_there_was(root: Root) -> None:
+    running = root.start("--stay", "--ledger", str(root.ledger))
+    until(lambda: root.ledger.exists() and any(isinstance(event, Login) for event in root.events()))
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGINT
+    assert "Verdict: Ready" in said
+    assert root.events()[-1] == End(t=root.events()[-1].t, exit_code=0)
+    assert list((root.place / "tmp").iterdir()) == []
+
+
+def fake(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, str]:
+    ran = subprocess.run(
+        (*before, sys.executable, "-B", "-m", "fakeazure", "container", *arguments),
+        env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.stdout == ""
+    return ran.returncode, ran.stderr
+
+
+def test_only_root_can_and_everybody_is_told_before_anything_else() -> None:
+    need_root()
+    nobody = (need("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups")
+    assert fake("/nowhere", before=nobody) == (2, "fakeazure: only root can boot a container: run it with sudo\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["/nowhere"], "/nowhere is not a directory: name the root directory of a system"),
+        (["/proc"], "/proc is not the root of a system that boots: there is no systemd and no init in it"),
+        (["/", "--ledger", "/nowhere/ledger"], "--ledger /nowhere/ledger: no such directory"),
+    ],
+)
+def test_what_cannot_be_booted_is_said_in_a_sentence(arguments: list[str], complaint: str, tmp_path: Path) -> None:
+    need_root()
+    for tool in NEEDED:
+        need(tool)
+    root = tmp_path / "root"
+    (root / "sbin").mkdir(parents=True)
+    (root / "sbin/init").touch()
+    assert fake(*(str(root) if one == "/" else one for one in arguments)) == (2, f"fakeazure: {complaint}\n")
+
+
+def test_a_wrong_clock_is_not_for_containers(tmp_path: Path) -> None:
+    need_root()
+    (tmp_path / "sbin").mkdir()
+    (tmp_path / "sbin/init").touch()
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text('[clock]\noffset = "-1y"\n')
+    code, said = fake(str(tmp_path), str(scenario))
+    assert (code, said) == (
+        2,
+        "fakeazure: a container has its host's clock: for a wrong one, use fakeazure run or fakeazure boot\n",
+    )
+
+
+def until(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON
+    while not seen():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def descendants(pid: int) -> list[int]:
+    try:
+        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [*children, *(one for child in children for one in descendants(child))]
+
+
+def network_of(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""
+
+
+def alive(pid: int) -> bool:
+    """One that nobody has collected is dead all the same."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,300 @@
+"""The packages on real distributions: installed, upgraded, removed, purged; nothing is left behind, nothing broken."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from container import PROJECT, debian_root
+
+from need import need, need_root
+
+SUITES = ("bullseye", "bookworm", "trixie")
+UNITS = ("azure-init.service", "azure-init-local.service", "azure-init-failure.service", "azure-init-resend.service")
+CONFFILE = "/etc/azure-init/azure-init.toml"
+# Another layer of the same disk each time, mounted where nobody else sees it; $root is where.
+ENTER = """
+mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
+mount -t proc proc "$2/root/proc"
+mount --bind "$3" "$2/root/mnt"
+root=$2/root
+"""
+INSIDE = 'shift 3; exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" sh -ec "$1"'
+OUTSIDE = 'export root; shift 3; exec sh -ec "$1"'
+# What dpkg and rpm remember of everything they ever did.
+NOT_OURS = (
+    "/var/lib/dpkg",
+    "/var/log/dpkg.log",
+    "/var/log/alternatives.log",
+    "/var/cache/ldconfig",
+    "/var/lib/rpm",
+    "/proc",
+    "/mnt",
+)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, so that whoever works on the project meanwhile does no harm."""
+    copy = tmp_path_factory.mktemp("sources") / "azure-init"
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "dist", "build")
+    shutil.copytree(PROJECT, copy, ignore=ignore, ignore_dangling_symlinks=True)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def built(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_root()
+    need("rpmbuild")
+    out = tmp_path_factory.mktemp("dist")
+    build(sources, out)
+    return out
+
+
+def build(sources: Path, out: Path) -> None:
+    command = [sys.executable, str(sources / "scripts/package"), "--out", str(out)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+class Disk:
+    """A machine that is not running: a root file system of which only the changes are kept."""
+
+    def __init__(self, root: Path, place: Path, packages: Path) -> None:
+        self.root, self.place, self.packages = root, place, packages
+        for name in ("upper", "work", "root"):
+            (place / name).mkdir(parents=True)
+
+    def try_run(self, script: str, *, outside: bool = False) -> subprocess.CompletedProcess[str]:
+        command = ("unshare", "--mount", "--pid", "--fork", "sh", "-c", ENTER + (OUTSIDE if outside else INSIDE), "sh")
+        given = (str(self.root), str(self.place), str(self.packages), script)
+        return subprocess.run((*command, *given), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    def run(self, script: str, *, outside: bool = False) -> str:
+        ran = self.try_run(script, outside=outside)
+        assert ran.returncode == 0, f"{script}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    def files(self) -> dict[str, str]:
+        """Every file with its mode, its owner, and where it leads."""
+        leave_out = " -o ".join(f"-path {path}" for path in NOT_OURS)
+        found = self.run(
+            f"find / \\( {leave_out} \\) -prune -o -printf '%p\\t%y %m %u:%g %l ' -type f -printf '%s' -o -printf '\\n'"
+        )
+        found = self.run(f"find / \\( {leave_out} \\) -prune -o -printf '%p\\t%y %m %u:%g %l\\n'")
+        return dict(line.split("\t", 1) for line in found.splitlines())
+
+    def read(self, path: str) -> str:
+        return self.run(f"cat {path}")
+
+
+@pytest.fixture(params=SUITES)
+def disk(request: pytest.FixtureRequest, tmp_path: Path, built: Path) -> Disk:
+    return Disk(debian_root(request.param), tmp_path / "disk", built)
+
+
+def install(disk: Disk, name: str = "azure-init_*.deb") -> str:
+    return disk.run(f"dpkg --force-unsafe-io --force-confold -i /mnt/{name} 2>&1")
+
+
+def python_minor(disk: Disk) -> int:
+    return int(disk.run("python3 -c 'import sys; print(sys.version_info[1])'"))
+
+
+def older(built: Path, place: Path) -> Path:
+    """The same package with a lower number, and with a file that the newer one no longer has."""
+    tree = place / "older"
+    (package,) = built.glob("azure-init_*.deb")
+    subprocess.run(["dpkg-deb", "-R", str(package), str(tree)], check=True)
+    control = tree / "DEBIAN/control"
+    lines = ["Version: 0.0.1" if line.startswith("Version:") else line for line in control.read_text().splitlines()]
+    control.write_text("\n".join([*lines, ""]))
+    (tree / "usr/lib/azure-init/azureinit/bygone.py").write_text("OLD = True\n")
+    made = place / "dist"
+    shutil.copytree(built, made)
+    subprocess.run(
+        ["dpkg-deb", "--root-owner-group", "-b", str(tree), str(made / "older.deb")], check=True, capture_output=True
+    )
+    return made
+
+
+def test_installing_brings_a_command_that_is_compiled_and_enabled(disk: Disk) -> None:
+    said = install(disk)
+    assert "warning" not in said.lower() and "error" not in said.lower()
+    assert disk.run("azure-init --version").startswith("azure-init ")
+    assert "Usage: libazureinit-kvp" in disk.run("libazureinit-kvp --help")
+    assert disk.run("azure-init config check") == "configuration: ok\n"
+    tag = disk.run("python3 -c 'import sys; print(sys.implementation.cache_tag)'").strip()
+    files = disk.files()
+    assert f"/usr/lib/azure-init/boot.{tag}" in files
+    assert f"/usr/lib/azure-init/azureinit/__pycache__/engine.{tag}.pyc" in files
+    for page in ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8"):
+        assert f"/usr/share/man/{page}.gz" in files
+    for place in ("bash-completion/completions/", "zsh/vendor-completions/_"):
+        assert f"/usr/share/{place}azure-init" in files
+    assert files["/etc/azure-init/azure-init.toml.d"].startswith("d 755 root:root")
+    enabled = {unit: disk.try_run(f"systemctl is-enabled {unit}").stdout.strip() for unit in UNITS}
+    assert enabled == {unit: "static" if "failure" in unit else "enabled" for unit in UNITS}
+
+
+def test_what_the_package_runs_comes_out_of_the_one_file_and_without_it_out_of_the_directory(disk: Disk) -> None:
+    install(disk)
+    probe = (
+        "python3 -ISc \"import sys; sys.argv=['azure-init', '--version']; exec(open('/usr/bin/azure-init').read())\""
+    )
+    assert disk.run(probe).startswith("azure-init ")
+    for damage in ("rm /usr/lib/azure-init/boot.*", "printf 'other byte code' > /usr/lib/azure-init/boot.$tag"):
+        tag = "tag=$(python3 -c 'import sys; print(sys.implementation.cache_tag)'); "
+        assert disk.run(f"{tag}{damage}; azure-init --version").startswith("azure-init ")
+
+
+def test_another_python_makes_it_compile_again(disk: Disk) -> None:
+    install(disk)
+    hook = "/usr/share/python3/runtime.d/azure-init.rtupdate"
+    version = python_minor(disk)
+    disk.run("cd /usr/lib/azure-init && mv boot.* boot.cpython-30")
+    disk.run(f"{hook} pre-rtupdate python3.0 python3.{version}; {hook} rtupdate python3.0 python3.{version}")
+    assert disk.run("cd /usr/lib/azure-init && echo boot.*") == f"boot.cpython-3{version}\n"
+
+
+def test_an_upgrade_keeps_what_was_changed_and_leaves_nothing_of_the_older_one(
+    disk: Disk, built: Path, tmp_path: Path
+) -> None:
+    disk.packages = older(built, tmp_path)
+    install(disk, "older.deb")
+    assert "/usr/lib/azure-init/azureinit/bygone.py" in disk.files()
+    disk.run(f"echo '# mine' >> {CONFFILE}; systemctl disable azure-init-resend.service 2>/dev/null")
+    install(disk)
+    assert disk.read(CONFFILE).endswith("# mine\n")
+    assert not [path for path in disk.files() if "bygone" in path]
+    assert disk.try_run("systemctl is-enabled azure-init-resend.service").stdout == "disabled\n"
+    assert disk.run("systemctl is-enabled azure-init.service") == "enabled\n"
+    assert "/usr/lib/azure-init/azureinit/__pycache__" in disk.files()
+
+
+def test_removing_keeps_configuration_and_state_and_purging_leaves_what_was_there_before(disk: Disk) -> None:
+    before = disk.files()
+    install(disk)
+    if python_minor(disk) >= 11:
+        install(disk, "azure-init-fakeazure_*.deb")
+    disk.run("mkdir -p /var/lib/azure-init; touch /var/lib/azure-init/x.provisioned /var/log/azure-init.log")
+    disk.run("dpkg --remove azure-init azure-init-fakeazure 2>&1")
+    removed = set(disk.files()) - set(before)
+    assert {CONFFILE, "/var/lib/azure-init/x.provisioned", "/var/log/azure-init.log"} <= removed
+    assert not [path for path in removed if path.startswith("/usr/")]
+    disk.run("dpkg --purge azure-init azure-init-fakeazure 2>&1")
+    assert disk.files() == before
+
+
+def test_purging_leaves_an_administrators_own_drop_in(disk: Disk) -> None:
+    install(disk)
+    disk.run("echo '[user]' > /etc/azure-init/azure-init.toml.d/mine.toml; dpkg --purge azure-init 2>&1")
+    assert disk.read("/etc/azure-init/azure-init.toml.d/mine.toml") == "[user]\n"
+
+
+def test_fakeazure_runs_and_needs_a_newer_python(disk: Disk) -> None:
+    if python_minor(disk) >= 11:
+        install(disk, "azure-init-fakeazure_*.deb")
+        assert "ordinary" in disk.run("fakeazure scenarios")
+    else:
+        assert "depends on python3 (>= 3.11)" in disk.try_run("dpkg -i /mnt/azure-init-fakeazure_*.deb 2>&1").stdout
+        ran = disk.try_run("fakeazure scenarios")
+        assert ran.returncode == 1 and ran.stderr.startswith("fakeazure: needs Python 3.11 or newer")
+
+
+def test_systemd_finds_no_fault_in_the_units_and_no_cycle_with_the_ssh_socket(disk: Disk) -> None:
+    install(disk)
+    disk.run("systemctl enable ssh.socket ssh.service systemd-networkd.service 2>&1")
+    paths = " ".join(f"/usr/lib/systemd/system/{unit}" for unit in UNITS)
+    alone = disk.try_run(f"systemd-analyze verify --man=no {paths}")
+    assert alone.returncode == 0, alone.stderr
+    unknown = "Unknown key name 'ConditionFirmware'"  # to systemd before 249, which has another condition to go by
+    assert not [line for line in alone.stderr.splitlines() if "azure-init" in line and unknown not in line]
+    whole = disk.try_run("systemd-analyze verify --man=no multi-user.target sockets.target ssh.service")
+    assert "cycle" not in whole.stderr and "deleted to break" not in whole.stderr, whole.stderr
+
+
+def test_a_cycle_would_be_noticed(disk: Disk) -> None:
+    install(disk)
+    disk.run("systemctl enable ssh.socket 2>&1; mkdir /etc/systemd/system/azure-init.service.d")
+    disk.run("printf '[Unit]\\nBefore=ssh.socket\\n' > /etc/systemd/system/azure-init.service.d/wrong.conf")
+    whole = disk.try_run("systemd-analyze verify --man=no multi-user.target")
+    assert "ordering cycle" in whole.stderr
+
+
+@pytest.mark.parametrize("disk", ["trixie"], indirect=True)
+def test_the_rpm_installs_and_erases_cleanly(disk: Disk) -> None:
+    """rpm is a guest on this system and knows none of its packages, so dependencies are not asked for."""
+    rpm = 'rpm --root "$root" --dbpath /var/lib/rpm --nodeps'
+    disk.run("mkdir -p /var/lib/rpm")
+    before = disk.files()
+    disk.run(f'{rpm} --install "$root"/mnt/azure-init-0*.rpm "$root"/mnt/azure-init-fakeazure-*.rpm', outside=True)
+    assert disk.run("azure-init --version").startswith("azure-init ")
+    assert "/usr/share/zsh/site-functions/_azure-init" in disk.files()
+    assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init/boot.cpython-")]
+    assert disk.run("systemctl is-enabled azure-init.service azure-init-local.service") == "enabled\nenabled\n"
+    disk.run(f"{rpm} --verify azure-init", outside=True)
+    disk.run(f"echo '# mine' >> {CONFFILE}")
+    disk.run(f"{rpm} --erase azure-init azure-init-fakeazure", outside=True)
+    left = {path: told for path, told in disk.files().items() if path not in before}
+    assert set(left) == {"/etc/azure-init", f"{CONFFILE}.rpmsave"}
+    assert disk.read(f"{CONFFILE}.rpmsave").endswith("# mine\n")
+
+
+def test_every_package_is_the_same_bytes_when_it_is_built_again(sources: Path, built: Path, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        build(sources, tmp_path)
+    finally:
+        os.umask(before)
+    digests = [
+        {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in place.iterdir()}
+        for place in (built, tmp_path)
+    ]
+    assert len(digests[0]) == 6
+    assert digests[0] == digests[1]
+
+
+def test_the_single_file_runs_by_itself(built: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "azure-init.pyz"
+    shutil.copy(built / "azure-init.pyz", alone)
+    alone.chmod(0o755)
+    for command in ([str(alone)], ["/usr/bin/python3", "-IS", str(alone)]):
+        ran = subprocess.run([*command, "--version"], capture_output=True, text=True, cwd="/", env={})
+        assert ran.stdout.startswith("azure-init ") and ran.returncode == 0, ran.stderr
+    ran = subprocess.run([str(alone), "--root", str(tmp_path), "config", "show"], capture_output=True, text=True)
+    assert ran.returncode == 0 and "[imds]" in ran.stdout
+    assert not [name for name in zipfile.ZipFile(alone).namelist() if "__pycache__" in name]
+
+
+# systemd-networkd on two pairs of virtual cables, which stand for Azure's interface and its virtual function.
+NETWORKD = """
+mount -t sysfs -o ro sysfs "$root/sys"
+mount -t tmpfs tmpfs "$root/run"
+mount --rbind /dev "$root/dev"
+network=$root/usr/lib/systemd/network
+sed -i 's/^Driver=.*/Driver=veth/' "$network/zzz-azure-init.network"
+sed -i 's/^Driver=.*/Driver=veth\\nName=function/; /^Virtualization=/d' "$network/10-azure-init-vf.network"
+printf '[Match]\\nName=configured\\n[Network]\\nDHCP=no\\n' > "$root/etc/systemd/network/wired.network"
+printf '[Match]\\nType=ether\\nName=function\\n[Network]\\nDHCP=yes\\n' > "$root/etc/systemd/network/10-netplan.network"
+ip link add bare type veth peer name configured
+ip link add function type veth peer name other
+netif=$root/run/systemd/netif
+mkdir -p "$root/run/udev/data" "$netif/links" "$netif/leases" "$netif/lldp"
+chroot "$root" chown -R systemd-network /run/systemd/netif
+SYSTEMD_LOG_LEVEL=debug timeout 3 chroot "$root" /lib/systemd/systemd-networkd 2>&1 || true
+"""
+
+
+def test_the_default_network_gives_way_to_every_other_file_and_virtual_functions_are_left_alone(disk: Disk) -> None:
+    install(disk)
+    said = disk.run(f"unshare --net sh -e <<'END'\n{NETWORKD}\nEND\n", outside=True)
+    assert "bare: Configuring with /usr/lib/systemd/network/zzz-azure-init.network" in said
+    assert "configured: Configuring with /etc/systemd/network/wired.network" in said
+    assert "function: State changed: initialized -> unmanaged" in said

@@ -1,0 +1,116 @@
+"""A wrong clock: how it is said, and a command that has it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fakeazure
+from fakeazure import clock
+from fakeazure.clock import Clock, NoFaketime, faketime, find_library, parse_clock
+from need import unfit
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SOURCE = str(Path(fakeazure.__file__).parent.parent)
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("-3 years", datetime(2023, 1, 3, 3, 4, 5, tzinfo=UTC)),  # a leap day on the way
+        ("+10y", datetime(2035, 12, 31, 3, 4, 5, tzinfo=UTC)),
+        ("+10m", NOW + timedelta(minutes=10)),
+        ("-1 week", NOW - timedelta(weeks=1)),
+        ("+ 90 secs", NOW + timedelta(seconds=90)),
+        ("+2 hours", NOW + timedelta(hours=2)),
+        ("2001-02-03", datetime(2001, 2, 3, tzinfo=UTC)),
+        ("2001-02-03T04:05:06", datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)),
+        ("2001-02-03 04:05:06+02:00", datetime(2001, 2, 3, 2, 5, 6, tzinfo=UTC)),
+    ],
+)
+def test_an_amount_or_a_date_is_understood(text: str, reads: datetime) -> None:
+    found = parse_clock(text, now=NOW)
+    assert found.wrong and found.reads(NOW) == reads
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3 years", "+3", "+3 moons", "tomorrow", "+1.5 hours", "2001-13-01", "+\u0663 days"]
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="neither an amount such as -3 years"):
+        parse_clock(text, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "text", ["-57 years", "+90 years", "+9999999999 years", "1969-01-01", "2100-01-01", "0001-01-01"]
+)
+def test_what_no_clock_can_say_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="from 1970 to 2099"):
+        parse_clock(text, now=NOW)
+
+
+@given(text=st.text(st.sampled_from("+-0123456789 :TZysecaw"), max_size=20))
+def test_no_text_breaks_the_clock(text: str) -> None:
+    try:
+        parse_clock(text, now=NOW)
+    except ValueError as error:
+        assert repr(text) in str(error)
+
+
+def test_a_clock_is_right_unless_it_is_said_otherwise() -> None:
+    assert not Clock().wrong and Clock().reads(NOW) == NOW
+
+
+def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "LIBRARIES", ("no/such/libfaketime.so.1",))
+    with pytest.raises(NoFaketime, match="install the package faketime"):
+        faketime(Clock(offset=timedelta(days=1)), now=NOW, directory=tmp_path)
+
+
+def with_clock(tmp_path: Path, offset: str, program: str) -> list[str]:
+    try:
+        find_library()
+    except NoFaketime as error:
+        unfit(str(error))
+    file = tmp_path / "s.toml"
+    file.write_text(f'[clock]\noffset = "{offset}"\n[expect]\nverdict = "none"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "fakeazure", "run", str(file), "--", sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": SOURCE}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()[0].split()
+
+
+def test_a_command_has_the_wrong_clock_and_its_platform_has_not(tmp_path: Path) -> None:
+    program = "import time; print(time.strftime('%Y', time.gmtime()), flush=True)"
+    assert with_clock(tmp_path, "2001-06-03", program) == ["2001"]
+
+
+def test_a_command_with_a_wrong_clock_can_sleep(tmp_path: Path) -> None:
+    program = """
+import threading, time
+start = time.monotonic()
+time.sleep(0.1)
+threading.Event().wait(0.1)
+print(0.2 <= time.monotonic() - start < 30, flush=True)
+"""
+    assert with_clock(tmp_path, "+10 years", program) == ["True"]
+
+
+def test_only_the_wall_clock_is_wrong(tmp_path: Path) -> None:
+    program = """
+import os, subprocess, time
+up = float(open("/proc/uptime").read().split()[0])
+age = os.stat("/proc/self").st_ctime - time.time()
+print(abs(time.clock_gettime(time.CLOCK_BOOTTIME) - up) < 60, age > 1e8, flush=True)
+"""
+    assert with_clock(tmp_path, "-10 years", program) == ["True", "True"]

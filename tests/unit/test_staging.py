@@ -1,0 +1,186 @@
+"""What a package puts on a machine: manual pages, completions, configuration, all from the program's own tables."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from azureinit.cli import HELP, VERBS
+from azureinit.config.model import Config
+from need import need
+
+pytestmark = pytest.mark.newer
+ROOT = Path(__file__).parents[2]
+PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
+OPTIONS = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", HELP.partition("Options:\n")[2].partition("\n\n")[0]))
+# What is typed, and what has to be offered then.
+TYPED = {
+    "azure-init ": set(VERBS),
+    "azure-init -": OPTIONS,
+    "azure-init --root plan config ": {"show", "check", "schema"},
+    "azure-init config show --": {"--json", "--root"},
+    "azure-init --config x.toml plan --": {"--json", "--check", "--config"},
+    "azure-init clean --": {"--logs"},
+    "azure-init help ": set(VERBS),
+    "azure-init --stage ": {"local", "failed", "resend"},
+    "azure-init kvp --pool guest ": {"dump", "read", "explain", "report-failure"},
+    "azure-init kvp dump --kind ": {"start", "finish", "event"},
+    "libazureinit-kvp ": {"info", "dump", "is-stale", "watch"},
+    "libazureinit-kvp report-failure --": {"--reason", "--supporting-data", "--pool"},
+    "fakeazure ": {"run", "scenarios", "judge", "new"},
+    "fakeazure run imds": {"imds-404", "imds-truncated"},
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("stage")
+    for package in ("azure-init", "azure-init-fakeazure"):
+        stage(package, place)
+    return place
+
+
+def stage(package: str, place: Path) -> None:
+    command = [sys.executable, "-B", str(ROOT / "packaging/stage.py"), package, str(place), "--debian"]
+    ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
+    assert ran.returncode == 0, ran.stderr
+
+
+def share(tree: Path, name: str) -> Path:
+    return tree / "usr/share" / name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_manual_pages_are_without_fault(tree: Path, tmp_path: Path, page: str) -> None:
+    plain = tmp_path / Path(page).name
+    plain.write_bytes(gzip.decompress(share(tree, f"man/{page}.gz").read_bytes()))
+    assert not re.search(r"@[A-Z]+@", plain.read_text())
+    ran = subprocess.run([need("mandoc"), "-Tlint", "-Wwarning", str(plain)], capture_output=True, text=True)
+    assert ran.stdout + ran.stderr == ""
+
+
+def shown(tree: Path, page: str) -> str:
+    data = gzip.decompress(share(tree, f"man/{page}.gz").read_bytes())
+    ran = subprocess.run([need("mandoc"), "-Tutf8", "-Owidth=300"], input=data, capture_output=True, check=True)
+    return re.sub(r".\x08", "", ran.stdout.decode())
+
+
+def test_the_manual_page_tells_every_command_and_option(tree: Path) -> None:
+    text = shown(tree, PAGES[0])
+    missing = [word for word in (*VERBS, *OPTIONS, "--json", "--check", "--logs") if f"{word}" not in text]
+    assert not missing
+
+
+def test_the_manual_page_tells_every_setting(tree: Path) -> None:
+    text = shown(tree, PAGES[1])
+    for section, record in Config.defaults_.items():
+        block = text.partition(f"[{section}]\n")[2].partition("\n   [")[0]
+        assert [key for key in type(record).fields_ if f"     {key}" not in block] == []
+
+
+def test_the_shipped_configuration_changes_nothing_and_uncommented_says_the_defaults(
+    tree: Path, tmp_path: Path
+) -> None:
+    text = (tree / "etc/azure-init/azure-init.toml").read_text()
+    assert [line for line in text.splitlines() if line and not line.startswith("#")] == []
+    chosen = tmp_path / "all.toml"
+    chosen.write_text(re.sub(r"^#(?! )", "", text, flags=re.MULTILINE))
+    assert "[imds]\n" in chosen.read_text()
+    defaults, said = (configured(tmp_path, *words) for words in ([], ["--config", str(chosen)]))
+    assert re.sub(r" *# .*", "", defaults) == re.sub(r" *# .*", "", said)
+    assert "# default" not in said.replace("# kvp_filter is unset", "")
+
+
+def configured(root: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "azureinit", "--root", str(root), *words, "config", "show"]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src")}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environ)
+    assert ran.returncode == 0 and not ran.stderr, ran.stderr
+    return ran.stdout
+
+
+def offered(shell: str, tree: Path, line: str) -> set[str]:
+    return {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}[shell](tree, line)
+
+
+def in_bash(tree: Path, line: str) -> set[str]:
+    program, words = line.split(" ")[0], line.split(" ")
+    script = f"""
+        compopt() {{ :; }}
+        source {share(tree, f"bash-completion/completions/{program}")}
+        COMP_WORDS=({" ".join(f"'{word}'" for word in words)}) COMP_CWORD={len(words) - 1}
+        _{program.replace("-", "_")}
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    return lines_of(need("bash"), "--norc", "-ec", script)
+
+
+def in_zsh(tree: Path, line: str) -> set[str]:
+    """With stand-ins for the functions of zsh that show what they are given, filtered as zsh does by what was typed."""
+    program, words = line.split(" ")[0], line.split(" ")
+    script = f"""
+        _describe() {{ local name=${{@[-1]}}; print -l -- ${{${{(P)name}}%%:*}} }}
+        compadd() {{ shift; print -l -- $@ }}
+        _files() {{ : }}
+        _groups() {{ : }}
+        _message() {{ : }}
+        words=({" ".join(f"'{word}'" for word in words)}) CURRENT={len(words)}
+        source {share(tree, f"zsh/vendor-completions/_{program}")}
+    """
+    return {word for word in lines_of(need("zsh"), "-f", "-ec", script) if word.startswith(words[-1])}
+
+
+def in_fish(tree: Path, line: str) -> set[str]:
+    program = line.split(" ")[0]
+    path = share(tree, f"fish/vendor_completions.d/{program}.fish")
+    return lines_of(need("fish"), "--no-config", "-c", f"source {path}; complete -C '{line}'")
+
+
+def lines_of(*command: str) -> set[str]:
+    ran = subprocess.run(
+        command, capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    )
+    assert ran.returncode == 0, ran.stderr
+    return {line.partition("\t")[0] for line in ran.stdout.splitlines()} - {""}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("line", TYPED)
+def test_what_is_typed_is_completed(tree: Path, shell: str, line: str) -> None:
+    found = offered(shell, tree, line)
+    assert TYPED[line] - short(shell, TYPED[line]) <= found
+    assert all(word.startswith(line.split(" ")[-1]) for word in found)
+
+
+def short(shell: str, words: Iterable[str]) -> set[str]:
+    """fish lists the letters of options only once one is typed, together with all that may follow it."""
+    return {word for word in words if shell == "fish" and re.fullmatch(r"-\w", word)}
+
+
+def test_nothing_of_the_building_machine_gets_into_a_package(tree: Path, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        for package in ("azure-init", "azure-init-fakeazure"):
+            stage(package, tmp_path / "again")
+    finally:
+        os.umask(before)
+    assert contents(tmp_path / "again") == contents(tree)
+
+
+def contents(tree: Path) -> list[tuple[str, int, int, bytes]]:
+    return [
+        (
+            str(path.relative_to(tree)),
+            path.stat().st_mode,
+            int(path.stat().st_mtime),
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in sorted(tree.rglob("*"))
+    ]
