@@ -50,10 +50,6 @@ class Command:
         return [(above, self), *below]
 
 
-def programs() -> dict[str, Command]:
-    return {"azure-init": azure_init(), "libazureinit-kvp": kvp("libazureinit-kvp")}
-
-
 def azure_init() -> Command:
     from azureinit.cli import HELP, STAGES
 

@@ -17,6 +17,7 @@ from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
 from azureinit.sources.metadata import check_complete, is_enough, is_specialised, merge
 from azureinit.telemetry.events import DEBUG, INFO, WARN
+from azureinit.version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def begin(walk: Walk) -> None:
         walk.events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
         prepare(walk.machine, data_dir, timeout=walk.context.work_deadline - walk.machine.clock.monotonic())
     know(walk, walk.vm_id)  # the run we waited for may have done it
+    walk.events.tell(INFO, "begin", f"azure-init {VERSION} for VM {walk.vm_id or 'of unknown id'}, Linux {walk.machine.kernel_release()}")
     _let_logins_go_after_a_while(walk)
     start_in_progress(walk)
 

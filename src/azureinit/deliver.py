@@ -70,6 +70,8 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
 
 def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     """The exit code."""
+    if failure is not None:
+        _quiet_waagent(walk)  # it starts as soon as we say that we are ready
     # Whoever waits for us to log in need not wait for the platform's ear.
     notify(walk.machine, "READY=1\nSTATUS=" + ("provisioned" if failure is None else f"failed: {failure.reason}"))
     if walk.in_progress is not None:
@@ -130,7 +132,6 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
     machine, events = walk.machine, walk.events
     events.tell(ERROR, "provision", f"{failure.reason}: {failure}" + (f" ({failure.hint})" if failure.hint else ""))
     subject = _subject(walk)
-    _quiet_waagent(walk)
     _save_anyway(walk)  # the host takes the media away after this verdict too
     extra = {"previous": walk.previous} if walk.previous else {}
     report = failure_report(failure, subject, extra, limit=MAX_DESCRIPTION, size=size_on_the_wire)

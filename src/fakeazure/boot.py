@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ from pathlib import Path
 
 from fakeazure import diskimage, kvp, network, qemu, show
 from fakeazure.catalogue import find_scenario
-from fakeazure.dhcp import Dhcp, Offer
-from fakeazure.events import Ejected, PoolRead
+from fakeazure.dhcp import Dhcp, offers_for
+from fakeazure.events import Ejected, Login, PoolRead
 from fakeazure.fabric import AZURE_PLACES, Fabric
 from fakeazure.guest import Guest
-from fakeazure.login import NoSsh, try_login
+from fakeazure.login import NoSsh, prove_login
 from fakeazure.reaper import Workplace
 from fakeazure.run import Stop, conclude, with_own_key
 from fakeazure.spec import Scenario
@@ -49,6 +50,7 @@ class Wishes:
     keep: bool = False
     console: Path | None = None
     login: bool = True
+    stay: bool = False
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -66,6 +68,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     one.add_argument("--keep", action="store_true", help="write to DISK itself, not to a layer over it")
     one.add_argument("--no-login", "--until-verdict", dest="login", action="store_false",
                      help="power off as soon as a verdict is told; try no login")  # fmt: skip
+    one.add_argument("--stay", action="store_true", help="let the machine run on until it ends itself, or Ctrl-C")
     one.add_argument("--accel", choices=("auto", "kvm", "tcg"), default="auto",
                      help="auto: KVM where a probe answers within two seconds, else emulation")  # fmt: skip
     one.add_argument("--memory", type=int, default=2048, metavar="MB", help="default: 2048")
@@ -107,6 +110,7 @@ def parse_wishes(options: argparse.Namespace) -> Wishes:
         keep=options.keep,
         console=options.console,
         login=options.login,
+        stay=options.stay,
     )
 
 
@@ -116,12 +120,11 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
     with ExitStack() as stack:
         stop, place = stack.enter_context(Stop()), stack.enter_context(Workplace())
         network.enter_network()
-        network.make_tap(TAP)
+        network.make_tap(TAP, gateway=network.gateway_for(scenario.vm.interfaces[0]))
         accelerator = qemu.choose_accelerator(wishes.accel, qemu.find_program())
         vm, private_key = with_own_key(scenario, place.directory)
         fabric = stack.enter_context(platform(replace(scenario, vm=vm), wishes, directory=place.directory))
-        leases = {card.mac: Offer(address=card.address) for card in vm.interfaces}
-        stack.enter_context(Dhcp(TAP, leases, fabric.ledger))
+        stack.enter_context(Dhcp(TAP, offers_for(vm), fabric.ledger))
         medium = fabric.write_media(place.directory / "provisioning.iso")
         hardware = make_hardware(
             scenario, disk, wishes, accelerator=accelerator, medium=medium, directory=place.directory
@@ -134,6 +137,8 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
             attend(fabric, guest, stop)
             if wishes.login:
                 log_in(fabric, guest, stop, private_key=private_key, place=place)
+            if wishes.stay:
+                stay(fabric, guest, stop, private_key=private_key)
             end, said = guest.ended(), guest.last_lines()
             guest.power_off()
         read_pool(fabric, hardware)
@@ -162,6 +167,7 @@ def platform(scenario: Scenario, wishes: Wishes, *, directory: Path) -> Fabric:
         wireserver=scenario.wireserver,
         faults=scenario.faults,
         expect=scenario.expect,
+        azure_init=scenario.azure_init,
         ledger=wishes.ledger or directory / "ledger.jsonl",
         eject=True,
         directory=directory,
@@ -217,24 +223,31 @@ def attend(fabric: Fabric, guest: Guest, stop: Stop) -> None:
 
 
 def log_in(fabric: Fabric, guest: Guest, stop: Stop, *, private_key: Path | None, place: Workplace) -> None:
-    """As its owner would, if it said that it can be used."""
-    vm, told = fabric.vm, fabric.ledger.verdicts
-    if vm.specialised or not told or told[-1].kind != "ready":
-        return
-    logins = try_login(
+    vm = fabric.vm
+    prove_login(
+        fabric,
         address=vm.interfaces[0].address,
-        user=vm.username,
         private_key=private_key,
-        password=None if vm.password_disabled else vm.password,
         directory=place.directory,
         timeout=LOGIN_SECS,
-        now=fabric.ledger.now,
         stopped=lambda: bool(stop.number or guest.ended()),
         group=place.group,
     )
-    for login in logins:
-        if login.ok or not stop.number:  # a try that we broke off says nothing of the machine
-            fabric.ledger.add(login)
+    ready = any(told.kind == "ready" for told in fabric.ledger.verdicts)
+    if ready and not vm.specialised and (end := guest.ended()):  # nobody can log in to a machine that is off
+        t = fabric.ledger.now()
+        fabric.ledger.add(Login(t=t, how="key", user=vm.username, ok=False, text=f"the machine {end}"))
+
+
+def stay(fabric: Fabric, guest: Guest, stop: Stop, *, private_key: Path | None) -> None:
+    """Until the machine ends itself or we are told to: for people who want to look around in it."""
+    key = f" -i {private_key}" if private_key else ""
+    who = f"{fabric.vm.username}@{fabric.vm.interfaces[0].address}"
+    way = f"nsenter --target {os.getpid()} --net ssh{key} {who}"
+    print(f"fakeazure: the machine stays until Ctrl-C; to log in: {way}", file=sys.stderr)
+    while not (stop.number or guest.ended()):
+        guest.follow_medium()
+        time.sleep(LOOK_SECS)
 
 
 def read_pool(fabric: Fabric, hardware: qemu.Hardware) -> None:

@@ -16,6 +16,7 @@ MAGICS = {b"QFI\xfb": "qcow2", b"vhdxfile": "vhdx", b"KDMV": "vmdk"}
 VHD = b"conectix"  # begins the last sector of a VHD
 PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 GPT, GPT_PROTECTED = b"EFI PART", 0xEE
+FURTHEST, ENTRY_SIZES = 1 << 40, (128, 256, 512)
 EXT4, EXT4_AT = b"\x53\xef", 1024 + 56
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on everybody's PATH
 
@@ -97,9 +98,10 @@ def unfold(image: Path, raw: Path, *, form: str) -> None:
 
 def read_partitions(raw: Path) -> list[int]:
     """Where they begin, in bytes; a disk without a table is one file system from its start."""
+    size = raw.stat().st_size
     with raw.open("rb") as disk:
-        starts = list(parse_partitions(disk))
-    return [start * SECTOR for start in starts] or [0]
+        starts = [start * SECTOR for start in parse_partitions(disk)]
+    return [start for start in starts if start < size] or [0]
 
 
 def parse_partitions(disk: BinaryIO) -> Iterator[int]:
@@ -111,15 +113,15 @@ def parse_partitions(disk: BinaryIO) -> Iterator[int]:
         yield from (struct.unpack_from("<I", entry, 8)[0] for entry in entries if entry[4])
         return
     head = disk.read(SECTOR)
-    if not head.startswith(GPT):
+    if len(head) < SECTOR or not head.startswith(GPT):
         return
     where, count, size = struct.unpack_from("<QII", head, 72)
+    if where > FURTHEST or size not in ENTRY_SIZES:
+        return
     disk.seek(where * SECTOR)
-    for _ in range(min(count, 128)):
-        entry = disk.read(size)
-        if len(entry) < 40 or not any(entry[:16]):
-            continue
-        yield struct.unpack_from("<Q", entry, 32)[0]
+    for entry in (disk.read(size) for _ in range(min(count, 128))):
+        if len(entry) == size and any(entry[:16]):
+            yield struct.unpack_from("<Q", entry, 32)[0]
 
 
 def has_ext4(raw: Path, start: int) -> bool:

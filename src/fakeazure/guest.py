@@ -28,7 +28,7 @@ class Guest:
         self._console, self._medium = console, medium
         self._log = directory / "qemu.log"
         self._full = medium.exists()
-        self._seen = 0
+        self._seen, self._panicked = 0, False
         self._monitor = Monitor(directory / "monitor")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -57,7 +57,7 @@ class Guest:
         self._process.kill()
         self._process.wait()
         said = self._log.read_text(errors="replace").strip().splitlines()
-        return said[-1].removeprefix("qemu-system-x86_64: ") if said else "it said nothing"
+        return said[0].removeprefix("qemu-system-x86_64: ") if said else "it said nothing"
 
     def follow_medium(self) -> None:
         """In the drive is what the platform has there now: a disc, or none."""
@@ -71,6 +71,11 @@ class Guest:
             else:
                 self._monitor.empty(CD_DRIVE)
 
+    def disc(self) -> str | None:
+        """What lies in the drive, as QEMU says."""
+        (drive,) = (one for one in self._monitor.ask("query-block") if one["qdev"] == CD_DRIVE)
+        return drive["inserted"]["file"] if "inserted" in drive else None
+
     def ended(self) -> str:
         """How it came to its end; empty: it is running."""
         if self._process.poll() is not None:
@@ -80,10 +85,9 @@ class Guest:
     def _has_panicked(self) -> bool:
         with contextlib.suppress(OSError), self._console.open("rb") as console:
             console.seek(max(0, self._seen - len(PANIC)))
-            new = console.read()
+            self._panicked = self._panicked or PANIC in console.read()
             self._seen = console.tell()
-            return PANIC in new
-        return False
+        return self._panicked
 
     def power_off(self) -> None:
         """Politely, so that its disks are whole; then by the switch."""

@@ -63,6 +63,10 @@ def build(sources: Path, out: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+# Debian 11's systemd wants control groups for this, and words it otherwise.
+checkable = pytest.mark.parametrize("disk", SUITES[1:], indirect=True)
+
+
 class Disk:
     """A machine that is not running: a root file system of which only the changes are kept."""
 
@@ -208,18 +212,19 @@ def test_fakeazure_runs_and_needs_a_newer_python(disk: Disk) -> None:
         assert ran.returncode == 1 and ran.stderr.startswith("fakeazure: needs Python 3.11 or newer")
 
 
+@checkable
 def test_systemd_finds_no_fault_in_the_units_and_no_cycle_with_the_ssh_socket(disk: Disk) -> None:
     install(disk)
     disk.run("systemctl enable ssh.socket ssh.service systemd-networkd.service 2>&1")
     paths = " ".join(f"/usr/lib/systemd/system/{unit}" for unit in UNITS)
     alone = disk.try_run(f"systemd-analyze verify --man=no {paths}")
     assert alone.returncode == 0, alone.stderr
-    unknown = "Unknown key name 'ConditionFirmware'"  # to systemd before 249, which has another condition to go by
-    assert not [line for line in alone.stderr.splitlines() if "azure-init" in line and unknown not in line]
+    assert not [line for line in alone.stderr.splitlines() if "azure-init" in line]
     whole = disk.try_run("systemd-analyze verify --man=no multi-user.target sockets.target ssh.service")
     assert "cycle" not in whole.stderr and "deleted to break" not in whole.stderr, whole.stderr
 
 
+@checkable
 def test_a_cycle_would_be_noticed(disk: Disk) -> None:
     install(disk)
     disk.run("systemctl enable ssh.socket 2>&1; mkdir /etc/systemd/system/azure-init.service.d")
@@ -292,6 +297,7 @@ SYSTEMD_LOG_LEVEL=debug timeout 3 chroot "$root" /lib/systemd/systemd-networkd 2
 """
 
 
+@checkable
 def test_the_default_network_gives_way_to_every_other_file_and_virtual_functions_are_left_alone(disk: Disk) -> None:
     install(disk)
     said = disk.run(f"unshare --net sh -e <<'END'\n{NETWORKD}\nEND\n", outside=True)

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import PYTHON, SRC
 from fakeazure.catalogue import find_scenario, names
-from fakeazure.events import Request, read_events
+from fakeazure.events import Kvp, Request, read_events
 from fakeazure.judge import judge
 from trees import make_tree
 
@@ -50,9 +50,11 @@ REASONS = {
 @pytest.mark.parametrize("name", names())
 def test_the_agent_is_honest(name: str, tmp_path: Path) -> None:
     ledger, tree = tmp_path / "ledger.jsonl", make_tree(tmp_path / "root")
+    pools = tree / "var/lib/hyperv"
+    pools.mkdir(parents=True)
     agent = [PYTHON, "-m", "azureinit", "--root", str(tree)]
     ran = subprocess.run(
-        [sys.executable, "-m", "fakeazure", "run", name, "--ledger", str(ledger), "--", *agent],
+        [sys.executable, "-m", "fakeazure", "run", name, "--pools", str(pools), "--ledger", str(ledger), "--", *agent],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "TMPDIR": str(tmp_path)},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
@@ -66,6 +68,9 @@ def test_the_agent_is_honest(name: str, tmp_path: Path) -> None:
         assert judgement.report["vm_id"]
     elif judgement.state == "waiting":
         assert f"the command ends with status {UNDELIVERED}" in ran.stdout
+    if judgement.state in ("ready", "failed"):
+        told = [event for event in read_events(ledger) if isinstance(event, Kvp) and event.kind == "report"]
+        assert told and not any(event.late for event in told), "the host had the report with the verdict"
     unasked = [line for line in ran.stdout.splitlines() if "were never asked for" in line]
     assert not unasked, "a fault that nobody meets tests nothing"
 

@@ -7,7 +7,7 @@ bytes.
 from __future__ import annotations
 
 from azureinit.errors import LocalError
-from azureinit.record import Record
+from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,14 @@ class Disk(Record):
     def slack(self) -> int:
         """What the file system leaves unused of its device."""
         return 0 if self.filled is None else max(0, self.size - self.filled)
+
+
+class Superblock(Record):
+    """What a file system says of itself; nothing where it is not the one that was expected."""
+
+    filled: int | None = None
+    devid: int = 0
+    not_ours: str = ""
 
 
 class Mount(Record):
@@ -134,27 +142,24 @@ def _mapped(machine: Machine, block: Block) -> str:
 
 
 def _measured(machine: Machine, filesystem: str, mount: str, block: Block) -> Disk:
-    filled, devid, not_ours = _filled(machine, filesystem, block)
-    disk = Disk(
-        mount=mount,
-        filesystem=filesystem,
-        device=block.path,
-        size=block.size,
-        filled=filled,
-        devid=devid,
-        not_ours=not_ours,
-    )
-    if block.number and not not_ours:
-        disk = _with_room(machine, disk, block)
+    disk = Disk(mount=mount, filesystem=filesystem, device=block.path, size=block.size)
+    try:
+        disk = replace(disk, **_read_superblock(machine, filesystem, block.path).as_dict())
+    except LocalError:
+        pass  # only root may: what there is to do in it stays unknown
+    try:
+        disk = _with_room(machine, disk, block) if block.number and not disk.not_ours else disk
+    except LocalError as error:
+        disk = replace(disk, not_ours=str(error))
     if disk.room >= LEAST_ROOM or disk.slack >= LEAST_ROOM:
-        disk = _changed(disk, tools=_tools(machine))
+        disk = replace(disk, tools=_tools(machine))
     return disk
 
 
 def _with_room(machine: Machine, disk: Disk, block: Block) -> Disk:
     whole, own_end = _number(machine, f"{block.parent}/size") * SECTOR, block.start + block.size
     name = block.parent.rpartition("/")[2].replace("!", "/")
-    disk = _changed(disk, disk=f"/dev/{name}", number=block.number, end=own_end)
+    disk = replace(disk, disk=f"/dev/{name}", number=block.number, end=own_end)
     if whole - own_end < LEAST_ROOM:
         return disk
     sector = _number(machine, f"{block.parent}/queue/logical_block_size") or SECTOR
@@ -165,11 +170,11 @@ def _with_room(machine: Machine, disk: Disk, block: Block) -> Disk:
         end = min(end, whole - copy)
     elif table == "dos":
         if block.number > PRIMARIES:
-            return _changed(disk, not_ours="a logical partition lies inside another one")
+            return replace(disk, not_ours="a logical partition lies inside another one")
         end = min(end, MOST_ON_DOS * sector)
     else:
-        return _changed(disk, not_ours="its partition table is of an unknown kind")
-    return _changed(disk, sector=sector, end=max(end, own_end), room=max(0, end - own_end))
+        return replace(disk, not_ours="its partition table is of an unknown kind")
+    return replace(disk, sector=sector, end=max(end, own_end), room=max(0, end - own_end))
 
 
 def _starts(machine: Machine, block: Block) -> list[int]:
@@ -186,16 +191,11 @@ def _table(machine: Machine, disk: str, sector: int) -> str:
     return "dos" if first[510:512] == b"\x55\xaa" else ""
 
 
-def _filled(machine: Machine, filesystem: str, block: Block) -> tuple[int | None, int, str]:
-    """How much of the device the file system says it uses; btrfs's number for it; and why not to touch it."""
-    offset = 65536 if filesystem == BTRFS else 0
-    try:
-        head = _read(machine, block.path, offset, 4096)
-    except LocalError:
-        return None, 0, ""  # only root may: what there is to do in it stays unknown
+def _read_superblock(machine: Machine, filesystem: str, device: str) -> Superblock:
     if filesystem == BTRFS:
-        return parse_btrfs(head)
-    return (parse_xfs(head) if filesystem == XFS else parse_ext(head)), 0, ""
+        return parse_btrfs(_read(machine, device, 65536, 4096))
+    head = _read(machine, device, 0, 4096)
+    return parse_xfs(head) if filesystem == XFS else parse_ext(head)
 
 
 def _read(machine: Machine, path: str, offset: int, length: int) -> bytes:
@@ -206,27 +206,26 @@ def _read(machine: Machine, path: str, offset: int, length: int) -> bytes:
         image.close()
 
 
-def parse_ext(head: bytes) -> int | None:
-    superblock = head[1024:2048]
-    if len(superblock) < 1024 or superblock[56:58] != b"\x53\xef":
-        return None
-    large = _little(superblock, 96, 4) & 0x80
-    blocks = _little(superblock, 4, 4) | (_little(superblock, 336, 4) << 32 if large else 0)
-    return blocks * (1024 << min(_little(superblock, 24, 4), 16))
+def parse_ext(head: bytes) -> Superblock:
+    own = head[1024:2048]
+    if len(own) < 1024 or own[56:58] != b"\x53\xef":
+        return Superblock()
+    high = _little(own, 336, 4) if _little(own, 96, 4) & 0x80 else 0
+    return Superblock(filled=(high << 32 | _little(own, 4, 4)) << 10 + min(_little(own, 24, 4), 6))
 
 
-def parse_xfs(head: bytes) -> int | None:
+def parse_xfs(head: bytes) -> Superblock:
     if len(head) < 16 or head[:4] != b"XFSB":
-        return None
-    return int.from_bytes(head[4:8], "big") * int.from_bytes(head[8:16], "big")
+        return Superblock()
+    return Superblock(filled=int.from_bytes(head[4:8], "big") * int.from_bytes(head[8:16], "big"))
 
 
-def parse_btrfs(head: bytes) -> tuple[int | None, int, str]:
+def parse_btrfs(head: bytes) -> Superblock:
     if len(head) < 217 or head[64:72] != b"_BHRfS_M":
-        return None, 0, ""
+        return Superblock()
     if _little(head, 136, 8) != 1:
-        return None, 0, "btrfs has it on several devices"
-    return _little(head, 209, 8), _little(head, 201, 8), ""
+        return Superblock(not_ours="btrfs has it on several devices")
+    return Superblock(filled=_little(head, 209, 8), devid=_little(head, 201, 8))
 
 
 def _little(data: bytes, at: int, length: int) -> int:
@@ -236,9 +235,3 @@ def _little(data: bytes, at: int, length: int) -> int:
 def _tools(machine: Machine) -> frozenset[str]:
     found = {tool for tool in TOOLS if machine.find(tool)}
     return frozenset({*found, GROWFS} if machine.is_file(GROWFS) else found)
-
-
-def _changed(disk: Disk, **values: object) -> Disk:
-    from azureinit.record import replace
-
-    return replace(disk, **values)

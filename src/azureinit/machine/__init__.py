@@ -339,6 +339,9 @@ class Machine:
     def hostname(self) -> str:
         return os.uname().nodename
 
+    def kernel_release(self) -> str:
+        return os.uname().release
+
     def set_hostname(self, name: str) -> None:
         from azureinit.machine import kernel
 

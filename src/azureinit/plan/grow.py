@@ -1,0 +1,36 @@
+"""Room behind the root partition, or in it, is taken."""
+
+from __future__ import annotations
+
+from azureinit.backends.grow import FILESYSTEM, PARTITION
+from azureinit.facts.disks import LEAST_ROOM
+from azureinit.plan.actions import Caution, Satisfied, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.disks import Disk
+    from azureinit.plan.actions import Plan
+
+MEGABYTE = 1 << 20
+
+
+def plan_grow(disk: Disk) -> Plan:
+    """The tools find the new sizes themselves, so one plan is enough; without the first step there is no second."""
+    name = f"file system at {disk.mount}" if disk.mount != "/" else "root file system"
+    if disk.not_ours:
+        return (Caution(name=name, why=f"not grown: {disk.not_ours}"),)
+    behind = disk.room if disk.room >= LEAST_ROOM else 0
+    if not behind and disk.slack < LEAST_ROOM:
+        return (Satisfied(name=name, why=f"uses all of {disk.device}"),)
+    grown = disk.slack + behind
+    partition = Step(
+        name="root partition",
+        why=f"{behind // MEGABYTE} MiB are free behind {disk.device}",
+        ways=tuple(way(disk) for way in PARTITION),
+    )
+    filesystem = Step(
+        name=name,
+        why=f"{disk.filesystem} gains {grown // MEGABYTE} MiB",
+        ways=tuple(way(disk) for way in FILESYSTEM),
+    )
+    return (partition, filesystem) if behind else (filesystem,)
