@@ -80,6 +80,9 @@ def provision(context: Context) -> int:
     failure: AzureInitError | None = None
     try:
         identify(walk)
+        if context.booted is not None and ready_is_pending(walk):
+            context.events.tell(INFO, "provision", "done in an earlier boot; Ready is told again by azure-init-resend")
+            return 0
         from azureinit.corridor import begin, gather, settle  # a machine that is done pays for none of it
 
         begin(walk)
@@ -137,6 +140,14 @@ def know(walk: Walk, vm_id: str | None) -> None:
         walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=vm_id)
         if walk.ends_if_done and marker(walk.machine, walk.instance):
             raise AlreadyProvisioned
+
+
+def ready_is_pending(walk: Walk) -> bool:
+    """Everything was done, and the platform has not accepted it yet."""
+    from azureinit.apply.instance import read_pending
+
+    pending = read_pending(walk.machine, walk.instance) if walk.instance is not None else None
+    return pending is not None and pending.get("verdict") == "ready"
 
 
 def unforeseen(error: Exception) -> AzureInitError:

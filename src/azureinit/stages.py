@@ -7,11 +7,11 @@ resend   everything was done in an earlier boot, and the platform has not accept
 
 from __future__ import annotations
 
-from azureinit.apply.instance import prepare, read_pending, read_verdict
-from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision
+from azureinit.apply.instance import prepare, read_verdict
+from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending
 from azureinit.errors import AzureInitError, RunDied
 from azureinit.sources.identity import stand_down
-from azureinit.telemetry.events import INFO, WARN
+from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def failed(walk: Walk) -> int:
 
 
 def resend(walk: Walk) -> int:
-    pending = walk.instance is not None and read_pending(walk.machine, walk.instance)
-    if not pending or pending.get("verdict") != "ready":
-        walk.events.tell(WARN if pending else INFO, "resend", "no Ready is waiting to be told")
+    if not ready_is_pending(walk):
+        walk.events.tell(INFO, "resend", "no Ready is waiting to be told")
         return 0
     return provision(walk.context)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -49,11 +51,15 @@ class Events:
         self.about = {} if about is None else about
         self.seed = seed
         self.open: list[str] = []  # the steps we are in, innermost last
-        self._count = 0
+        self._numbers = count(int(seed[24:], 16) + 1)
 
     def new_id(self) -> str:
-        self._count += 1
-        return f"{self.seed[:24]}{int(self.seed[24:], 16) + self._count & 0xFFFFFFFF:08x}"
+        """Never the same one twice, also where two threads ask at once."""
+        return f"{self.seed[:24]}{next(self._numbers) & 0xFFFFFFFF:08x}"
+
+    def innermost(self) -> str:
+        """The step we are in, or nothing; another thread may leave it while we look."""
+        return "".join(self.open[-1:])
 
     def step(self, name: str) -> Span:
         """`with events.step("hostname") as step: ...; step.text = "set to web-1"`"""
@@ -89,7 +95,7 @@ class Events:
                 seconds=seconds,
                 failed=failed,
                 id=self.new_id(),
-                parent=self.open[-1] if self.open else "",
+                parent=self.innermost(),
                 fields=fields,
             )
         )
@@ -119,7 +125,7 @@ class Span:
     def __enter__(self) -> Span:
         events = self.events
         self.started, self.id = events.clock.monotonic(), events.new_id()
-        self.parent = events.open[-1] if events.open else ""
+        self.parent = events.innermost()
         events.emit(
             Event(at=events.clock.now(), kind="start", level=INFO, name=self.name, id=self.id, parent=self.parent)
         )

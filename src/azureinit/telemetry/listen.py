@@ -89,6 +89,13 @@ def _collector(machine: Machine, config: Config, seed: str, about: dict[str, str
 
 
 def _seed(machine: Machine) -> str:
-    """The kernel's own dice."""
-    told = (machine.read("/proc/sys/kernel/random/uuid") or b"").decode("ascii", "replace").strip().replace("-", "")
-    return told if len(told) == 32 else "0" * 31 + "1"
+    """The kernel's own dice; where they cannot be had, the moment and our number."""
+    from azureinit.errors import AzureInitError
+
+    try:
+        told = (machine.read("/proc/sys/kernel/random/uuid") or b"").decode("ascii", "replace").strip().replace("-", "")
+    except AzureInitError:
+        told = ""
+    if len(told) == 32 and all(digit in "0123456789abcdef" for digit in told):
+        return told
+    return f"{int(machine.clock.now() * 1e6) & (1 << 64) - 1:016x}{machine.pid & 0xFFFFFFFF:08x}00000000"

@@ -1,0 +1,96 @@
+"""The stages of a boot beside the run itself, as the units call them."""
+
+from __future__ import annotations
+
+import json
+
+from conftest import Bench, Benches
+
+from fakeazure import Expect, Imds, Media, Vm, Wireserver
+
+PASSWORD = Vm(name="web-1", password="correct horse", disable_password=False)
+
+
+def pending(one: Bench) -> dict[str, str]:
+    found: dict[str, str] = json.loads(one.state("pending").read_text())
+    return found
+
+
+def test_local_sets_the_name_from_the_medium_and_tells_nobody(bench: Benches) -> None:
+    one = bench(vm=Vm(name="web-1"), expect=Expect(verdict="none"))
+    ran = one.agent("--stage", "local")
+    assert ran.status == 0 and "this is web-1" in ran.err
+    assert one.read("etc/hostname") == "web-1\n"
+    assert one.fabric.ledger.requests == ()
+    assert not list((one.tree / "home").iterdir()), "the rest is the run's"
+
+
+def test_what_local_kept_of_the_medium_is_enough_for_the_run(bench: Benches) -> None:
+    """The password is on the medium alone, which may be gone by then."""
+    one = bench(vm=PASSWORD)
+    assert one.agent("--stage", "local").status == 0
+    assert one.state("saved").stat().st_mode & 0o777 == 0o600
+    assert b"correct horse" not in one.state("saved").read_bytes()
+    one.configure(provisioning_media={"path": str(one.directory / "gone.iso")})
+    assert one.agent().status == 0
+    assert one.fabric.judge().ok
+    assert ":$" in one.read("etc/shadow")
+
+
+def test_local_without_a_medium_leaves_the_name_to_imds(bench: Benches) -> None:
+    one = bench(vm=Vm(name="web-1"), media=Media(enable=False), expect=Expect(verdict="none"))
+    before = one.read("etc/hostname") if (one.tree / "etc/hostname").exists() else None
+    ran = one.agent("--stage", "local")
+    assert ran.status == 0 and "waits for IMDS" in ran.err
+    assert (one.read("etc/hostname") if before is not None else None) == before
+
+
+def test_what_is_wrong_with_the_medium_is_left_to_the_run_to_tell(bench: Benches) -> None:
+    one = bench(imds=Imds(enable=False), media=Media(ovf="<broken"), expect=Expect(verdict="failure"))
+    assert one.agent("--stage", "local").status == 0
+    assert one.fabric.ledger.told == ()
+    assert one.agent().status == 1
+    assert one.fabric.judge().ok
+
+
+def test_local_on_a_provisioned_machine_does_nothing(bench: Benches) -> None:
+    one = bench()
+    assert one.agent().status == 0
+    (one.tree / "etc/hostname").write_text("renamed-since\n")
+    assert one.agent("--stage", "local").status == 0
+    assert one.read("etc/hostname") == "renamed-since\n"
+
+
+def test_failed_tells_the_platform_that_the_run_died(bench: Benches) -> None:
+    one = bench(expect=Expect(verdict="failure", reason="azure-init did not finish"))
+    assert one.agent("--stage", "failed").status == 1
+    assert one.fabric.judge().ok
+    assert not one.state("provisioned").exists()
+
+
+def test_failed_on_a_provisioned_machine_adds_nothing(bench: Benches) -> None:
+    one = bench()
+    assert one.agent().status == 0
+    assert one.agent("--stage", "failed").status == 0
+    assert one.fabric.judge().ok and len(one.fabric.ledger.verdicts) == 1
+
+
+def test_resend_tells_ready_once_the_platform_listens(bench: Benches) -> None:
+    one = bench(wireserver=Wireserver(goal_state_after_secs=4), expect=Expect(verdict="ready"))
+    assert one.agent().status == 75
+    assert pending(one)["verdict"] == "ready"
+    assert one.fabric.ledger.wait(lambda ledger: ledger.now() > 4.5, timeout=5) in (True, False)
+    assert one.agent("--stage", "resend").status == 0
+    assert one.fabric.judge().ok and one.state("provisioned").exists()
+
+
+def test_resend_without_anything_to_tell_asks_nobody(bench: Benches) -> None:
+    one = bench(expect=Expect(verdict="none"))
+    assert one.agent("--stage", "resend").status == 0
+    assert one.fabric.ledger.requests == ()
+
+
+def test_an_unknown_stage_is_a_usage_error(bench: Benches) -> None:
+    one = bench(expect=Expect(verdict="none"))
+    ran = one.agent("--stage", "late")
+    assert ran.status == 2 and "local, failed, resend" in ran.err
