@@ -15,7 +15,7 @@ from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.plan.waagent import plan_waagent
 from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
-from azureinit.sources.metadata import check_complete, is_enough, is_specialised, merge
+from azureinit.sources.metadata import check_complete, is_enough, is_specialised, lacks_password, merge
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 from azureinit.version import VERSION
 
@@ -41,7 +41,11 @@ def begin(walk: Walk) -> None:
         walk.events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
         prepare(walk.machine, data_dir, timeout=walk.context.work_deadline - walk.machine.clock.monotonic())
     know(walk, walk.vm_id)  # the run we waited for may have done it
-    walk.events.tell(INFO, "begin", f"azure-init {VERSION} for VM {walk.vm_id or 'of unknown id'}, Linux {walk.machine.kernel_release()}")
+    walk.events.tell(
+        INFO,
+        "begin",
+        f"azure-init {VERSION} for VM {walk.vm_id or 'of unknown id'}, Linux {walk.machine.kernel_release()}",
+    )
     _let_logins_go_after_a_while(walk)
     start_in_progress(walk)
 
@@ -91,7 +95,8 @@ def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) 
         return False
     answers = {**gathered.answers, **({"saved": saved} if saved is not None else {})}
     merged = merge(answers)
-    return not is_enough(merged) and not is_specialised(merged)
+    lacking = lacks_password(merged) and isinstance(gathered.failures.get("media"), MediaAbsent)
+    return (lacking or not is_enough(merged)) and not is_specialised(merged)
 
 
 def recall(walk: Walk) -> Metadata | None:

@@ -6,7 +6,8 @@ from azureinit.apply.instance import forget_pending, mark_provisioned, write_pen
 from azureinit.errors import AzureInitError, VerdictUndelivered
 from azureinit.machine import rfc3339
 from azureinit.machine.service import notify
-from azureinit.report.health import send_failure, send_in_progress, send_ready, size_on_the_wire
+from azureinit.report.health import size_on_the_wire
+from azureinit.report.protocol import send_progress, send_verdict
 from azureinit.report.verdict import Subject, success_report
 from azureinit.sources.metadata import is_specialised
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
@@ -14,6 +15,8 @@ from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Walk
+    from azureinit.report.goalstate import Fetch
+    from azureinit.sources.goalstate import GoalState
 
 EJECT_TIMEOUT = 10.0
 KERNEL_LOG_BYTES = 64 << 10
@@ -31,9 +34,11 @@ def start_in_progress(walk: Walk) -> None:
     def work() -> None:
         try:
             _wait_for_route(walk, until=walk.context.work_deadline)
-            send_in_progress(
+            send_progress(
                 walk.config,
                 walk.vm_id,
+                protocol=walk.config.report.protocol,
+                fetch=_fetch(walk),
                 clock=walk.machine.clock,
                 deadline=walk.context.deadline,
                 observe=walk.events.observe,
@@ -110,7 +115,7 @@ def _deliver_ready(walk: Walk) -> int:
         with events.step("report Ready") as span:
             _publish(walk, success_report(_subject(walk)))
             _wait_for_route(walk, until=walk.context.work_deadline)
-            send_ready(walk.config, clock=machine.clock, deadline=walk.context.deadline, observe=events.observe)
+            _send(walk, None)
             span.text = "the platform accepted it"
     except VerdictUndelivered as error:
         _keep(walk, verdict="ready", failure="")
@@ -140,8 +145,7 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
             _publish(walk, failure_report(failure, subject, extra, limit=MAX_POOLED, size=size_in_the_pool))
             _attach_kernel_log(walk)
             _wait_for_route(walk, until=walk.context.deadline)
-            clock, deadline = machine.clock, walk.context.deadline
-            send_failure(walk.config, report, clock=clock, deadline=deadline, observe=events.observe)
+            _send(walk, report)
             span.text = "the platform accepted it"
         if walk.instance is not None:
             forget_pending(machine, walk.instance)
@@ -151,6 +155,35 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
     return failure.exit_code
+
+
+def _send(walk: Walk, failure: str | None) -> None:
+    send_verdict(
+        walk.config,
+        failure,
+        protocol=walk.config.report.protocol,
+        fetch=_fetch(walk),
+        clock=walk.machine.clock,
+        deadline=walk.context.deadline,
+        observe=walk.events.observe,
+    )
+
+
+def _fetch(walk: Walk) -> Fetch:
+    """The goal state, without which the older endpoint hears nothing."""
+
+    def fetch(deadline: float) -> GoalState:
+        from azureinit.sources.goalstate import read_goal_state, wireserver
+
+        return read_goal_state(
+            walk.config,
+            endpoint=wireserver(walk.config),
+            clock=walk.machine.clock,
+            deadline=deadline,
+            observe=walk.events.observe,
+        )
+
+    return fetch
 
 
 def _subject(walk: Walk) -> Subject:

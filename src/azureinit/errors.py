@@ -21,6 +21,9 @@
     |  +- MediaAbsent          provisioning media not found               1 no medium came within the wait
     |  +- MediaUnreadable      failed to read provisioning media          1 the medium is there and cannot be read
     |  +- OvfInvalid           XML error                                  1 ovf-env.xml is not what it should be
+    |  +- GoalStateMissing     failed to retrieve the goal state          1 the wireserver did not give one
+    |  +- GoalStateInvalid     invalid goal state                         1 ... or one of the wrong shape
+    |  +- CertificatesMissing  failed to retrieve certificates            1 ... or not the certificates it names
     |  +- VmIdUnknown          failed to identify the VM ID               1 no source gives a VM id
     +- MetadataError           failed to determine what to provision      1 root of answers that do not add up
     |  +- UsernameMissing      failed to determine username               1 no source names the admin user
@@ -153,6 +156,18 @@ class MediaUnreadable(SourceError):
 
 class OvfInvalid(SourceError):
     reason = "XML error"
+
+
+class GoalStateMissing(SourceError):
+    reason = "failed to retrieve the goal state"
+
+
+class GoalStateInvalid(SourceError):
+    reason = "invalid goal state"
+
+
+class CertificatesMissing(SourceError):
+    reason = "failed to retrieve certificates"
 
 
 class VmIdUnknown(SourceError):

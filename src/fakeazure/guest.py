@@ -11,10 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fakeazure.qemu import CD_DRIVE, CannotBoot, tied_to_us
+from fakeazure.qemu import CD_DRIVE, PROGRAM, CannotBoot, tied_to_us
 from fakeazure.qmp import Monitor, MonitorLost
 
 START_SECS = 30.0
+PUSH_SECS = 5.0
 HALT_SECS = 60.0  # an emulated machine takes its time to end what it runs
 PANIC = b"Kernel panic - not syncing"
 POWERED_OFF, PANICKED = "powered itself off", "panicked"
@@ -37,13 +38,10 @@ class Guest:
 
     def __enter__(self) -> Self:
         """Returns when the machine is on."""
-        until = time.monotonic() + START_SECS
-        try:
-            while not self._monitor.accept(seconds=0.1):
-                if self._process.poll() is not None or time.monotonic() > until:
-                    raise CannotBoot(f"QEMU did not start: {self._complaint()}")
-        except MonitorLost:
-            raise CannotBoot(f"QEMU did not start: {self._complaint()}") from None
+        if not self._is_on():
+            self.__exit__(None, None, None)
+            said = self._log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise CannotBoot(f"QEMU did not start: {said[0].removeprefix(f'{PROGRAM}: ')}")
         return self
 
     def __exit__(
@@ -51,13 +49,15 @@ class Guest:
     ) -> None:
         self._process.kill()
         self._process.wait()
-        self._monitor.__exit__()
+        self._monitor.close()
 
-    def _complaint(self) -> str:
-        self._process.kill()
-        self._process.wait()
-        said = self._log.read_text(errors="replace").strip().splitlines()
-        return said[0].removeprefix("qemu-system-x86_64: ") if said else "it said nothing"
+    def _is_on(self) -> bool:
+        until = time.monotonic() + START_SECS
+        with contextlib.suppress(MonitorLost):
+            while self._process.poll() is None and time.monotonic() < until:
+                if self._monitor.accept(seconds=0.1):
+                    return True
+        return False
 
     def follow_medium(self) -> None:
         """In the drive is what the platform has there now: a disc, or none."""
@@ -91,16 +91,18 @@ class Guest:
 
     def power_off(self) -> None:
         """Politely, so that its disks are whole; then by the switch."""
-        if self._process.poll() is None and not self._has_panicked():
-            with contextlib.suppress(MonitorLost):
-                self._monitor.ask("system_powerdown")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(HALT_SECS)
+        until = time.monotonic() + HALT_SECS
         with contextlib.suppress(MonitorLost):
+            while not self.ended() and time.monotonic() < until:
+                self._monitor.ask("system_powerdown")  # again: a machine that is still starting does not hear it
+                self._wait(PUSH_SECS)
             if self._process.poll() is None:
                 self._monitor.ask("quit")
+        self._wait(START_SECS)
+
+    def _wait(self, seconds: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(START_SECS)
+            self._process.wait(seconds)
 
     def last_lines(self) -> list[str]:
         """Of its console, without the colours."""

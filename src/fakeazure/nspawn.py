@@ -26,6 +26,8 @@ INTERFACE = "eth0"
 TURN = "\0fakeazure container"
 NOTES = Path("/run/systemd/nspawn")
 LAST_LINES = 8
+# A container has no firmware to show the conditions of units that it is Azure; they read init's words instead.
+INIT_WORDS = ("azure-init=force",)
 
 
 class NoContainer(Exception):
@@ -104,7 +106,7 @@ def start(whole: Path, console: Path, *, binds: Iterable[str], group: int) -> su
         "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
         "systemd-nspawn", "--quiet", "--boot", f"--directory={whole}", "--machine=fakeazure", "--settings=no",
         "--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off",
-        "--timezone=off", f"--network-interface={INTERFACE}", *binds,
+        "--timezone=off", f"--network-interface={INTERFACE}", *binds, *INIT_WORDS,
     ]  # fmt: skip
     with console.open("wb") as output:
         return subprocess.Popen(

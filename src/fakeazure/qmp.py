@@ -1,4 +1,4 @@
-"""QEMU's monitor: a few orders to a running machine, and what it tells of itself."""
+"""QEMU's monitor: a few orders to a running machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import socket
 import time
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 ANSWER_SECS = 30.0
 
@@ -17,7 +17,7 @@ class MonitorLost(Exception):
 
 
 class Monitor:
-    """Listens first; QEMU connects when it starts. `events` are the names of what happened, in order."""
+    """Listens first; QEMU connects when it starts."""
 
     def __init__(self, path: Path) -> None:
         self._listener = socket.socket(socket.AF_UNIX)
@@ -25,12 +25,8 @@ class Monitor:
         self._listener.listen(1)
         self._socket: socket.socket | None = None
         self._waiting = b""
-        self.events: list[str] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._listener.close()
         if self._socket:
             self._socket.close()
@@ -60,14 +56,8 @@ class Monitor:
                 raise MonitorLost(f"{order}: no answer")
             if "error" in message:
                 raise MonitorLost(f"{order}: {message['error'].get('desc')}")
-            if "return" in message:
+            if "return" in message:  # and not an event
                 return message["return"]
-            self._note(message)
-
-    def listen(self) -> None:
-        """Takes in what has been said meanwhile."""
-        while self._socket and (message := self._receive(until=time.monotonic())):
-            self._note(message)
 
     def insert(self, drive: str, image: Path) -> None:
         self.ask("blockdev-change-medium", id=drive, filename=str(image), format="raw", force=True)
@@ -78,10 +68,6 @@ class Monitor:
         with contextlib.suppress(MonitorLost):  # there was none
             self.ask("blockdev-remove-medium", id=drive)
         self.ask("blockdev-close-tray", id=drive)
-
-    def _note(self, message: dict[str, Any]) -> None:
-        if "event" in message:
-            self.events.append(message["event"])
 
     def _receive(self, *, until: float) -> dict[str, Any] | None:
         assert self._socket is not None

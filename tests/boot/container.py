@@ -19,6 +19,7 @@ from need import need, unfit
 PROJECT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("AZURE_INIT_TEST_CACHE", "/var/cache/azure-init-tests"))
 PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,sudo,python3,passwd,iproute2"
+UBUNTUS = ("jammy", "noble")
 # What every gallery image lacks before its first boot, and nobody to answer questions on the console.
 GENERALISE = """
 rm -f "$1"/etc/ssh/ssh_host_* "$1"/var/lib/dbus/machine-id "$1"/var/lib/systemd/random-seed
@@ -52,27 +53,36 @@ BOOTED = 60.0
 PAUSE = 0.02
 
 
-def debian_root(suite: str) -> Path:
-    """A generalised root file system, made at the first call on this machine."""
+def debian_root(suite: str, *extra: str) -> Path:
+    """A generalised root file system, made at the first call on this machine; with `extra` packages in it."""
+    packages = ",".join((PACKAGES, *extra))
+    options = ["--variant=minbase", f"--include={packages}", f"--customize-hook={GENERALISE}"]
+    if suite in UBUNTUS:
+        options.append(f"--keyring={ubuntu_keys()}")
+    recipe = hashlib.sha256(f"{packages}{GENERALISE}".encode()).hexdigest()[:12]
+    return made_once("-".join((suite, *extra)), recipe, *options, suite)
+
+
+def ubuntu_keys() -> Path:
+    """A package of Debian's, but not in every release of it."""
+    root = made_once("ubuntu-keys", "1", "--variant=extract", "--include=ubuntu-keyring", "trixie")
+    return root / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
+
+
+def made_once(name: str, recipe: str, *words: str) -> Path:
+    """What mmdebstrap makes of its options and a suite; kept until the recipe changes."""
     mmdebstrap = need("mmdebstrap")
-    recipe = hashlib.sha256(f"{PACKAGES}{GENERALISE}".encode()).hexdigest()[:12]
-    root = CACHE / f"{suite}-{recipe}"
+    root = CACHE / f"{name}-{recipe}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{suite}.lock").open("w") as lock:
+    with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not root.exists():
-            unfinished = CACHE / f"{suite}.unfinished"
+            unfinished = CACHE / f"{name}.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
-            argv = (
-                mmdebstrap,
-                "--quiet",
-                "--variant=minbase",
-                f"--include={PACKAGES}",
-                f"--customize-hook={GENERALISE}",
-            )
-            ran = subprocess.run((*argv, suite, str(unfinished)), capture_output=True, text=True)
+            argv = (mmdebstrap, "--quiet", *words, str(unfinished))
+            ran = subprocess.run(argv, capture_output=True, text=True)
             if ran.returncode:
-                unfit(f"no {suite} root could be made: {ran.stderr[-500:]}")
+                unfit(f"no {name} root could be made: {ran.stderr[-500:]}")
             unfinished.rename(root)
     return root
 
@@ -174,19 +184,8 @@ class Container:
         self._wait(lambda: not self.out("systemctl", "list-jobs", "--no-legend"), "jobs are left")
 
     def _find_init(self) -> int:
-        """Our number for the container's first process: the one systemd below us that is 1 to itself."""
         assert self._outer is not None
-        pending = [self._outer.pid]
-        while pending:
-            pid = pending.pop()
-            try:
-                status = Path(f"/proc/{pid}/status").read_text()
-            except OSError:
-                continue
-            if status.startswith("Name:\tsystemd\n"):
-                return pid
-            pending += _children(pid)
-        return 0
+        return find_init(self._outer.pid)
 
     def _wait(self, ready: Callable[[], int], otherwise: str) -> int:
         assert self._outer is not None
@@ -201,24 +200,7 @@ class Container:
         self, *argv: str, user: str = "", before: tuple[str, ...] = (), timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """A program inside, by default as root; `before` is what the host puts in front of it."""
-        enter = [
-            *before,
-            "nsenter",
-            f"--target={self._pid}",
-            "--mount",
-            "--uts",
-            "--ipc",
-            "--net",
-            "--pid",
-            "--root",
-            "--wd",
-        ]
-        enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SYSTEMD_PAGER="]
-        if user:
-            enter += ["setpriv", f"--reuid={user}", "--clear-groups", "--"]
-        return subprocess.run(
-            (*enter, *argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
-        )
+        return inside(self._pid, *argv, user=user, before=before, timeout=timeout)
 
     def out(self, *argv: str, user: str = "") -> str:
         ran = self.run(*argv, user=user)
@@ -268,6 +250,33 @@ class Container:
             self._outer.kill()
             self._outer.wait()
             self._outer = None
+
+
+def find_init(outer: int) -> int:
+    """Our number for a container's first process: the one systemd below `outer` that is 1 to itself; 0: not yet."""
+    pending = [outer]
+    while pending:
+        pid = pending.pop()
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        if status.startswith("Name:\tsystemd\n"):
+            return pid
+        pending += _children(pid)
+    return 0
+
+
+def inside(
+    init: int, *argv: str, user: str = "", before: tuple[str, ...] = (), timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """A program in the container of that first process."""
+    spaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd")
+    enter = [*before, "nsenter", f"--target={init}", *spaces]
+    enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SYSTEMD_PAGER="]
+    if user:
+        enter += ["setpriv", f"--reuid={user}", "--clear-groups", "--"]
+    return subprocess.run((*enter, *argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
 
 
 def _children(pid: int) -> list[int]:

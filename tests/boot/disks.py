@@ -56,7 +56,7 @@ AGENTS = {  # what is installed, and what is set
 KERNEL_OPTIONS = "root=LABEL=root rw console=ttyS0 net.ifnames=0 no_timer_check"
 LOADER = f"title Debian\nlinux /vmlinuz\ninitrd /initrd\noptions {KERNEL_OPTIONS}\n"
 SYSLINUX = f"DEFAULT debian\nPROMPT 0\nLABEL debian\n  LINUX /vmlinuz\n  INITRD /initrd\n  APPEND {KERNEL_OPTIONS}\n"
-GPTMBR = Path("/usr/lib/syslinux/mbr/gptmbr.bin")
+GPTMBR = Path("/usr/lib/SYSLINUX/gptmbr.bin")
 EFI_LOADER = "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
 
 MEGABYTE = 1 << 20

@@ -114,15 +114,15 @@ def test_waagent_reaches_ready_with_a_password_and_a_key(tmp_path: Path) -> None
 
 def test_our_agent_reaches_ready_with_a_late_disc_and_a_wrong_clock(tmp_path: Path) -> None:
     tree = staged(tmp_path / "tree")
-    text = '[vm]\nname = "ours"\ngeneration = 1\ncustom_data = "#!/bin/true"\n'
-    text += '[media]\nlate_secs = 45\n[clock]\noffset = "2019-02-03"\n'
+    text = '[vm]\nname = "ours"\ngeneration = 1\npassword = "0nly-0n-the-Disc"\nkeys = []\n'
+    text += '[media]\nlate_secs = 60\n[clock]\noffset = "2019-02-03"\n'
     with with_tree(debian_disk("plain"), tree, tmp_path) as disk:
         _, events = boot(tmp_path, str(disk), scenario(tmp_path, text))
     (ready,) = positions(events, is_ready)
     (inserted,) = positions(events, lambda event: isinstance(event, MediaMade))
     assert inserted < ready
     assert any(isinstance(event, Ejected) for event in events[ready:])
-    assert logins(events) == [("key", True)]
+    assert logins(events) == [("password", True)]
     assert "setting system clock to 2019-02-03T" in (tmp_path / "console").read_text(errors="replace")
 
 

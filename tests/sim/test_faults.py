@@ -161,8 +161,16 @@ def test_health_gets_over_what_it_should(bench: Benches) -> None:
 
 def test_a_refused_verdict_is_not_retried(bench: Benches) -> None:
     one = bench(faults=[{"path": HEALTH, "answers": ["ok", "400*"]}], expect=Expect(verdict="none"))
+    one.configure(report={"protocol": "json"})
     assert one.agent().status == 75
     assert len([r for r in one.fabric.ledger.requests if r.path == HEALTH]) == 2
+
+
+def test_where_the_newer_endpoint_refuses_the_older_one_is_told(bench: Benches) -> None:
+    one = bench(faults=[{"path": HEALTH, "answers": ["404*"]}], expect=Expect(verdict="ready"))
+    assert one.agent().status == 0
+    assert one.fabric.judge().ok and len(one.fabric.ledger.verdicts) == 1
+    assert len([r for r in one.fabric.ledger.requests if r.path == HEALTH]) == 4, "in progress once, the verdict thrice"
 
 
 def test_every_backends_failure_reaches_the_report(bench: Benches) -> None:

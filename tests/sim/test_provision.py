@@ -300,3 +300,25 @@ def test_clean_forgets_and_provisions_again(bench: Benches) -> None:
     one.fabric.reboot()
     assert one.agent().status == 0
     assert one.fabric.judge().ok
+
+
+def test_a_password_beside_a_key_is_waited_for_though_imds_alone_would_do(bench: Benches) -> None:
+    one = bench(vm=Vm(password="s3cret+pass", disable_password=False), media=Media(late_secs=1.0))
+    one.configure(provisioning_media={"wait_secs": 20})
+    assert one.agent().status == 0
+    assert one.read("etc/shadow").count(":$") == 1, "the account has its password"
+    assert one.fabric.judge().ok
+
+
+def test_a_password_beside_a_key_that_never_comes_is_a_failure(bench: Benches) -> None:
+    vm = Vm(password="s3cret+pass", disable_password=False)
+    one = bench(vm=vm, media=Media(enable=False), expect=Expect(verdict="failure", reason="no usable credential"))
+    assert one.agent().status == 1
+    assert one.fabric.judge().ok
+
+
+def test_where_media_are_off_by_configuration_the_key_has_to_do(bench: Benches) -> None:
+    one = bench(vm=Vm(password="s3cret+pass", disable_password=False))
+    one.configure(provisioning_media={"enable": False})
+    assert one.agent().status == 0
+    assert one.fabric.judge().ok

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from wire import Answer, Server, Ticking, answer
 
-from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Run, Wireserver
+from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Report, Run, Wireserver
 from azureinit.engine import Context, provision, reject
 from azureinit.errors import ConfigInvalid, ReadOnly
 from azureinit.machine import Machine
@@ -49,6 +49,7 @@ class World:
             wireserver=Wireserver(health_endpoint=f"{health.url}/provisioning/health"),
             provisioning_media=ProvisioningMedia(enable=False),
             platform=Platform(require_azure=False, vm_id=ID),
+            report=Report(protocol="json"),
             run=Run(deadline_secs=DEADLINE, verdict_reserve_secs=RESERVE),
         )
         self.heard: list[Event] = []

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,33 @@ def test_a_listener_that_fails_stops_neither_the_run_nor_the_others(clock: Ticki
     events = Events(clock=clock, listeners=(broken, heard.append))
     events.tell(WARN, "x", "y")
     assert [event.text for event in heard] == ["y"]
+
+
+def test_threads_may_tell_while_steps_come_and_go(clock: Ticking) -> None:
+    events, heard = listening(clock)
+    failures: list[Exception] = []
+
+    def tell() -> None:
+        try:
+            for number in range(3000):
+                events.observe("http", attempt=number)
+        except Exception as error:  # noqa: BLE001
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=tell) for _thread in range(3)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            with events.step("hostname"):
+                pass
+    finally:
+        sys.setswitchinterval(before)
+    assert failures == []
+    singles = [event.id for event in heard if event.kind != "finish"]
+    assert len(set(singles)) == len(singles)
 
 
 def test_what_is_observed_is_for_the_curious_only(clock: Ticking) -> None:

@@ -81,6 +81,7 @@ def test_by_default_the_pool_gets_our_steps_and_every_request() -> None:
         ("app=not_a_valid_level", "", (INFO, WARN, ERROR), 1),
         ("", "x=y", (INFO, WARN, ERROR), 1),
         ("", "", (INFO, WARN, ERROR), 0),
+        ("", " , ", (INFO, WARN, ERROR), 0),  # says nothing either
     ],
 )
 def test_environment_then_file_then_the_built_in_choice(

@@ -366,7 +366,8 @@ def test_a_plan_shows_every_command(tmp_path: Path) -> None:
 
 
 def test_the_uppermost_of_two_mounts_counts() -> None:
-    data = b"1 1 0:2 / / rw - rootfs rootfs rw\n28 1 8:1 / / rw a:1 b:2 - ext4 /dev/sda1 rw\n29 28 8:2 / /home rw - xfs /dev/sda2 rw\n"
+    first, second = b"1 1 0:2 / / rw - rootfs rootfs rw\n", b"28 1 8:1 / / rw a:1 b:2 - ext4 /dev/sda1 rw\n"
+    data = first + second + b"29 28 8:2 / /home rw - xfs /dev/sda2 rw\n"
     found = parse_mount(data, "/")
     assert found is not None and (found.device, found.filesystem, found.source) == ("8:1", "ext4", "/dev/sda1")
     assert parse_mount(data, "/nowhere") is None

@@ -78,21 +78,26 @@ def test_old_values_in_pieces_are_put_together() -> None:
     assert told == ["t azure-init 0.1.1: x said: message=long", "k is v"]
 
 
-def test_a_long_payload_is_shortened_and_bytes_are_shown_as_text() -> None:
-    payload = b"line one\nline two \xff\n" + b"x" * 9999
-    told = Diagnostic(
-        kind="event",
-        agent="a",
-        vm_id=VM,
-        name="dmesg",
-        event_id=EVENT,
-        timestamp=AT,
-        encoding="zlib+b64",
-        payload=payload,
+def diagnostic(name: str, payload: str | bytes) -> Diagnostic:
+    encoding = "none" if isinstance(payload, str) else "zlib+b64"
+    return Diagnostic(
+        kind="event", agent="a", vm_id=VM, name=name, event_id=EVENT, timestamp=AT, encoding=encoding, payload=payload
     )
-    (sentence,) = explain(encode(told))
-    assert sentence.startswith(f"{AT} a: dmesg said: line one; line two")
-    assert len(sentence) < 600 and sentence.endswith(" letters)")
+
+
+def test_kernel_messages_are_shown_from_their_end() -> None:
+    lines = "".join(f"[{number}] usb {number}\n" for number in range(1000))
+    (sentence,) = explain(encode(diagnostic("dmesg", b"\xff" + lines.encode())))
+    assert sentence.startswith(f"{AT} a: dmesg said: (") and sentence.endswith("; [998] usb 998; [999] usb 999")
+    assert len(sentence) < 1200
+    assert explain(encode(diagnostic("dmesg", b"one\ntwo \xff\n"))) == [f"{AT} a: dmesg said: one; two \ufffd"]
+
+
+def test_what_an_agent_says_is_shown_whole_unless_it_is_endless() -> None:
+    (sentence,) = explain(encode(diagnostic("network", "link eth0: up\n" * 200 + "dns: no server")))
+    assert sentence.endswith("dns: no server")
+    (sentence,) = explain(encode(diagnostic("network", "x" * 9999)))
+    assert len(sentence) < 4100 and sentence.endswith("... (9999 letters)")
 
 
 @given(st.lists(st.tuples(st.text(max_size=40) | st.just(f"{OLD}|INFO|x|{EVENT}"), st.text(max_size=80))))

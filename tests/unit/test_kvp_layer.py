@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,17 +16,17 @@ from azureinit.kvp.entries import parse_entries
 from azureinit.kvp.report import REPORT_KEY
 from azureinit.kvp.store import Store
 from azureinit.machine import Machine
-from azureinit.telemetry.events import INFO, WARN, Events
-from azureinit.telemetry.kvp import AGENT, DEFAULT, KEPT, NOBODY, PER_BOOT, KvpLayer
+from azureinit.telemetry.events import ERROR, INFO, WARN, Events
+from azureinit.telemetry.kvp import AGENT, DEFAULT, KEPT, MOST_PIECES, NOBODY, PER_BOOT, KvpLayer
 
 VM_ID = "11111111-2222-4333-8444-555555555555"
 SEED = "0123456789abcdef" * 2
 
 
 class Pool:
-    def __init__(self, directory: Path, *, filter: str = "", vm_id: str = VM_ID) -> None:  # noqa: A002
+    def __init__(self, directory: Path, *, filter: str = "", vm_id: str = VM_ID, kernel: str = "/") -> None:  # noqa: A002
         self.clock = Ticking()
-        self.machine = Machine(root=str(directory), clock=self.clock, environ={})
+        self.machine = Machine(root=str(directory), kernel=kernel, clock=self.clock, environ={})
         self.file = directory / "pools/.kvp_pool_1"
         about = {"vm_id": vm_id} if vm_id else {}
         chosen = parse_filter(filter) if filter else DEFAULT
@@ -117,13 +118,94 @@ def test_a_boot_writes_so_many_records_and_keeps_the_last_for_what_goes_wrong(po
         if number % 50 == 0:
             pool.events.flush()
     pool.events.flush()
-    assert len(pool.pairs()) == PER_BOOT - KEPT
+    assert len(pool.pairs()) == PER_BOOT - 1 - KEPT
     for number in range(2 * PER_BOOT):
         pool.events.tell(WARN, "wrong", f"{number}")
     pool.events.flush()
-    assert len(pool.pairs()) == PER_BOOT
+    pool.layer.attach("dmesg", b"usb 1: new device", event_id=SEED)
     pool.layer.report("result=success")
+    assert len(pool.pairs()) == PER_BOOT
     assert pool.pairs()[-1] == (REPORT_KEY, "result=success")
+
+
+def test_requests_that_go_on_for_hours_leave_room_for_the_steps(pool: Pool) -> None:
+    for attempt in range(2 * PER_BOOT):
+        pool.events.observe("http", method="GET", attempt=attempt, seconds=0.1, failure="no answer")
+    with pool.events.step("hostname"):
+        pass
+    pool.events.flush()
+    assert [one.name for one in pool.diagnostics()][-2:] == ["hostname", "hostname"]
+
+
+def test_kernel_messages_leave_room_for_what_comes_after_them(pool: Pool) -> None:
+    pool.layer.attach("dmesg", os.urandom(1 << 19), event_id=SEED)
+    pool.events.tell(WARN, "network", "no default route")
+    pool.events.flush()
+    assert [one.name for one in pool.diagnostics()] == ["dmesg", "network"]
+    assert len(pool.pairs()) < PER_BOOT
+
+
+def test_a_text_of_any_length_is_cut_and_takes_nothing_else_with_it(pool: Pool) -> None:
+    pool.events.tell(WARN, "endless", "\U0001f426" * (1 << 20))
+    pool.events.tell(WARN, "network", "no default route")
+    pool.events.flush()
+    endless, network = pool.diagnostics()
+    assert isinstance(endless.payload, str) and endless.payload.endswith("\U0001f426...")
+    assert len(pool.pairs()) == MOST_PIECES + 1 and network.payload == "no default route"
+    assert max(len(value.encode()) for _key, value in pool.pairs()) <= 1022
+
+
+def test_the_last_place_gets_as_much_of_a_text_as_fits(pool: Pool) -> None:
+    for number in range(PER_BOOT - 2):
+        pool.events.tell(WARN, "one", f"{number}")
+    pool.events.tell(WARN, "last", "x" * 5000)
+    pool.events.flush()
+    assert pool.diagnostics()[-1].name == "last" and len(pool.pairs()) == PER_BOOT - 1
+
+
+def test_an_error_is_a_failure_also_where_it_took_no_time(pool: Pool) -> None:
+    pool.events.tell(ERROR, "provision", "invalid username")
+    pool.events.tell(WARN, "media", "no medium")
+    pool.events.flush()
+    assert [(one.result, one.duration) for one in pool.diagnostics()] == [("fail", None), (None, None)]
+
+
+def test_a_machine_that_does_not_know_when_it_booted_tells_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "kernel/proc").mkdir(parents=True)
+    (tmp_path / "kernel/proc/stat").write_text("cpu 1 2 3\n")
+    pool = Pool(tmp_path, kernel=str(tmp_path / "kernel"))
+    pool.file.write_bytes(bytes(2560))
+    pool.events.tell(INFO, "one", "x")
+    pool.events.flush()
+    pool.layer.report("result=success")
+    assert [key.split("|")[0] for key, _value in pool.pairs()] == ["", "DIAG", REPORT_KEY]
+    assert not pool.layer.failure
+
+
+def test_the_report_alone_empties_an_earlier_boots_pool_too(tmp_path: Path) -> None:
+    (tmp_path / "pools").mkdir()
+    pool = Pool(tmp_path, filter="off")
+    Store(pool.machine, directory="/pools", timeout=1).append("OLD", "of an earlier boot")
+    os.utime(pool.file, (0, 0))
+    pool.layer.report("result=success")
+    assert pool.pairs() == [(REPORT_KEY, "result=success")]
+
+
+def test_threads_that_tell_while_it_is_written_lose_nothing(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("azureinit.telemetry.kvp.PER_BOOT", 10_000)
+
+    def tell() -> None:
+        for number in range(500):
+            pool.events.tell(WARN, "one", f"{number}")
+
+    threads = [threading.Thread(target=tell) for _thread in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        pool.events.flush()
+    pool.events.flush()
+    assert len({one.event_id for one in pool.diagnostics()}) == 2000
 
 
 def test_a_second_run_of_the_same_boot_goes_on_counting(tmp_path: Path) -> None:
@@ -133,7 +215,7 @@ def test_a_second_run_of_the_same_boot_goes_on_counting(tmp_path: Path) -> None:
         for number in range(100):
             pool.events.tell(INFO, "one", f"{number}")
         pool.events.flush()
-    assert len(pool.pairs()) == PER_BOOT - KEPT
+    assert len(pool.pairs()) == PER_BOOT - 1 - KEPT
 
 
 def test_an_earlier_boots_pool_is_emptied_first(pool: Pool) -> None:
@@ -204,6 +286,7 @@ def test_a_pool_that_cannot_be_written_is_given_up_and_not_made_worse(tmp_path: 
     pool.layer.report("result=success")
     pool.layer.attach("dmesg", b"x", event_id=SEED)
     assert pool.layer.failure
+    assert pool.layer.missing == (broken in ("missing", "file"))
     assert [(path, path.read_bytes() if path.is_file() else b"") for path in sorted(tmp_path.rglob("*"))] == before
 
 

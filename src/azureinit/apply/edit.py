@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import EditLine
 
 MEMBERS = 3  # of the four fields in group and gshadow
+ADMINISTRATORS = 2  # in gshadow; in group that is the number
 NIS = (b"+", b"-")
 NOBODYS = (*NIS, b"#", b":", b"")
 
@@ -22,7 +23,9 @@ def edited(old: bytes, edits: Iterable[EditLine]) -> bytes:
     if not lines[-1]:
         lines.pop()
     for edit in edits:
-        if edit.line is not None:
+        if edit.gone:
+            lines = _without(lines, edit)
+        elif edit.line is not None:
             _append(lines, edit, edit.line)
         else:
             at = _find(lines, edit)
@@ -60,6 +63,23 @@ def _changed(line: bytes, edit: EditLine) -> bytes:
         member = _plain(edit, edit.member, forbidden=b",:\n\0")
         if member not in fields[MEMBERS].split(b","):
             fields[MEMBERS] = fields[MEMBERS] + b"," + member if fields[MEMBERS] else member
+    return b":".join(fields)
+
+
+def _without(lines: list[bytes], edit: EditLine) -> list[bytes]:
+    prefix = edit.key.encode("utf-8", "surrogateescape") + b":"
+    if edit.member is None:
+        return [line for line in lines if not line.startswith(prefix)]
+    first = ADMINISTRATORS if edit.path.endswith("/gshadow") else MEMBERS
+    return [_left_by(line, edit.member, first=first) if line.startswith(prefix) else line for line in lines]
+
+
+def _left_by(line: bytes, member: str, *, first: int) -> bytes:
+    """A group's line without that name in any of its lists."""
+    name = member.encode("utf-8", "surrogateescape")
+    fields = line.split(b":")
+    for at in range(first, len(fields)):
+        fields[at] = b",".join(one for one in fields[at].split(b",") if one != name)
     return b":".join(fields)
 
 

@@ -107,7 +107,12 @@ def _link(machine: Machine, action: Link, _journal: Journal, _deadline: float) -
 
 
 def _remove(machine: Machine, action: Remove, _journal: Journal, _deadline: float) -> None:
-    machine.remove(action.path)
+    if not action.whole:
+        machine.remove(action.path)
+        return
+    from azureinit.machine.trees import remove_tree
+
+    remove_tree(machine, action.path)
 
 
 def _set_hostname(machine: Machine, action: SetHostname, _journal: Journal, _deadline: float) -> None:

@@ -28,7 +28,9 @@ Commands:
   config show      every setting, and who said it                 [--json]
   config check     tell what is wrong with a configuration file   [FILE...]
   config schema    JSON Schema of the configuration, for editors
+  config import-waagent   take over WALinuxAgent's waagent.conf   [FILE] [--write]
   clean            forget that this machine was provisioned       [--logs]
+  deprovision      remove what is this machine's, for an image    [--user] [--lock-root] [--force] [--dry-run]
   kvp              look into the Hyper-V key-value pools, or change them [COMMAND]
   help             this text, or that of a command                [COMMAND]
 
@@ -47,7 +49,7 @@ as in info,libazureinit::http=debug; AZURE_INIT_KVP_FILTER says the same of what
 Exit codes: 0 done, already done, or not on Azure; 1 failed; 2 usage; 3 plan --check found work to do;
 75 done but the platform has not accepted the verdict yet; 78 configuration error or user missing.
 """
-VERBS = ("provision", "plan", "facts", "config", "clean", "kvp", "help")
+VERBS = ("provision", "plan", "facts", "config", "clean", "deprovision", "kvp", "help")
 VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root", "--stage": "stage"}
 STAGES = ("local", "failed", "resend")
 
@@ -222,6 +224,10 @@ def operate(command: Command, machine: Machine) -> int:
         from azureinit.cli.clean import main as clean_main
 
         return clean_main(rest, machine=machine, configured=configured)
+    if command.verb == "deprovision":
+        from azureinit.cli.deprovision import main as deprovision_main
+
+        return deprovision_main(rest, machine=machine, configured=configured)
     from azureinit.cli.show import main as show_main
 
     return show_main(command.verb, rest, machine=machine, configured=configured)

@@ -37,6 +37,10 @@ def main(
             return 0
         if asked.what == "check" and asked.files:
             return _check(asked.files, machine=machine, out=out, err=err)
+        if asked.what == "import-waagent":
+            from azureinit.cli.waagent import import_waagent
+
+            return import_waagent(asked.file, write=asked.write, machine=machine, out=out, err=err)
         loaded = load(machine, config=config, groups=groups)
         for warning in loaded.warnings:
             print(f"warning: {warning}", file=err)
@@ -102,7 +106,7 @@ def _origin(loaded: Loaded, section: str, key: str) -> str:
 
 def _parser() -> Parser:
     parser = Parser(prog="azure-init config", description="The configuration: what it is, whether it is right.")
-    verbs = parser.add_subparsers(dest="what", metavar="show|check|schema", required=True)
+    verbs = parser.add_subparsers(dest="what", metavar="show|check|schema|import-waagent", required=True)
     show = verbs.add_parser("show", help="every value and where it came from")
     show.add_argument("--json", action="store_true", help="for programs")
     checks = verbs.add_parser("check", help="whether files are right; exit status 78 if one is not")
@@ -110,4 +114,9 @@ def _parser() -> Parser:
         "files", nargs="*", metavar="FILE", help="a file or directory; without one, the whole configuration"
     )
     verbs.add_parser("schema", help="JSON Schema of a configuration file, for editors")
+    imports = verbs.add_parser("import-waagent", help="WALinuxAgent's configuration as one of ours")
+    imports.add_argument("file", nargs="?", default="", metavar="FILE", help="instead of looking where it usually is")
+    imports.add_argument(
+        "--write", action="store_true", help="put it into /etc/azure-init/azure-init.toml.d/waagent.toml, to be read"
+    )
     return parser

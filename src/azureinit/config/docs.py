@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from azureinit.config.model import CHOICES, LONGEST_SECONDS, LONGEST_TEXT, Config
+from azureinit.config.model import CHOICE, CHOICES, LONGEST_SECONDS, LONGEST_TEXT, Config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ SECTIONS: dict[str, str] = {
     "provisioning_media": "The DVD that carries ovf-env.xml.",
     "azure_proxy_agent": "The guest proxy agent, where the platform asks for one.",
     "wireserver": "The platform's side of the health report.",
+    "report": "How the verdict is told.",
     "telemetry": "What the host is told besides the verdict.",
     "azure_init_data_dir": "Where markers and the journal lie.",
     "azure_init_log_path": "Where the log lies.",
@@ -30,6 +31,7 @@ SECTIONS: dict[str, str] = {
     "user": "The account.",
     "run": "The time a run has.",
     "boot": "A run that is a boot's service.",
+    "waagent": "WALinuxAgent, where it was the provisioning agent before.",
 }
 
 KEYS: dict[str, str] = {
@@ -59,6 +61,8 @@ KEYS: dict[str, str] = {
     "wireserver.retry_interval_secs": "First delay between two tries; later ones grow.",
     "wireserver.total_retry_timeout_secs": "Longest time for all tries together.",
     "wireserver.health_endpoint": "Where the verdict is sent.",
+    "report.protocol": "`json` is the platform's newer endpoint, `xml` the older one with its goal state; `auto` turns "
+    "to the older where the newer was refused three times.",
     "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
     "telemetry.kvp_filter": "Which events go to the pool, as `level` or `target=level`, comma separated; "
     "unset means the built-in choice.",
@@ -80,6 +84,8 @@ KEYS: dict[str, str] = {
     "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
     "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
     "boot.deadline_secs": "Longest time from the machine's start to the verdict; counts beside `run.deadline_secs`.",
+    "waagent.honour": "Take what waagent.conf says wherever no file of ours, variable or flag says anything; "
+    "`azure-init config import-waagent` shows what that is.",
 }
 
 KIND_NAMES = {
@@ -118,6 +124,8 @@ def reference() -> str:
 def kind_name(kind: str) -> str:
     if kind in CHOICES:
         return "list out of " + ", ".join(f"`{choice}`" for choice in CHOICES[kind])
+    if kind in CHOICE:
+        return "one of " + ", ".join(f"`{choice}`" for choice in CHOICE[kind])
     return KIND_NAMES[kind]
 
 
@@ -171,6 +179,8 @@ def _key_schema(kind: str, default: object, description: str) -> dict[str, Any]:
 def _kind_schema(kind: str) -> dict[str, Any]:
     if kind in CHOICES:
         return {"type": "array", "items": {"enum": list(CHOICES[kind])}}
+    if kind in CHOICE:
+        return {"enum": list(CHOICE[kind])}
     text = {"type": "string", "maxLength": LONGEST_TEXT, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"}
     kinds: dict[str, dict[str, Any]] = {
         "bool": {"type": "boolean"},

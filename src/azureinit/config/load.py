@@ -86,6 +86,8 @@ def _read_layers(machine: Machine, *, config: str | None, groups: tuple[str, ...
         layers.take("user", "groups", asked, Origin(layer="env", name=GROUPS_VARIABLE))
     if groups is not None:
         layers.take("user", "groups", _split(*groups), Origin(layer="flag", name=GROUPS_FLAG))
+    if layers.values.get("waagent", {}).get("honour"):
+        layers.read_waagent()
     return layers
 
 
@@ -167,6 +169,26 @@ class Layers:
         if data is not None:
             self._take_file(data, Origin(layer="file", name=_file_name(path), outside=outside))
         return data is not None
+
+    def read_waagent(self) -> None:
+        """WALinuxAgent's file, below every other layer: it speaks only where none of them did."""
+        from azureinit.config.waagent import PLACES, overlay, read_waagent_conf
+
+        try:
+            found = read_waagent_conf(self.machine)
+        except ConfigInvalid as error:
+            self._problem(error.message)
+            return
+        if found is None:
+            self._problem(f"waagent.honour: there is no {' nor '.join(PLACES)}")
+            return
+        path, conf = found
+        imported = overlay(conf, spoken=self.origin)
+        for taken in imported.taken:
+            section, _, key = taken.key.partition(".")
+            self.take(section, key, taken.value, Origin(layer="file", name=f"{path}:{taken.line}"))
+        for warning in imported.warnings[:MOST_WARNINGS]:
+            self._warning(f"{path}: {warning}")
 
     def _unreadable(self, path: str, error: LocalError) -> None:
         self._problem(f"{_file_name(path)}: " + error.message.replace(f" {path}", "", 1))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     UserBackends = tuple[str, ...]
     PasswordBackends = tuple[str, ...]
     HostKeyTypes = tuple[str, ...]
+    Protocol = str
 
 CHOICES = {
     "HostnameBackends": ("native", "hostnamectl"),
@@ -31,6 +32,7 @@ CHOICES = {
     "PasswordBackends": ("chpasswd", "files", "passwd"),
     "HostKeyTypes": ("ed25519", "ecdsa", "rsa"),
 }
+CHOICE = {"Protocol": ("auto", "json", "xml")}
 LONGEST_SECONDS = 86400
 LONGEST_TEXT = 4096
 
@@ -82,6 +84,10 @@ class Wireserver(Record):
     health_endpoint: Url = "http://168.63.129.16/provisioning/health"
 
 
+class Report(Record):
+    protocol: Protocol = "auto"
+
+
 class Telemetry(Record):
     kvp_diagnostics: bool = True
     kvp_filter: OptionalText = None
@@ -125,6 +131,10 @@ class Boot(Record):
     deadline_secs: Timeout = 900.0
 
 
+class Waagent(Record):
+    honour: bool = False
+
+
 class Config(Record):
     ssh: Ssh = Ssh()
     hostname_provisioners: HostnameProvisioners = HostnameProvisioners()
@@ -134,6 +144,7 @@ class Config(Record):
     provisioning_media: ProvisioningMedia = ProvisioningMedia()
     azure_proxy_agent: AzureProxyAgent = AzureProxyAgent()
     wireserver: Wireserver = Wireserver()
+    report: Report = Report()
     telemetry: Telemetry = Telemetry()
     azure_init_data_dir: DataDir = DataDir()
     azure_init_log_path: LogPath = LogPath()
@@ -142,12 +153,15 @@ class Config(Record):
     user: User = User()
     run: Run = Run()
     boot: Boot = Boot()
+    waagent: Waagent = Waagent()
 
 
 def checked(kind: str, value: object, *, default: object) -> object:
     """`value` as the program holds it. Says what it should have been instead, without naming the key."""
     if kind in CHOICES:
         return _choices(value, CHOICES[kind])
+    if kind in CHOICE:
+        return _choice(value, CHOICE[kind])
     if kind in ("Path", "VmId", "OptionalText", "Url"):
         return _text(kind, value, default)
     return KINDS[kind](value)
@@ -255,6 +269,13 @@ def _names(value: object) -> tuple[str, ...]:
         if not name or not name.isprintable() or name[0] == "-" or len(name) > 255 or set(name) & set(" ,:"):
             raise ConfigInvalid(f"must be a list of group names, but holds {named(name)}")
     return names
+
+
+def _choice(value: object, allowed: tuple[str, ...]) -> object:
+    if value not in allowed:
+        told = ", ".join(f'"{name}"' for name in allowed)
+        raise ConfigInvalid(f"must be one of {told}, not {named(value)}")
+    return value
 
 
 def _choices(value: object, allowed: tuple[str, ...]) -> tuple[str, ...]:

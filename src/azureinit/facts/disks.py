@@ -46,6 +46,10 @@ class Disk(Record):
         """What the file system leaves unused of its device."""
         return 0 if self.filled is None else max(0, self.size - self.filled)
 
+    @property
+    def grows(self) -> bool:
+        return not self.not_ours and max(self.room, self.slack) >= LEAST_ROOM
+
 
 class Superblock(Record):
     """What a file system says of itself; nothing where it is not the one that was expected."""
@@ -151,9 +155,7 @@ def _measured(machine: Machine, filesystem: str, mount: str, block: Block) -> Di
         disk = _with_room(machine, disk, block) if block.number and not disk.not_ours else disk
     except LocalError as error:
         disk = replace(disk, not_ours=str(error))
-    if disk.room >= LEAST_ROOM or disk.slack >= LEAST_ROOM:
-        disk = replace(disk, tools=_tools(machine))
-    return disk
+    return replace(disk, tools=_tools(machine)) if disk.grows else disk
 
 
 def _with_room(machine: Machine, disk: Disk, block: Block) -> Disk:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from azureinit.kvp.records import Pair
 
 OLD_AGENT = "azure-init-"
-LONGEST = 400  # letters of a payload that are shown
+LONGEST = 4000  # letters of a payload that are shown: all of what an agent says itself
+LONGEST_ATTACHED = 1000  # of something compressed, such as kernel messages: the end of it, which is the newest
 WHY = {
     UNSUPPORTED: "it is of a format newer than this program",
     INCOMPLETE: "a part of it is missing",
@@ -71,9 +72,11 @@ def _diagnostic(told: Diagnostic) -> str:
 
 
 def _shown(payload: str | bytes) -> str:
-    text = payload if isinstance(payload, str) else payload.decode("utf-8", "replace")
-    text = printable(text.strip())
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} letters)"
+    if isinstance(payload, str):
+        text = printable(payload.strip())
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} letters)"
+    text = printable(payload.decode("utf-8", "replace").strip())
+    return text if len(text) <= LONGEST_ATTACHED else f"({len(text)} letters) ...{text[-LONGEST_ATTACHED:]}"
 
 
 def _report(report: Report) -> str:

@@ -57,7 +57,10 @@ class Link(Record):
 
 
 class Remove(Record):
+    """`whole`: a directory too, with everything in it that lies on the same file system."""
+
     path: str
+    whole: bool = False
 
 
 class SetHostname(Record):
@@ -71,6 +74,7 @@ class EditLine(Record):
 
     With `line`: append it; the key must be absent, and no other line may hold its `unique`th field's value.
     With `fields`: set those fields (index, value). With `member`: add it to the comma list in the last field.
+    With `gone`: without that line, or, with `member`, without that name in its lists. What is gone already stays so.
     """
 
     path: str
@@ -79,6 +83,7 @@ class EditLine(Record):
     unique: int | None = None
     fields: tuple[tuple[int, str | Secret], ...] = ()
     member: str | None = None
+    gone: bool = False
 
 
 class Locked(Record):

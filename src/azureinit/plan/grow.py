@@ -19,10 +19,10 @@ def plan_grow(disk: Disk) -> Plan:
     name = f"file system at {disk.mount}" if disk.mount != "/" else "root file system"
     if disk.not_ours:
         return (Caution(name=name, why=f"not grown: {disk.not_ours}"),)
+    if not disk.grows:
+        unseen = ", as far as can be seen" if disk.filled is None else ""
+        return (Satisfied(name=name, why=f"uses all of {disk.device}{unseen}"),)
     behind = disk.room if disk.room >= LEAST_ROOM else 0
-    if not behind and disk.slack < LEAST_ROOM:
-        return (Satisfied(name=name, why=f"uses all of {disk.device}"),)
-    grown = disk.slack + behind
     partition = Step(
         name="root partition",
         why=f"{behind // MEGABYTE} MiB are free behind {disk.device}",
@@ -30,7 +30,7 @@ def plan_grow(disk: Disk) -> Plan:
     )
     filesystem = Step(
         name=name,
-        why=f"{disk.filesystem} gains {grown // MEGABYTE} MiB",
+        why=f"{disk.filesystem} gains {(disk.slack + behind) // MEGABYTE} MiB",
         ways=tuple(way(disk) for way in FILESYSTEM),
     )
     return (partition, filesystem) if behind else (filesystem,)

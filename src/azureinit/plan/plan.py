@@ -34,12 +34,11 @@ def make_plan(
 ) -> Plan:
     """Everything between this machine and the one that was asked for. `done`: what the journal remembers."""
     username = metadata.username or ""
-    types = config.ssh.host_key_types
     allow = None if metadata.disable_password is None else not metadata.disable_password
     steps = (
         *plan_waagent(vm_id=vm_id, waagent=facts.waagent),
         *plan_hostname(hostname=metadata.hostname or "", facts=facts, config=config),
-        *plan_host_keys(types=tuple(kind for kind in types if kind in BEFORE_READY), facts=facts),
+        *plan_host_keys(types=_early(config), facts=facts),
         *plan_account(
             username=username,
             groups=config.user.groups,
@@ -58,9 +57,15 @@ def make_plan(
 
 def plan_after_ready(*, facts: Facts, config: Config) -> Plan:
     """What the admin does not need in order to log in."""
-    types = tuple(kind for kind in config.ssh.host_key_types if kind not in BEFORE_READY)
+    types = tuple(kind for kind in config.ssh.host_key_types if kind not in _early(config))
     plan = plan_host_keys(types=types, facts=facts) if facts.ssh.installed else ()
     return tuple(replace(item, why=f"{item.why}; after Ready") if isinstance(item, Step) else item for item in plan)
+
+
+def _early(config: Config) -> tuple[str, ...]:
+    """The host keys that are quickly made; where none of those is asked for, all: without one nobody logs in."""
+    types = config.ssh.host_key_types
+    return tuple(kind for kind in types if kind in BEFORE_READY) or types
 
 
 def home_of(username: str, facts: Facts) -> str:

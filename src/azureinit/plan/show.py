@@ -71,7 +71,7 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
     elif isinstance(action, Link):
         yield f"link {action.path} -> {action.target}{_owner(action.owner, privileged)}"
     elif isinstance(action, Remove):
-        yield f"remove {action.path}"
+        yield f"remove {action.path}" + (", with everything in it" if action.whole else "")
     elif isinstance(action, SetHostname):
         yield f"set the kernel's host name to {action.name}"
     elif isinstance(action, Locked):
@@ -81,6 +81,8 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
 
 
 def _edit(edit: EditLine) -> str:
+    if edit.gone:
+        return f"{edit.path}: {edit.key} loses member {edit.member}" if edit.member else f"{edit.path}: - {edit.key}"
     if edit.line is not None:
         return f"{edit.path}: + {edit.key}:<secret>" if isinstance(edit.line, Secret) else f"{edit.path}: + {edit.line}"
     if edit.member is not None:

@@ -19,13 +19,23 @@ RETRIED = frozenset((429, *range(500, 600)))
 IN_PROGRESS_TIMEOUT = 5.0
 
 
-def send_ready(config: Config, *, clock: Clock, deadline: float, observe: Observe | None = None) -> None:
-    _send(config, {"state": "Ready"}, policy(config), clock=clock, deadline=deadline, observe=observe)
+def send_ready(
+    config: Config, *, clock: Clock, deadline: float, observe: Observe | None = None, retry: Retry | None = None
+) -> None:
+    _send(config, {"state": "Ready"}, retry or policy(config), clock=clock, deadline=deadline, observe=observe)
 
 
-def send_failure(config: Config, report: str, *, clock: Clock, deadline: float, observe: Observe | None = None) -> None:
+def send_failure(
+    config: Config,
+    report: str,
+    *,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None = None,
+    retry: Retry | None = None,
+) -> None:
     body = _not_ready("ProvisioningFailed", report)
-    _send(config, body, policy(config), clock=clock, deadline=deadline, observe=observe)
+    _send(config, body, retry or policy(config), clock=clock, deadline=deadline, observe=observe)
 
 
 def send_in_progress(

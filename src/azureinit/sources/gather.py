@@ -1,7 +1,7 @@
 """Asking IMDS and the media at the same time, and when to stop waiting for the other one.
 
 Once one source is enough the other gets `sources.grace_secs`, IMDS only from when there is a way to it. Where
-passwords are on and there is no key IMDS is not enough, so the media must answer, within
+passwords are on IMDS is not enough, since only the media carry the password: they must answer, within
 `provisioning_media.wait_secs`. What ends a wait is a message or the clock, never a sleep.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed
 from azureinit.record import Record
-from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised, merge
+from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised, lacks_password, merge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ def collect(
             answers[name] = answer
             failures.pop(name, None)  # later than it should have been, but still while we waited for the other
         known = merge({**({"saved": saved} if saved else {}), **answers})
-        if is_enough(known) or ("imds" in answers and is_specialised(known)):
+        lacking = lacks_password(known) and "media" not in answers
+        if (is_enough(known) and not lacking) or ("imds" in answers and is_specialised(known)):
             soon = now + config.sources.grace_secs
             limits = {name: min(limit, soon) if routed or name != "imds" else limit for name, limit in limits.items()}
 
@@ -156,7 +157,7 @@ def _answer(put: Callable[[tuple[str, Metadata | AzureInitError]], None], name: 
 
 def _read_media(machine: Machine, config: Config, *, deadline: float, observe: Observe) -> Medium:
     if not config.provisioning_media.enable:
-        raise MediaAbsent("provisioning_media.enable is false")
+        raise MediaAbsent("provisioning_media.enable is false", setting="provisioning_media.enable")
     from azureinit.sources.media import read_media
 
     until = min(deadline, machine.clock.monotonic() + config.provisioning_media.wait_secs)

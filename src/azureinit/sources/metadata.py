@@ -116,6 +116,11 @@ def is_enough(metadata: Metadata) -> bool:
     return bool(metadata.username and metadata.hostname and credential)
 
 
+def lacks_password(metadata: Metadata) -> bool:
+    """Passwords are on only where one was given; it is on the media alone."""
+    return metadata.disable_password is False and not metadata.has_password
+
+
 def is_specialised(metadata: Metadata) -> bool:
     """The platform asks for nothing, and says so: the disk was captured with its users in it."""
     asked = metadata.username or metadata.hostname or metadata.keys or metadata.has_password or metadata.pps_type
@@ -139,3 +144,5 @@ def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError]) -
     if not (metadata.keys or metadata.has_password):
         who = shown(metadata.username)
         raise NoCredentials(f"neither a key nor a password was given for {who!r}{because}", **told)
+    if lacks_password(metadata) and "media" in failures and "setting" not in failures["media"].data:
+        raise NoCredentials(f"a password was given, but it is on the provisioning media{because}", **told)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import pyexpat
 from binascii import a2b_base64
 
 from azureinit.errors import OvfInvalid
 from azureinit.record import Record, Secret
+from azureinit.sources.expat import MOST_BYTES as MOST_BYTES
+from azureinit.sources.expat import MOST_NAME, walk
 
-MOST_BYTES = 1 << 20
-MOST_DEPTH = 64
-MOST_NAME = 64  # longer than any name we know, short enough for a path of 64 of them
 NAMESPACES = ("http://schemas.dmtf.org/ovf/environment/1", "http://schemas.microsoft.com/windowsazure")
 NIL = "http://www.w3.org/2001/XMLSchema-instance nil"
 BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
-ENCODINGS = ("utf-8", "utf-16", "utf-16le", "utf-16be", "us-ascii", "iso-8859-1")
 BLANKS = " \t\r\n"
 REDACTED = "REDACTED"  # what agents leave in their saved copies; never somebody's password
 
@@ -69,8 +65,6 @@ class Document:
         namespace, _, local = name.rpartition(" ")
         known = not namespace or namespace in NAMESPACES
         self._path.append(local[:MOST_NAME] if known else "?")
-        if len(self._path) > MOST_DEPTH:
-            raise OvfInvalid(f"ovf-env.xml is nested more than {MOST_DEPTH} deep")
         path = "/".join(self._path[1:])
         wanted = path in LEAVES and attributes.get(NIL, "").strip(BLANKS) not in ("true", "1")
         self._texts.append([] if wanted else None)
@@ -97,13 +91,6 @@ class Document:
             into[LEAVES[path]] = "".join(texts)
         self._path.pop()
 
-    def declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
-        if encoding is not None and encoding.lower() not in ENCODINGS:
-            raise OvfInvalid("ovf-env.xml is written in an encoding that is not read here")
-
-    def doctype(self, *_: object) -> None:
-        raise OvfInvalid("ovf-env.xml has a DOCTYPE, which is refused")
-
 
 def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
     document = parse_xml(data, limit=limit)
@@ -127,32 +114,9 @@ def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
 
 
 def parse_xml(data: bytes, *, limit: int) -> Document:
-    if len(data) > limit:
-        raise OvfInvalid(f"ovf-env.xml has {len(data)} bytes, more than the {limit} allowed")
     document = Document()
-    if b"\0" not in data[:4] and data[:2] not in UTF16_MARKS:
-        data = data.strip(b" \t\r\n\0")
-    parser = pyexpat.ParserCreate(encoding(data), " ")
-    parser.buffer_text = True
-    parser.XmlDeclHandler = document.declaration  # or else the document chooses among all of Python's codecs
-    parser.StartDoctypeDeclHandler = document.doctype
-    parser.StartElementHandler = document.start
-    parser.EndElementHandler = document.end
-    parser.CharacterDataHandler = document.data
-    try:
-        parser.Parse(data, True)
-    except pyexpat.ExpatError as error:
-        what = pyexpat.ErrorString(error.code)
-        raise OvfInvalid(f"ovf-env.xml is not XML: {what}, line {error.lineno} column {error.offset}") from None
+    walk(data, document, name="ovf-env.xml", invalid=OvfInvalid, limit=limit)
     return document
-
-
-def encoding(data: bytes) -> str | None:
-    """What the bytes show outweighs what the declaration says: .NET writes "utf-16" above UTF-8."""
-    if data[:2] in UTF16_MARKS:
-        return "utf-16"
-    eight_bit = b"\0" not in data[:4]
-    return "utf-8" if data[:3] == UTF8_MARK or (eight_bit and b"utf-16" in data[:200].lower()) else None
 
 
 def trimmed(texts: dict[str, str], name: str) -> str | None:

@@ -7,9 +7,10 @@ A boot may write so many records and no more, so that the pool lasts; the last o
 from __future__ import annotations
 
 from _thread import allocate_lock  # all of threading that is needed
+from errno import ENOENT, ENOTDIR
 
 from azureinit.config.filters import Filter, parse_filter
-from azureinit.telemetry.events import DEBUG, INFO, WARN
+from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
 AGENT = f"azure-init/{VERSION}"
 NOBODY = "00000000-0000-0000-0000-000000000000"  # who writes before it is known who we are
 DEFAULT = Filter(level=WARN, targets={"libazureinit": INFO, "libazureinit::http": DEBUG})
-PER_BOOT = 200
+PER_BOOT = 200  # the report is one of them
 KEPT = 40  # of these, for warnings, failures and kernel messages
+KEPT_FROM_CURIOSITY = 100  # requests that go on for minutes do not cost us the steps
+KEPT_FROM_KERNEL = 10  # for what is told after its messages
+MOST_PIECES = 8  # of one event's text
+PIECE = 1019  # bytes that a record of it surely holds: where a character would be broken, it holds less than 1,022
 LONGEST_NAME = 64
 EVERY_SECS = 5.0
 LOCK_SECS = 2.0  # for all waiting together: telemetry that cannot be written never stops a run
@@ -35,7 +40,7 @@ REPORT_LOCK_SECS = 1.0
 
 def chosen_filter(text: str | None, warn: list[str]) -> Filter:
     """The configured one, or ours where that says nothing."""
-    found = parse_filter(text) if text else DEFAULT
+    found = parse_filter(text) if text and text.strip(" \t,") else DEFAULT
     if found is None:
         warn.append(f"telemetry.kvp_filter: {text!r} is no filter: the built-in choice is used")
     return found or DEFAULT
@@ -55,6 +60,7 @@ class KvpLayer:
         self.machine, self.directory, self.about = machine, directory, about
         self.chosen = chosen
         self.failure = ""  # why nothing is written any more
+        self.missing = False  # because this machine has no pools at all
         self._heard: list[Event] = []
         self._left: int | None = None  # not looked yet
         self._waited = 0.0
@@ -71,7 +77,9 @@ class KvpLayer:
     def flush(self) -> None:
         """One lock, one write."""
         with self._lock:
-            heard, self._heard = self._heard, []
+            count = len(self._heard)
+            heard = self._heard[:count]
+            del self._heard[:count]  # not the list itself: another thread may be adding to it right now
             self._written_at = self.machine.clock.monotonic()
             if heard and not self.failure:
                 self._write(lambda store: store.append_all(self._admitted(store, heard)), patience=LOCK_SECS)
@@ -80,8 +88,12 @@ class KvpLayer:
         """The verdict's own record: no filter and no limit keeps it out, and it is never in pieces."""
         from azureinit.kvp.report import REPORT_KEY
 
+        def work(store: Store) -> None:
+            self._room(store)
+            store.upsert(REPORT_KEY, text)
+
         with self._lock:
-            self._write(lambda store: store.upsert(REPORT_KEY, text), patience=self._waited + REPORT_LOCK_SECS)
+            self._write(work, patience=self._waited + REPORT_LOCK_SECS)
 
     def attach(self, name: str, data: bytes, *, event_id: str) -> None:
         """Something long, compressed; the end of it, where there is no room for all."""
@@ -92,7 +104,6 @@ class KvpLayer:
                 )
 
     def _write(self, work: Callable[[Store], object], *, patience: float) -> None:
-        from azureinit.errors import AzureInitError
         from azureinit.kvp.store import Store
 
         clock = self.machine.clock
@@ -100,50 +111,63 @@ class KvpLayer:
         store = Store(self.machine, directory=self.directory, timeout=max(0.0, patience - self._waited))
         try:
             work(store)
-        except (AzureInitError, ValueError) as error:  # ValueError: a value that is refused, a pool that is none
-            self.failure = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the verdict waits for us
+            self.failure = str(error) or type(error).__name__
+            self.missing = getattr(error, "errno", None) in (ENOENT, ENOTDIR)
         self._waited += clock.monotonic() - started
 
     def _room(self, store: Store) -> int:
         """How many records this boot may still write."""
         if self._left is None:
-            store.clear_if_stale()
-            self._left = PER_BOOT - store.count_keys(f"DIAG|{AGENT}|")
+            self._forget_earlier_boots(store)
+            self._left = PER_BOOT - 1 - store.count_keys(f"DIAG|{AGENT}|")
         return self._left
+
+    def _forget_earlier_boots(self, store: Store) -> None:
+        from azureinit.errors import LocalError, LockTimeout
+
+        try:
+            store.clear_if_stale()
+        except LockTimeout:
+            raise
+        except LocalError:
+            pass  # nobody knows when this boot began; what else is wrong, the next to touch the pool tells
 
     def _admitted(self, store: Store, heard: list[Event]) -> Iterator[Pair]:
         from azureinit.kvp.diagnostics import encode
 
         for event in heard:
-            pairs = encode(self._diagnostic(event))
-            room = self._room(store) - (0 if event.level >= WARN else KEPT)
-            if len(pairs) > room:
-                continue
-            assert self._left is not None
-            self._left -= len(pairs)
-            yield from pairs
+            kept = 0 if event.level >= WARN else KEPT if event.level >= INFO else KEPT_FROM_CURIOSITY
+            room = min(MOST_PIECES, self._room(store) - kept)
+            if room > 0:
+                pairs = encode(self._diagnostic(event, pieces=room))
+                assert self._left is not None
+                self._left -= len(pairs)
+                yield from pairs
 
-    def _diagnostic(self, event: Event) -> Diagnostic:
+    def _diagnostic(self, event: Event, *, pieces: int) -> Diagnostic:
         from azureinit.kvp.diagnostics import Diagnostic, timestamp
         from azureinit.kvp.records import plain_text
 
-        timed = event.seconds is not None
+        result = "fail" if event.failed or event.level >= ERROR else "success"
         return Diagnostic(
             kind=event.kind,
             agent=AGENT,
             vm_id=self.about.get("vm_id", NOBODY),
-            name=plain_text(event.name).replace("|", "/").encode()[:LONGEST_NAME].decode("utf-8", "ignore"),
+            name=_cut(plain_text(event.name).replace("|", "/"), LONGEST_NAME) or "?",
             event_id=uuid_of(event.id),
             timestamp=timestamp(event.at),
-            result=("fail" if event.failed else "success") if timed else None,
+            result=result if event.seconds is not None or (event.kind == "event" and result == "fail") else None,
             duration=max(0.0, event.seconds) if event.seconds is not None else None,
-            payload=plain_text(event.text),
+            payload=_cut(plain_text(event.text), pieces * PIECE),
         )
 
     def _packed(self, store: Store, name: str, data: bytes, event_id: str) -> list[Pair]:
         from azureinit.kvp.diagnostics import Diagnostic, encode, timestamp
 
-        room = self._room(store)
+        room = self._room(store) - KEPT_FROM_KERNEL
+        if room <= 0:
+            return []
         while True:
             diagnostic = Diagnostic(
                 kind="event",
@@ -159,9 +183,15 @@ class KvpLayer:
             if len(pairs) <= room or not data:
                 break
             data = data[len(data) // 4 + 1 :]
-        self._left = room - len(pairs)
-        return pairs if room > 0 else []
+        self._left = room + KEPT_FROM_KERNEL - len(pairs)
+        return pairs
 
 
 def uuid_of(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _cut(text: str, longest: int) -> str:
+    """At most so many bytes of it, whole characters."""
+    data = text.encode()
+    return text if len(data) <= longest else data[: longest - 3].decode("utf-8", "ignore") + "..."

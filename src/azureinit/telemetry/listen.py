@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.errors import AzureInitError
 from azureinit.machine.outlets import stderr_is_journal, stderr_is_terminal
 from azureinit.record import Record
 from azureinit.telemetry.events import WARN, Events
@@ -90,8 +91,6 @@ def _collector(machine: Machine, config: Config, seed: str, about: dict[str, str
 
 def _seed(machine: Machine) -> str:
     """The kernel's own dice; where they cannot be had, the moment and our number."""
-    from azureinit.errors import AzureInitError
-
     try:
         told = (machine.read("/proc/sys/kernel/random/uuid") or b"").decode("ascii", "replace").strip().replace("-", "")
     except AzureInitError:

@@ -1,0 +1,297 @@
+"""One machine, booted or set to work, and what was seen: by the platform, by its systemd, and by one who knocks."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import peers_scales as scales
+from peers_roots import MOUNT, Entrant, Root
+
+from fakeazure import container, media, nspawn
+from fakeazure.dhcp import Dhcp, offers_for
+from fakeazure.events import Lease
+from fakeazure.login import connect
+from fakeazure.login import environment as ssh_environment
+from fakeazure.login import options as ssh_options
+from fakeazure.network import enter_network, gateway_for, ip, make_veth
+from fakeazure.reaper import Workplace
+from fakeazure.run import Stop, end, has_ended, with_own_key
+from fakeazure.spec import Scenario
+from fakeazure.vm import Expect, Media, Vm
+
+VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azureuser")
+PATIENCE = 120.0
+PAUSE = 0.005
+KNOCK = 0.05  # between two logins that were refused
+UNITS = ("systemd-networkd.service", "networking.service", "ssh.service", "multi-user.target")
+SHOWN = ("ExecMainStartTimestampMonotonic", "ExecMainExitTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
+# The reference agent's own children, one after the other: below their sum it cannot go.
+CHILDREN = """
+import os, time
+total = 0
+for line in (["hostnamectl", "set-hostname", "other"], ["useradd", "-m", "-s", "/bin/bash", "-G", "sudo", "other"],
+             ["passwd", "-l", "other"], ["sshd", "-G"]):
+    quiet = [(os.POSIX_SPAWN_OPEN, n, "/dev/null", os.O_RDWR, 0) for n in (0, 1, 2)]
+    start = time.perf_counter()
+    child = os.posix_spawnp(line[0], line, os.environ, file_actions=quiet)
+    os.waitpid(child, 0)
+    total += time.perf_counter() - start
+print(total)
+"""
+
+
+class Unfinished(Exception):
+    """The machine did not get where it was to get; the text says how far, and what its console said."""
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """All times in seconds since the machine's first process began; None: it did not happen."""
+
+    lease: float | None = None
+    ready: float | None = None
+    login: float | None = None
+    units: dict[str, tuple[float, float | None]] = field(default_factory=dict)  # from its first process to its being up
+    weight: scales.Weight | None = None
+    children_secs: float | None = None
+
+    @property
+    def agent_start(self) -> float | None:
+        starts = [start for name, (start, _up) in self.units.items() if name not in UNITS]
+        return min(starts) if starts else None
+
+
+@dataclass(kw_only=True)
+class Race:
+    """How a machine is to run. `alone`: the agent waits until the boot is over, and starts then."""
+
+    root: Root
+    alone: bool = False
+    scales: scales.Scales | None = None
+    slow_sync: Path | None = None
+
+
+class Machine:
+    def __init__(self, site: container.Site, race: Race, start: float) -> None:
+        self.site, self.race, self.start = site, race, start
+        entrant = race.root.entrant
+        words = [*race.root.entrant.words]
+        self.child = nspawn.start(site.root, site.console, binds=[*site.binds, *words], group=site.place.group)
+        self.init = self.wait(self._find_init, "systemd did not start")
+        self.entrant: Entrant = entrant
+
+    def wait(self, ready: Callable[[], Any], otherwise: str, *, patience: float = PATIENCE) -> Any:
+        until = time.monotonic() + patience
+        while not (found := ready()):
+            if has_ended(self.child) or self.site.stop.number or time.monotonic() > until:
+                words = "\n".join(nspawn.last_words(self.site.console))
+                raise Unfinished(f"{self.race.root.entrant.title}: {otherwise}\n{words}")
+            self.site.turn()
+            time.sleep(PAUSE)
+        return found
+
+    def _find_init(self) -> int:
+        """Our number for the machine's first process: the one systemd below us."""
+        pending = [self.child.pid]
+        while pending:
+            pid = pending.pop()
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/status").read_text().startswith("Name:\tsystemd\n"):
+                    return pid
+                pending += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        return 0
+
+    def run(self, *argv: str) -> str:
+        """A program inside, as root."""
+        enter = ["nsenter", f"--target={self.init}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
+        enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "LC_ALL=C.UTF-8", *argv]
+        ran = subprocess.run(enter, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+        return ran.stdout
+
+    def settle(self) -> None:
+        """Until all that systemd was to start has been started, or has failed."""
+        self.wait(lambda: Path(f"/proc/{self.init}/root/run/systemd/private").exists(), "systemd does not answer")
+        self.wait(lambda: self.run("systemctl", "is-system-running").strip() in ("running", "degraded"), "still starting")
+
+    def times(self, *units: str) -> dict[str, dict[str, str]]:
+        properties = [f"--property={name}" for name in ("Id", *SHOWN)]
+        blocks = self.run("systemctl", "show", *properties, *units).strip().split("\n\n")
+        shown = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
+        return {one["Id"]: one for one in shown if "Id" in one}
+
+    def begin(self) -> float:
+        """When the machine's first process began, on this computer's clock of seconds."""
+        shown = self.run("systemctl", "show", "--property=UserspaceTimestampMonotonic", "--value")
+        return int(shown) / 1e6
+
+    def seen(self) -> Seen:
+        begin = self.begin()
+        opened = time.monotonic() - self.site.fabric.ledger.now()  # the ledger's zero
+        seen = Seen()
+        for event in self.site.fabric.ledger.events:
+            if isinstance(event, Lease) and event.kind == "request" and seen.lease is None:
+                seen.lease = opened + event.t - begin
+        verdicts = self.site.fabric.ledger.verdicts
+        if verdicts and verdicts[0].kind == "ready":
+            seen.ready = opened + verdicts[0].t - begin
+        for name, shown in self.times(*UNITS, *self.entrant.units).items():
+            start, up = (int(shown.get(which) or 0) / 1e6 for which in (SHOWN[0], SHOWN[2]))
+            if name.endswith(".target") and up:
+                seen.units[name] = (up - begin, up - begin)
+            elif start:
+                seen.units[name] = (start - begin, up - begin if up else None)
+        return seen
+
+
+def knock(machine: Machine) -> float | None:
+    """When a login with the admin's key worked for the first time, on this computer's clock."""
+    site = machine.site
+    vm = site.fabric.vm
+    address = vm.interfaces[0].address
+    command = ["ssh", *ssh_options(port=22, user=vm.username, directory=site.place.directory)]
+    command += ["-oBatchMode=yes", "-oPreferredAuthentications=publickey", "-i", str(site.private_key), address, "true"]
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and not has_ended(machine.child) and not site.stop.number:
+        site.turn()
+        if not listening(address):
+            time.sleep(PAUSE)
+            continue
+        ok, _text = connect(command, ssh_environment(None), group=site.place.group, timeout=20.0)
+        if ok:
+            return time.monotonic()
+        time.sleep(KNOCK)
+    return None
+
+
+def listening(address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=0.05):
+            return True
+    except OSError:
+        return False
+
+
+def race(how: Race) -> Seen:
+    """Boots the machine, sees it through, and pulls its plug. To be called in a process of its own: it moves that."""
+    with Stop() as stop, Workplace() as place, our_turn():
+        vm, private_key = with_own_key(Scenario(vm=VM), place.directory)
+        scenario = replace(Scenario(vm=vm), expect=Expect(verdict="ready", within_secs=PATIENCE))
+        enter_network(mounts=True)
+        whole = lay(how.root, place.directory)
+        furnish(whole, how, vm=vm)
+        nspawn.prepare_mounts()
+        nic = vm.interfaces[0]
+        make_veth(inside=nspawn.INTERFACE, outside=container.OUTSIDE, mac=nic.mac, gateway=gateway_for(nic))
+        # Whoever knocks at a machine without an address would next ask where it is only a second later.
+        ip("neighbour", "replace", nic.address, "lladdr", nic.mac, "dev", container.OUTSIDE, "nud", "permanent")
+        fabric = container.platform(scenario, ledger=None, directory=place.directory, root=whole)
+        console = place.directory / "console"
+        site = container.Site(
+            fabric=fabric, place=place, stop=stop, root=whole, console=console, private_key=private_key
+        )
+        with fabric, Dhcp(container.OUTSIDE, offers_for(vm), fabric.ledger), container.furnished(site):
+            with scales.laid(how.scales, site.binds):
+                machine = Machine(site, how, time.monotonic())
+                try:
+                    return work_alone(machine) if how.alone else boot(machine)
+                finally:
+                    end(machine.child, place.group, patience=0.0)
+
+
+@contextlib.contextmanager
+def our_turn() -> Iterator[None]:
+    """One container at a time on this computer, whoever boots the others."""
+    until = time.monotonic() + 600
+    while True:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(nspawn.turn())
+            except nspawn.NoContainer:
+                if time.monotonic() > until:
+                    raise
+            else:
+                yield
+                return
+        time.sleep(0.2)
+
+
+def lay(root: Root, directory: Path) -> Path:
+    upper, work, whole = (directory / name for name in ("upper", "work", "root"))
+    for one in (upper, work, whole):
+        one.mkdir()
+    layers = f"lowerdir={root.layer}:{root.base},upperdir={upper},workdir={work}"
+    nspawn.mount("-t", "overlay", "-o", layers, "overlay", str(whole))
+    return whole
+
+
+def furnish(whole: Path, how: Race, *, vm: Vm) -> None:
+    """What the machine is given before it starts: its disc's files, its firmware's words, and who is held back."""
+    for name, text in (("product_uuid", vm.dmi_uuid), ("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")):
+        write(whole / "srv/dmi" / name, f"{text}\n")
+    for name, data in media.files(vm, Media()).items():
+        write(whole / "srv/disc" / name, data)
+    shim = whole / "usr/local/sbin/mount"
+    write(shim, MOUNT)
+    shim.chmod(0o755)
+    if how.root.entrant.name == "none":
+        give_account(whole, vm)
+    system = whole / "etc/systemd/system"
+    if how.scales:
+        how.scales.fit(system, how.root)
+    if how.alone:
+        for unit in how.root.entrant.units:
+            (system / unit).unlink(missing_ok=True)
+            (system / unit).symlink_to("/dev/null")
+
+
+def write(path: Path, text: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def give_account(whole: Path, vm: Vm) -> None:
+    """A machine without an agent has its admin from the image."""
+    script = (
+        f"useradd -m -s /bin/bash -G sudo {vm.username} && install -d -m 700 -o {vm.username} /home/{vm.username}/.ssh"
+        f" && cat > /home/{vm.username}/.ssh/authorized_keys && chown -R {vm.username} /home/{vm.username}/.ssh"
+    )
+    key = "".join(f"{one.data}\n" for one in vm.keys)
+    subprocess.run(["chroot", str(whole), "sh", "-c", script], input=key, text=True, check=True, capture_output=True)
+
+
+def boot(machine: Machine) -> Seen:
+    logged_in = knock(machine)
+    if machine.entrant.units:
+        machine.wait(lambda: machine.site.fabric.ledger.verdicts, "no verdict")
+    seen = machine.seen()
+    seen.login = logged_in - machine.begin() if logged_in else None
+    if seen.login is None or (machine.entrant.units and seen.ready is None):
+        raise Unfinished(f"{machine.entrant.title}: no login, or no Ready")
+    return seen
+
+
+def work_alone(machine: Machine) -> Seen:
+    """The agent starts on a machine that has nothing else to do."""
+    machine.settle()
+    units = machine.entrant.units
+    if units:
+        machine.run("sh", "-c", f"cd /etc/systemd/system && rm {' '.join(units)} && systemctl daemon-reload")
+        time.sleep(0.3)
+        machine.run("systemctl", "start", "--no-block", *units)
+        machine.wait(lambda: machine.site.fabric.ledger.verdicts, "no verdict")
+    seen = machine.seen()
+    if units and seen.ready is None:
+        raise Unfinished(f"{machine.entrant.title}: no Ready")
+    if not units:
+        seen.children_secs = float(machine.run("python3", "-c", CHILDREN))
+    if machine.race.scales:
+        machine.settle()
+        seen.weight = machine.race.scales.read(machine)
+    return seen

@@ -1,0 +1,244 @@
+"""The machines that race: one Debian 13, and over it a layer for each agent with what that agent needs, made once."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+CACHE = Path(os.environ.get("AZURE_INIT_TEST_CACHE", "/var/cache/azure-init-tests"))
+SUITE = "trixie"
+# time and strace are for the scales alone.
+PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,sudo,python3,passwd,iproute2,time,strace"
+# Generalised as a gallery image is, with a network that asks for DHCP. The platform knocks from the boot's first
+# moment, and sshd must not hold that against it. Timers have their own hours, and none of them is the race's.
+GENERAL = """
+rm -f "$1"/etc/ssh/ssh_host_* "$1"/var/lib/dbus/machine-id "$1"/var/lib/systemd/random-seed
+: > "$1"/etc/machine-id
+echo localhost > "$1"/etc/hostname
+ln -sf /dev/null "$1"/etc/systemd/system/systemd-firstboot.service
+rm -f "$1"/etc/systemd/system/timers.target.wants/*
+printf '[Match]\\nName=eth0\\n\\n[Network]\\nDHCP=ipv4\\nLinkLocalAddressing=no\\n' > "$1"/etc/systemd/network/20-dhcp.network
+chroot "$1" systemctl --quiet enable systemd-networkd.service systemd-networkd-wait-online.service
+echo 'PerSourcePenaltyExemptList 10.0.0.0/24' > "$1"/etc/ssh/sshd_config.d/90-platform.conf
+mkdir -p "$1"/var/lib/hyperv
+"""
+# This computer's kernel may know no UDF, which Azure's discs are: then the disc's files are bound where it would be.
+MOUNT = """\
+#!/bin/sh
+case "$*" in *' /dev/sr0 '*) for last; do :; done; exec /usr/bin/mount --bind -o ro /srv/disc "$last" ;; esac
+exec /usr/bin/mount "$@"
+"""
+# A container has no firmware, and cloud-init does not look for any in one. Two words of it are changed, and no more.
+CLOUD_INIT = """
+printf 'datasource_list: [Azure]\\n' > /etc/cloud/cloud.cfg.d/95-azure.cfg
+dmi=/usr/lib/python3/dist-packages/cloudinit/dmi.py
+sed -i 's|if is_container():|if False:|; s|"/sys/class/dmi/id"|"/srv/dmi"|' $dmi
+python3 -m compileall -q $dmi
+"""
+# Debian's leaves provisioning to cloud-init unless it is told otherwise, wants Hyper-V, and knows ifupdown alone. It
+# comes after sshd, which does not start without host keys: these are there, and it replaces them.
+WAAGENT = """
+ssh-keygen -q -A
+sed -i 's/^Provisioning.Agent=.*/Provisioning.Agent=waagent/' /etc/waagent.conf
+mkdir -p /etc/systemd/system/walinuxagent.service.d
+printf '[Unit]\\nConditionVirtualization=\\n' > /etc/systemd/system/walinuxagent.service.d/anywhere.conf
+printf 'auto lo\\niface lo inet loopback\\nauto eth0\\niface eth0 inet dhcp\\n' > /etc/network/interfaces
+systemctl --quiet disable systemd-networkd.service systemd-networkd.socket systemd-networkd-wait-online.service
+"""
+READY_MADE = "ssh-keygen -q -A\n"
+OURS = "dpkg --install /mnt/*.deb\n"
+# The least that does the job at all. It looks at no answer, keeps nothing, and would set up a machine twice.
+FLOOR = r"""
+cat > /usr/bin/floor <<'END'
+#!/bin/sh -e
+say='curl -sf --retry 50 --retry-delay 1 --retry-all-errors'
+imds=$($say -H Metadata:true 'http://169.254.169.254/metadata/instance/compute?api-version=2021-08-01')
+value() { printf %s "$imds" | sed "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/"; }
+name=$(value computerName) user=$(value adminUsername) key=$(value keyData)
+echo "$name" > /etc/hostname
+hostname "$name"
+useradd --create-home --shell /bin/bash --groups sudo "$user"
+passwd -q -l "$user"
+install -d -m 700 -o "$user" -g "$user" "/home/$user/.ssh"
+echo "$key" > "/home/$user/.ssh/authorized_keys"
+chown "$user:$user" "/home/$user/.ssh/authorized_keys"
+echo "$user ALL=(ALL) NOPASSWD:ALL" > /etc/sudoers.d/floor
+$say -H Content-Type:application/json -d '{"state":"Ready"}' http://168.63.129.16/provisioning/health
+END
+chmod 755 /usr/bin/floor
+cat > /etc/systemd/system/floor.service <<'END'
+[Unit]
+Wants=network-online.target
+After=network-online.target
+Before=ssh.service systemd-user-sessions.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/bin/floor
+[Install]
+WantedBy=multi-user.target
+END
+systemctl --quiet enable floor.service
+""" + READY_MADE
+RUST = r"""
+install -m 755 /mnt/azure-init /usr/bin/azure-init
+cat > /etc/systemd/system/azure-init.service <<'END'
+[Unit]
+Wants=network-online.target
+After=network-online.target
+Before=ssh.service systemd-user-sessions.service
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/azure-init
+StandardOutput=journal+console
+[Install]
+WantedBy=multi-user.target
+END
+systemctl --quiet enable azure-init.service
+""" + READY_MADE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant:
+    name: str
+    title: str
+    packages: str = ""
+    prepare: str = READY_MADE
+    units: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # on the kernel's command line
+
+
+ENTRANTS = {
+    one.name: one
+    for one in (
+        Entrant(name="none", title="no agent"),
+        Entrant(name="ours", title="azure-init", prepare=OURS, words=("azure-init=force",),
+                units=("azure-init-local.service", "azure-init.service")),
+        Entrant(name="cloud-init", title="cloud-init", packages="cloud-init", prepare=CLOUD_INIT,
+                units=("cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service",
+                       "cloud-config.service", "cloud-final.service")),
+        Entrant(name="waagent", title="waagent", packages="waagent fdisk parted ifupdown isc-dhcp-client",
+                prepare=WAAGENT, units=("walinuxagent.service",)),
+        Entrant(name="rust", title="azure-init (Rust)", prepare=RUST, units=("azure-init.service",)),
+        Entrant(name="floor", title="shell and curl", packages="curl", prepare=FLOOR, units=("floor.service",)),
+    )
+}  # fmt: skip
+
+# Another layer of the same disk, mounted where nobody else sees it; what /mnt shows stays outside.
+INSIDE = """
+mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
+mount -t proc proc "$2/root/proc"
+mount --bind "$3" "$2/root/mnt"
+touch "$2/root/etc/resolv.conf"
+mount --bind /etc/resolv.conf "$2/root/etc/resolv.conf"
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$2/root" sh -ec "$4"
+"""
+
+# What installing leaves behind, whatever is installed.
+NOT_COUNTED = ("var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "etc/ssh/ssh_host", "tmp", "run")
+
+
+class NoRoot(Exception):
+    """There is no machine to race with; the text says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Root:
+    entrant: Entrant
+    base: Path
+    layer: Path
+
+    @property
+    def size(self) -> int:
+        """Bytes that this machine has in files and the base has not, compiled files included."""
+        files = (path for path in self.layer.rglob("*") if path.is_file() and not path.is_symlink())
+        return sum(path.stat().st_size for path in files if not str(path.relative_to(self.layer)).startswith(NOT_COUNTED))
+
+
+def run(*command: str, text: str = "") -> None:
+    ran = subprocess.run(command, input=text, capture_output=True, text=True)
+    if ran.returncode:
+        raise NoRoot(f"{Path(command[0]).name} failed: {(ran.stderr or ran.stdout).strip()[-800:]}")
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def base_root() -> Path:
+    if not shutil.which("mmdebstrap"):
+        raise NoRoot("mmdebstrap is missing: install it to make a Debian")
+    recipe = hashlib.sha256(f"{PACKAGES}{GENERAL}".encode()).hexdigest()[:12]
+    root = CACHE / f"peers-base-{recipe}"
+    with locked("peers"):
+        if not root.exists():
+            unfinished = CACHE / "peers-base.unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            options = ("--quiet", "--variant=minbase", f"--include={PACKAGES}", f"--customize-hook={GENERAL}")
+            run("mmdebstrap", *options, SUITE, str(unfinished))
+            unfinished.rename(root)
+    return root
+
+
+def build(entrant: Entrant, *, base: Path, place: Path, given: Path) -> Root:
+    """`given` is /mnt while the machine is prepared."""
+    for name in ("upper", "work", "root"):
+        (place / name).mkdir(parents=True)
+    install = "apt-get -qq update; apt-get -qq --no-install-recommends install"
+    clean = "apt-get clean; rm -rf /var/lib/apt/lists/* /usr/sbin/policy-rc.d"
+    script = f"{install} {entrant.packages}; {clean}\n" if entrant.packages else ""
+    run("unshare", "--mount", "sh", "-c", INSIDE, "sh", str(base), str(place), str(given), script + entrant.prepare)
+    return Root(entrant=entrant, base=base, layer=place / "upper")
+
+
+def peer_root(entrant: Entrant, base: Path) -> Root:
+    """A layer that nothing of this tree goes into, so that it can be kept."""
+    recipe = hashlib.sha256(f"{base.name}{entrant!r}{INSIDE}".encode()).hexdigest()[:12]
+    place = CACHE / f"peers-{entrant.name}-{recipe}"
+    with locked("peers"):
+        if not place.exists():
+            with tempfile.TemporaryDirectory(dir=CACHE, prefix="unfinished-") as work:
+                made = build(entrant, base=base, place=Path(work) / "made", given=Path(work))
+                made.layer.parent.rename(place)
+    return Root(entrant=entrant, base=base, layer=place / "upper")
+
+
+def our_root(base: Path, place: Path) -> Root:
+    """With the package as it is built from this tree now."""
+    given = place / "given"
+    given.mkdir(parents=True)
+    run(sys.executable, str(PROJECT / "scripts/package"), "--out", str(place / "dist"), "deb")
+    for package in (place / "dist").glob("azure-init_*.deb"):
+        shutil.copy(package, given)
+    return build(ENTRANTS["ours"], base=base, place=place / "made", given=given)
+
+
+def rust_root(base: Path, place: Path, binary: Path) -> Root:
+    given = place / "given"
+    given.mkdir(parents=True)
+    shutil.copy(binary, given / "azure-init")
+    return build(ENTRANTS["rust"], base=base, place=place / "made", given=given)
+
+
+def make_root(name: str, *, place: Path, rust: Path | None) -> Root:
+    base = base_root()
+    if name == "ours":
+        return our_root(base, place / name)
+    if name == "rust":
+        assert rust is not None
+        return rust_root(base, place / name, rust)
+    return peer_root(ENTRANTS[name], base)

@@ -1,0 +1,102 @@
+"""`azure-init config import-waagent`: WALinuxAgent's configuration as a file of ours, with what became of the rest."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+
+from azureinit.config.docs import toml
+from azureinit.config.model import Config
+from azureinit.config.waagent import PLACES, agent_advice, read_waagent_conf, translate
+from azureinit.errors import ConfigInvalid, LocalError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from azureinit.config.waagent import Imported, Left
+    from azureinit.machine import Machine
+
+WRITTEN = "/etc/azure-init/azure-init.toml.d/waagent.toml"
+# What systemctl enable leaves: links, as the distributions' own units ask for them.
+CLOUD_INIT = (
+    "/etc/systemd/system/cloud-init.target.wants/cloud-init-local.service",
+    "/etc/systemd/system/multi-user.target.wants/cloud-init-local.service",
+    "/usr/lib/systemd/system/cloud-init.target.wants/cloud-init-local.service",
+)
+CLOUD_INIT_OFF = "/etc/cloud/cloud-init.disabled"
+WIDTH = 116
+
+
+def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err: TextIO) -> int:
+    found = read_waagent_conf(machine, path)
+    if found is None:
+        where = path or " nor ".join(PLACES)
+        raise ConfigInvalid(f"there is no {where}", hint="name the file: azure-init config import-waagent FILE")
+    place, conf = found
+    imported = translate(conf)
+    for warning in imported.warnings:
+        print(f"warning: {place}: {warning}", file=err)
+    advice = agent_advice(conf, cloud_init=has_cloud_init(machine))
+    text = "\n".join(as_toml(place, imported, advice)) + "\n"
+    if not write:
+        out.write(text)
+        return 0
+    try:
+        _write(machine, text.encode())
+    except LocalError as error:
+        print(error.message, file=err)
+        if error.hint:
+            print(f"hint: {error.hint}", file=err)
+        return error.exit_code
+    print(f"{len(imported.taken)} settings of {place} are in {WRITTEN} now", file=out)
+    return 0
+
+
+def _write(machine: Machine, data: bytes) -> None:
+    before = machine.read(WRITTEN)
+    if before == data:
+        return
+    if before is not None:
+        raise LocalError(
+            f"{WRITTEN} is there already and says something else",
+            hint="look at the difference, then remove it and import again",
+        )
+    machine.make_dirs(WRITTEN.rpartition("/")[0], mode=0o755)
+    machine.write(WRITTEN, data, mode=0o644)
+
+
+def has_cloud_init(machine: Machine) -> bool:
+    """Enabled, as far as links tell."""
+    enabled = any(machine.stat(link, follow=False) is not None for link in CLOUD_INIT)
+    return enabled and machine.stat(CLOUD_INIT_OFF) is None
+
+
+def as_toml(place: str, imported: Imported, advice: tuple[str, ...]) -> Iterator[str]:
+    """A file that says the same as far as we have words for it; the rest as comments."""
+    yield f"# {place}, as azure-init understands it."
+    for section, record in Config.defaults_.items():
+        taken = {one.key: one for one in imported.taken if one.key.startswith(f"{section}.")}
+        if taken:
+            yield from ("", f"[{section}]")
+        for key in type(record).fields_:
+            one = taken.get(f"{section}.{key}")
+            if one is not None:
+                yield f"{key} = {toml(one.value)}  # line {one.line}: {one.option}={one.told}"
+    if not imported.taken:
+        yield from ("", "# It says nothing that azure-init has a setting for.")
+    yield from _listed("Asked for, but azure-init does not do it:", imported.undone)
+    yield from _listed("Without a meaning any more:", imported.gone)
+    yield from _listed("Left to WALinuxAgent, which goes on reading them for its extensions:", imported.theirs)
+    yield from _listed("Known to neither:", imported.unknown)
+    yield from ("", "# Beside WALinuxAgent:")
+    for sentence in advice:
+        yield from wrap(sentence, WIDTH, initial_indent="#   ", subsequent_indent="#   ")
+
+
+def _listed(title: str, rows: tuple[Left, ...]) -> Iterator[str]:
+    """Names, not values: whatever a proxy's name holds is not ours to repeat."""
+    if rows:
+        yield from ("", f"# {title}")
+    for row in rows:
+        yield f"#   line {row.line}: {row.option}" + (f": {row.why}" if row.why else "")

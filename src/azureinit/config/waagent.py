@@ -1,0 +1,263 @@
+"""waagent.conf: read exactly as WALinuxAgent reads it, and said again in our own words.
+
+What the file does not say keeps our own default. `translate` is all there is to know of a file: `config import-waagent`
+prints it, and `[waagent] honour = true` takes the same values at every start.
+"""
+
+from __future__ import annotations
+
+from azureinit.config.model import CHOICES, Config, checked, shown
+from azureinit.config.waagent_options import BY_NAME, NUMBER, SWITCH, THEIRS
+from azureinit.errors import ConfigInvalid, LocalError
+from azureinit.record import Record, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator
+
+    from azureinit.config.waagent_options import Option
+    from azureinit.machine import Machine
+
+# Where the distributions keep it; the first that is there counts.
+PLACES = (
+    "/etc/waagent.conf",
+    "/usr/share/waagent/waagent.conf",
+    "/usr/share/oem/waagent.conf",
+    "/usr/share/defaults/waagent/waagent.conf",
+)
+LARGEST = 1 << 20
+AGENT = "Provisioning.Agent"
+KEY_TYPE = "Provisioning.SshHostKeyPairType"
+DECODE, EXECUTE = "Provisioning.DecodeCustomData", "Provisioning.ExecuteCustomData"
+DISCOVERY = "Protocol.EndpointDiscovery"
+
+
+class Said(Record):
+    """`value` is None where the file says None: the same as saying nothing."""
+
+    line: int
+    value: str | None
+
+
+class Conf(Record):
+    """The file, as WALinuxAgent sees it. `again`: lines that an equal name further down outvotes."""
+
+    said: dict[str, Said]
+    again: tuple[tuple[str, int], ...] = ()
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        found = self.said.get(name)
+        return default if found is None or found.value is None else found.value
+
+    def switch(self, name: str, default: bool = False) -> bool:
+        return {"y": True, "n": False}.get((self.text(name) or "").lower(), default)
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        try:
+            return int(self.text(name) or "")
+        except ValueError:
+            return default
+
+    def value(self, option: Option) -> bool | int | str | None:
+        """What WALinuxAgent works with."""
+        if option.kind == SWITCH:
+            return self.switch(option.name, bool(option.default))
+        if option.kind == NUMBER:
+            return self.number(option.name, option.default if isinstance(option.default, int) else None)
+        return self.text(option.name, option.default if isinstance(option.default, str) else None)
+
+    def says(self, name: str) -> bool:
+        return self.text(name) is not None
+
+
+class Taken(Record):
+    option: str
+    line: int
+    told: str  # as the file has it
+    key: str  # ours, as section.key
+    value: object
+
+
+class Left(Record):
+    option: str
+    line: int
+    told: str
+    why: str = ""
+
+
+class Imported(Record):
+    taken: tuple[Taken, ...]
+    undone: tuple[Left, ...]  # asked for, and no setting of ours does it
+    gone: tuple[Left, ...]
+    theirs: tuple[Left, ...]
+    unknown: tuple[Left, ...]
+    warnings: tuple[str, ...]
+
+
+def parse_waagent_conf(data: bytes) -> Conf:
+    """Any bytes but none at all."""
+    if not data:
+        raise ConfigInvalid("is empty", hint="WALinuxAgent refuses it too; remove it, or say something in it")
+    said: dict[str, Said] = {}
+    again = []
+    for at, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+        if line.startswith("#") or "=" not in line:
+            continue
+        name, _, rest = line.partition("=")
+        name = name.strip()
+        # In this order: a carriage return behind a closing quote keeps the quote.
+        value = rest.partition("#")[0].strip('" ').strip()
+        if name in said:
+            again.append((name, said[name].line))
+        said[name] = Said(line=at, value=None if value == "None" else value)
+    return Conf(said=said, again=tuple(again))
+
+
+def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | None:
+    """The file and where it was: one that the caller names, or the first in its places; None where there is none."""
+    for place in (path,) if path else PLACES:
+        try:
+            data = (machine.read_host if path else machine.read)(place, limit=LARGEST)
+            if data is not None:
+                return place, parse_waagent_conf(data)
+        except LocalError as error:
+            raise ConfigInvalid(error.message, hint="only root may read some files; run as root") from error
+        except ConfigInvalid as error:
+            raise ConfigInvalid(f"{place}: {error.message}", hint=error.hint) from error
+    return None
+
+
+def overlay(conf: Conf, *, spoken: Container[str]) -> Imported:
+    """What the file adds to the keys that somebody has spoken of already."""
+    imported = translate(conf)
+    return replace(imported, taken=tuple(taken for taken in imported.taken if taken.key not in spoken))
+
+
+def translate(conf: Conf) -> Imported:
+    groups: dict[str, list[Left]] = {"undone": [], "gone": [], "theirs": [], "unknown": []}
+    taken: list[Taken] = []
+    warnings = list(_warnings(conf))
+    for name, said in conf.said.items():
+        if said.value is None:
+            continue
+        told = shown(said.value)
+        option = BY_NAME.get(name)
+        if option is None:
+            theirs = name.startswith(THEIRS)
+            groups["theirs" if theirs else "unknown"].append(Left(option=shown(name), line=said.line, told=told))
+        elif not option.ours:
+            group = "gone" if option.gone else "theirs"
+            groups[group].append(Left(option=name, line=said.line, told=told, why=option.gone))
+        elif not _is_usable(option, conf):
+            continue  # a warning has told it
+        elif not _has_key(option.ours):
+            asked = conf.value(option) is not False
+            why = "" if asked else "azure-init does not do it anyway"
+            groups["undone" if asked else "gone"].append(Left(option=name, line=said.line, told=told, why=why))
+        else:
+            value = MEANT[name](conf) if name in MEANT else conf.value(option)
+            try:
+                taken += _taken(option, said, told, value)
+            except ConfigInvalid as error:
+                warnings.append(f"line {said.line}: {name}={told} is not taken: {option.ours} {error.message}")
+    return Imported(
+        taken=tuple(taken), warnings=tuple(warnings), **{name: tuple(rows) for name, rows in groups.items()}
+    )
+
+
+def _taken(option: Option, said: Said, told: str, value: object) -> Iterator[Taken]:
+    """Nothing where it means nothing beside what else the file says."""
+    if value is None:
+        return
+    section, _, key = option.ours.partition(".")
+    record = Config.defaults_[section]
+    value = checked(type(record).fields_[key], value, default=getattr(record, key))
+    yield Taken(option=option.name, line=said.line, told=told, key=option.ours, value=value)
+
+
+def _has_key(ours: str) -> bool:
+    section, _, key = ours.partition(".")
+    return section in Config.defaults_ and key in type(Config.defaults_[section]).fields_
+
+
+def _is_usable(option: Option, conf: Conf) -> bool:
+    """False where WALinuxAgent falls back to its default, because the value is not of the option's kind."""
+    text = conf.text(option.name) or ""
+    if option.kind == SWITCH:
+        return text.lower() in ("y", "n")
+    return option.kind != NUMBER or conf.number(option.name) is not None
+
+
+# ---- where a value means something else than it says
+
+
+def _key_types(conf: Conf) -> tuple[str, ...] | None:
+    """It counts only where keys are made at all."""
+    if not conf.switch("Provisioning.RegenerateSshHostKeyPair"):
+        return None
+    kind = conf.text(KEY_TYPE) or ""
+    return CHOICES["HostKeyTypes"] if kind == "auto" else (kind,)
+
+
+MEANT: dict[str, Callable[[Conf], object]] = {
+    KEY_TYPE: _key_types,
+    DECODE: lambda conf: conf.switch(DECODE) or conf.switch(EXECUTE),
+    DISCOVERY: lambda conf: "dhcp" if conf.text(DISCOVERY) == "dhcp" else "static",
+    "Provisioning.MonitorHostNamePeriod": lambda conf: (
+        conf.number("Provisioning.MonitorHostNamePeriod") if conf.switch("Provisioning.MonitorHostName") else None
+    ),
+}
+
+
+def _warnings(conf: Conf) -> Iterator[str]:
+    for name, line in conf.again:
+        yield f"line {line}: {shown(name)} is said again in line {conf.said[name].line}, which is the one that counts"
+    for name, said in conf.said.items():
+        option, at = BY_NAME.get(name), f"line {said.line}: {shown(name)}"
+        if option is None:
+            near = next((known for known in BY_NAME if known.lower() == name.lower()), "")
+            if near:
+                yield f"{at} is not {near}: capitals count, and WALinuxAgent ignores it"
+        elif option.ours and said.value and not _is_usable(option, conf):
+            wrong = f"{at}={shown(said.value)} is not {option.kind}"
+            yield f"{wrong}, so WALinuxAgent takes its default; ours is kept"
+    yield from _contradictions(conf)
+
+
+def _contradictions(conf: Conf) -> Iterator[str]:
+    if conf.switch(EXECUTE) and conf.says(DECODE) and not conf.switch(DECODE):
+        yield f"{EXECUTE}=y means {DECODE}=y, whatever the file says of that"
+    if conf.says(KEY_TYPE) and not conf.switch("Provisioning.RegenerateSshHostKeyPair"):
+        yield f"{KEY_TYPE} means nothing where Provisioning.RegenerateSshHostKeyPair is n"
+    if conf.switch("ResourceDisk.EnableSwap"):
+        if not conf.switch("ResourceDisk.Format"):
+            yield "ResourceDisk.EnableSwap=y means nothing where ResourceDisk.Format is n"
+        elif not conf.number("ResourceDisk.SwapSizeMB", 0):
+            yield "ResourceDisk.EnableSwap=y has no ResourceDisk.SwapSizeMB: there would be no swap"
+    if conf.says("HttpProxy.Host") and conf.number("HttpProxy.Port") is None:
+        yield "HttpProxy.Host means nothing to WALinuxAgent without HttpProxy.Port"
+
+
+# ---- who provisions
+
+
+def agent_advice(conf: Conf, *, cloud_init: bool) -> tuple[str, ...]:
+    """What WALinuxAgent will do beside us, and what has to be done about it. `cloud_init`: it is enabled here."""
+    agent = conf.text(AGENT, "auto") or ""
+    advice = []
+    if agent in ("auto", "waagent", "cloud-init"):
+        advice.append(
+            f"{AGENT}={agent}: WALinuxAgent finds the marker that azure-init writes into its directory before any "
+            "verdict, and neither provisions nor reports. Its unit has to start after azure-init.service."
+        )
+    else:
+        advice.append(
+            f"{AGENT}={shown(agent)}: WALinuxAgent tells the platform Ready at every start, whatever became of the "
+            f"machine, and never looks at the marker. Set {AGENT}=auto, so that only azure-init reports."
+        )
+    if cloud_init:
+        advice.append(
+            "cloud-init is enabled here and provisions too: disable it (touch /etc/cloud/cloud-init.disabled), or two "
+            "agents will do the same work."
+        )
+    return tuple(advice)

@@ -1,0 +1,92 @@
+"""Who took the lease of the link that leads to the platform: the DHCP client to be told of a new host name."""
+
+from __future__ import annotations
+
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+ROUTES = "/proc/net/route"
+WIRESERVER = 168 << 24 | 63 << 16 | 129 << 8 | 16
+UP = 0x1
+TOOLS = ("networkctl", "nmcli", "dhclient", "dhcpcd", "wicked")
+NETWORKD, NETWORK_MANAGER = "/run/systemd/netif", "/run/NetworkManager/devices"
+WICKED = "/run/wicked/leaseinfo."
+# Where a client that runs for one link, or for all, leaves its number.
+PIDS = {
+    "dhclient": ("/run/dhclient.{}.pid", "/run/dhclient-{}.pid", "/run/dhclient.pid"),
+    "dhcpcd": (
+        "/run/dhcpcd/{}.pid",
+        "/run/dhcpcd/{}-4.pid",
+        "/run/dhcpcd-{}.pid",
+        "/run/dhcpcd/pid",
+        "/run/dhcpcd.pid",
+    ),
+}
+
+
+class Lessee(Record):
+    link: str
+    client: str = ""  # empty where none is known
+    config: str = ""  # the file by which systemd-networkd configures the link
+    tools: frozenset[str] = frozenset()
+
+
+def read_lessee(machine: Machine) -> Lessee | None:
+    """None where nothing leads to the platform, or the running system is not the one to change."""
+    table = b"" if machine.rooted else machine.read(ROUTES, limit=1 << 22) or b""
+    link = parse_way_out(table)
+    if link is None:
+        return None
+    index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").decode("ascii", "replace").strip()
+    tools = frozenset(tool for tool in TOOLS if machine.find(tool))
+    if machine.is_file(f"{NETWORKD}/leases/{index}"):
+        state = _settings(machine.read(f"{NETWORKD}/links/{index}") or b"")
+        return Lessee(link=link, client="systemd-networkd", config=state.get("NETWORK_FILE", ""), tools=tools)
+    return Lessee(link=link, client=_other_client(machine, link, index), tools=tools)
+
+
+def _other_client(machine: Machine, link: str, index: str) -> str:
+    if b"[dhcp4]" in (machine.read(f"{NETWORK_MANAGER}/{index}") or b""):
+        return "NetworkManager"
+    for client, places in PIDS.items():
+        for place in places:
+            pid = (machine.read(place.format(link), limit=64) or b"").strip()
+            if pid.isdigit() and machine.is_another(int(pid)):
+                return client
+    return "wicked" if machine.is_file(f"{WICKED}{link}.dhcp.ipv4") else ""
+
+
+def parse_way_out(table: bytes) -> str | None:
+    """The link of the best route to the platform: the narrowest, then the cheapest."""
+    best: tuple[int, int, str] | None = None
+    for line in table.decode("ascii", "replace").split("\n")[1:]:
+        fields = line.split()
+        try:
+            destination, flags, metric, mask = (
+                int(fields[1], 16),
+                int(fields[3], 16),
+                int(fields[6]),
+                int(fields[7], 16),
+            )
+        except (ValueError, IndexError):
+            continue
+        if flags & UP and _turned(WIRESERVER) & mask == destination:
+            # What is narrower has more bits set, wherever they are.
+            one = (-bin(mask).count("1"), metric, fields[0])
+            best = one if best is None else min(best, one)
+    return best[2] if best else None
+
+
+def _turned(address: int) -> int:
+    """Addresses stand in that table as the network has them, read as numbers of this machine."""
+    from sys import byteorder
+
+    return int.from_bytes(address.to_bytes(4, "big"), byteorder)
+
+
+def _settings(data: bytes) -> dict[str, str]:
+    pairs = (line.partition("=") for line in data.decode("utf-8", "replace").split("\n"))
+    return {key: value for key, equals, value in pairs if equals}

@@ -1,0 +1,60 @@
+"""Removing a whole directory, without following a link and without leaving its file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as stat_
+
+from azureinit.errors import LocalError
+from azureinit.machine.files import DIRECTORY, local_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+
+def remove_tree(machine: Machine, path: str) -> bool:
+    """True if there was something to remove; a file or a link is a tree of one. What can go does, if not all can."""
+    path = path.rstrip("/")
+    directory, name = os.path.split(machine.real(path, final=False))
+    failures: list[LocalError] = []
+    try:
+        above = os.open(directory, DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise local_error(error, "remove", path) from error
+    try:
+        there = _remove(name, above, path=path, device=os.fstat(above).st_dev, failures=failures)
+    except RecursionError:
+        raise LocalError(f"cannot remove {path}: its directories are nested too deep", path=path) from None
+    finally:
+        os.close(above)
+    if failures:
+        raise failures[0]
+    return there
+
+
+def _remove(name: str, above: int, *, path: str, device: int, failures: list[LocalError]) -> bool:
+    try:
+        status = os.stat(name, dir_fd=above, follow_symlinks=False)
+        if not stat_.S_ISDIR(status.st_mode):
+            os.unlink(name, dir_fd=above)
+            return True
+        if status.st_dev != device:
+            raise OSError(errno.EBUSY, "something is mounted there")
+        already = len(failures)
+        here = os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+        try:
+            for below in os.listdir(here):
+                _remove(below, here, path=f"{path}/{below}", device=device, failures=failures)
+        finally:
+            os.close(here)
+        if len(failures) == already:  # else it is not empty, and the cause is told already
+            os.rmdir(name, dir_fd=above)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        failures.append(local_error(error, "remove", path))
+    return True

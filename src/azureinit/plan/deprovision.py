@@ -1,0 +1,289 @@
+"""A machine becomes an image again: everything that was this machine's alone goes.
+
+The account goes first, while the files that name it are there; what we remember goes last. Wherever this is cut off,
+the next run does the rest.
+"""
+
+from __future__ import annotations
+
+from azureinit.backends.account import NO_PASSWORD, why_no_files, why_no_tool
+from azureinit.backends.password import SET, PasswordIntent
+from azureinit.facts.gather import SUDOERS
+from azureinit.facts.remains import BACKUPS, DBUS_ID, MACHINE_ID, RESOLV_CONF, WAAGENT_SUDOERS
+from azureinit.plan.account import NOBODY
+from azureinit.plan.actions import Caution, Declined, EditLine, Locked, Remove, Run, Satisfied, Step, Way, Write
+from azureinit.plan.hostname import OWN_ADDRESS
+from azureinit.plan.names import quoted
+from azureinit.plan.sshd import BEGIN, END, HEADER
+from azureinit.record import Record, Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from azureinit.config.model import Config
+    from azureinit.facts.accounts import Accounts, Passwd
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.remains import Group, Remains
+    from azureinit.plan.actions import Action, Item, Plan
+
+NAMELESS = (b"", b"localhost", b"localhost.localdomain")
+UNSET = (b"", b"uninitialized")
+
+
+class Leaving(Record):
+    """The account that is to go, and what else there is of it."""
+
+    name: str
+    spools: tuple[str, ...]
+    waagent_sudoers: bytes | None
+
+
+def plan_deprovision(
+    *,
+    facts: Facts,
+    remains: Remains,
+    config: Config,
+    user: bool,
+    leaving: Leaving | None,
+    backups: tuple[str, ...],
+    lock_root: bool,
+    today: int,
+) -> Plan:
+    """`user`: the account is to go too; `leaving` is the one, if any is known. `today` counts days, as shadow does."""
+    account: Plan = (Caution(name="user", why="no provisioned account is known here"),) if user else ()
+    if leaving is not None:
+        account = (*_plan_user(leaving, facts), *_plan_sudoers(leaving, facts))
+    root = (_plan_root(facts, config, today),) if lock_root else ()
+    groups = {group.name: group for group in remains.groups}
+    last = groups.pop("azure-init")
+    resolvconf = groups.pop("resolvconf")
+    return (
+        *(_stopped(unit) for unit in remains.running),
+        *account,
+        *root,
+        *_plan_backups(backups, changed=any(isinstance(item, Step) for item in (*account, *root))),
+        *_plan_sshd(facts),
+        *_plan_hostname(facts),
+        _plan_machine_id(remains),
+        *_plan_resolver(remains, resolvconf),
+        _plan_pools(remains),
+        *(item for group in groups.values() for item in _plan_group(group)),
+        *_plan_group(last),
+    )
+
+
+def _step(name: str, why: str, *actions: Action) -> Step:
+    return Step(name=name, why=why, ways=(Way(backend="native", actions=actions),))
+
+
+def _removal(name: str, why: str, paths: tuple[str, ...]) -> Item:
+    if not paths:
+        return Satisfied(name=name, why="nothing is there")
+    return _step(name, why, *(Remove(path=path, whole=path.endswith("/")) for path in paths))
+
+
+def _plan_group(group: Group) -> Plan:
+    mounts = (Caution(name=group.name, why=f"{path} is another file system: left alone") for path in group.mounts)
+    return (_removal(group.name, group.why, group.paths), *mounts)
+
+
+def _stopped(unit: str) -> Step:
+    run = Run(argv=("systemctl", "stop", unit))
+    return Step(name=unit, why="runs, and would write again", ways=(Way(backend="systemctl", actions=(run,)),))
+
+
+# ---- the account
+
+
+def _plan_user(leaving: Leaving, facts: Facts) -> Plan:
+    accounts, name = facts.accounts, f"user {quoted(leaving.name)}"
+    user = accounts.user(leaving.name)
+    spools = (_removal(f"spools of {leaving.name}", "mail and timed jobs", leaving.spools),) if leaving.spools else ()
+    if user is None:
+        return (Satisfied(name=name, why="does not exist"), *spools)
+    if user.uid < accounts.policy.uid_min or user.uid == NOBODY:
+        declined = Declined(backend="native", why=f"it belongs to the system (uid {user.uid})")
+        return (Step(name=name, why="was asked to go", ways=(declined,)),)
+    home, problem = _home(user, facts)
+    cautions = (Caution(name=f"home of {leaving.name}", why=f"{user.home} stays: {problem}"),) if problem else ()
+    ways = (_userdel(user, home, facts), _files(user, home, facts))
+    return (Step(name=name, why=f"was this machine's admin (uid {user.uid})", ways=ways), *cautions, *spools)
+
+
+def _home(user: Passwd, facts: Facts) -> tuple[str | None, str]:
+    """The directory that goes with the account, and why it does not."""
+    accounts, home = facts.accounts, user.home.rstrip("/")
+    found = accounts.home(user.home)
+    if found is None:
+        return None, ""
+    if len([part for part in home.split("/") if part]) < 2 or "/../" in f"{home}/":
+        return None, "it is no home of its own"
+    if facts.privileged and found.uid != user.uid:
+        return None, f"it belongs to somebody else (uid {found.uid})"
+    lives = [other.name for other in accounts.users if other != user and f"{other.home}/".startswith(f"{home}/")]
+    return (None, f"{lives[0]} lives there too") if lives else (home, "")
+
+
+def _userdel(user: Passwd, home: str | None, facts: Facts) -> Way | Declined:
+    why = why_no_tool("userdel", facts)
+    if not why and _shares_group(user, facts.accounts):
+        why = "it would take a group away that others are in"
+    if why:
+        return Declined(backend="userdel", why=why)
+    # Forced: whoever runs this is mostly logged in as that very user.
+    argv = ("userdel", "--force", *(("--remove",) if home else ()), "--", user.name)
+    return Way(backend="userdel", actions=(Run(argv=argv),))
+
+
+def _files(user: Passwd, home: str | None, facts: Facts) -> Way | Declined:
+    why = why_no_files(facts)
+    if why:
+        return Declined(backend="files", why=why)
+    gone = (Remove(path=home, whole=True),) if home else ()
+    return Way(backend="files", actions=(*gone, Locked(edits=tuple(_edits(user, facts.accounts)))))
+
+
+def _edits(user: Passwd, accounts: Accounts) -> Iterator[EditLine]:
+    name = user.name
+    for group in accounts.groups:
+        if name in group.members:
+            yield EditLine(path="/etc/group", key=group.name, member=name, gone=True)
+            if accounts.has_gshadow(group.name):
+                yield EditLine(path="/etc/gshadow", key=group.name, member=name, gone=True)
+    own = accounts.group(name)
+    if own and own.gid == user.gid and not _shares_group(user, accounts):
+        yield EditLine(path="/etc/group", key=name, gone=True)
+        if accounts.has_gshadow(name):
+            yield EditLine(path="/etc/gshadow", key=name, gone=True)
+    for path, taken in (("/etc/subuid", accounts.subuid), ("/etc/subgid", accounts.subgid)):
+        if any(ids.name == name for ids in taken or ()):
+            yield EditLine(path=path, key=name, gone=True)
+    if accounts.shadow_fields(name) is not None:
+        yield EditLine(path="/etc/shadow", key=name, gone=True)
+    yield EditLine(path="/etc/passwd", key=name, gone=True)
+
+
+def _shares_group(user: Passwd, accounts: Accounts) -> bool:
+    """Somebody else is in the group that has the user's name."""
+    own = accounts.group(user.name)
+    if own is None:
+        return False
+    return any(other.gid == own.gid for other in accounts.users if other != user) or bool(
+        set(own.members) - {user.name}
+    )
+
+
+def _plan_sudoers(leaving: Leaving, facts: Facts) -> Plan:
+    """Only with the account: what stays stays a sudoer. WALinuxAgent's file may be about others too."""
+    items: list[Item] = []
+    user = facts.accounts.user(leaving.name)
+    if user is not None and (user.uid < facts.accounts.policy.uid_min or user.uid == NOBODY):
+        return ()
+    why = f"{leaving.name} goes"
+    if facts.sudoers_file is not None:
+        items.append(_step("sudo", why, Remove(path=SUDOERS)))
+    old = leaving.waagent_sudoers
+    if old is not None:
+        new = without_sudoer(old, leaving.name)
+        if not new.strip():
+            items.append(_step("sudo by WALinuxAgent", why, Remove(path=WAAGENT_SUDOERS)))
+        elif new != old:
+            items.append(_step("sudo by WALinuxAgent", why, Write(path=WAAGENT_SUDOERS, data=new, was=old)))
+    return tuple(items)
+
+
+def without_sudoer(data: bytes, name: str) -> bytes:
+    """Only lines whose user it is: a name may be a part of another's."""
+    own = {spelt.encode("utf-8", "surrogateescape") for spelt in (name, f'"{name}"')}
+    return b"".join(line for line in data.splitlines(keepends=True) if not own & set(line.split()[:1]))
+
+
+def _plan_backups(backups: tuple[str, ...], *, changed: bool) -> Plan:
+    """Whoever edits the account files leaves the old ones beside them, with every password's hash."""
+    if changed:  # this very run makes them
+        backups = BACKUPS
+    if not backups:
+        return ()
+    return (_step("account backups", "they still tell of who is gone", *(Remove(path=path) for path in backups)),)
+
+
+def _plan_root(facts: Facts, config: Config, today: int) -> Item:
+    if facts.accounts.password_state("root") in ("none", "locked"):
+        return Satisfied(name="password root", why="cannot be used already")
+    intent = PasswordIntent(name="root", field=Secret(NO_PASSWORD), today=today)
+    ways = tuple(SET[backend](intent, facts) for backend in config.password_provisioners.backends)
+    return Step(name="password root", why="is to be locked", ways=ways)
+
+
+# ---- the machine
+
+
+def _plan_sshd(facts: Facts) -> Plan:
+    """What we told sshd was what the platform asked of this machine."""
+    ssh = facts.ssh
+    items: list[Item] = []
+    dropin = ssh.data(facts.distro.sshd_dropin)
+    if dropin is not None and dropin.startswith(HEADER):
+        items.append(_step("sshd", "the platform asked it of this machine", Remove(path=facts.distro.sshd_dropin)))
+    main = ssh.data(ssh.config_path) if ssh.config_path else None
+    if main is not None and ssh.config_path and not ssh.vendor:
+        before, begin, rest = main.partition(BEGIN)
+        _, end, after = rest.partition(END)
+        if begin and end:
+            write = Write(path=ssh.config_path, data=before + after, was=main)
+            items.append(_step("sshd", "the platform asked it of this machine", write))
+    return tuple(items)
+
+
+def _plan_hostname(facts: Facts) -> Plan:
+    """The line in hosts first: afterwards nobody knows whose it was."""
+    name = (facts.hostname_file or b"").strip()
+    if name in NAMELESS:
+        return (Satisfied(name="hostname", why="there is none"),)
+    items: list[Item] = []
+    old = facts.hosts_file or b""
+    new = without_host(old, name)
+    if new != old:
+        items.append(_step("hosts", f"{OWN_ADDRESS} was this machine", Write(path="/etc/hosts", data=new, was=old)))
+    items.append(_step("hostname", "the platform tells the next machine's", Remove(path="/etc/hostname")))
+    return tuple(items)
+
+
+def without_host(data: bytes, name: bytes) -> bytes:
+    def is_own(line: bytes) -> bool:
+        fields = line.partition(b"#")[0].split()
+        return fields[:1] == [OWN_ADDRESS.encode()] and name in fields[1:]
+
+    return b"".join(line for line in data.splitlines(keepends=True) if not is_own(line))
+
+
+def _plan_machine_id(remains: Remains) -> Item:
+    actions: list[Action] = []
+    if (remains.machine_id or b"").strip() not in UNSET:
+        # Emptied, not removed: without the file a read-only root could not be given one.
+        actions.append(Write(path=MACHINE_ID, data=b"", mode=0o444, was=remains.machine_id))
+    if remains.dbus_id:
+        actions.append(Remove(path=DBUS_ID))
+    if not actions:
+        return Satisfied(name="machine id", why="there is none")
+    return _step("machine id", "each machine makes its own", *actions)
+
+
+def _plan_resolver(remains: Remains, resolvconf: Group) -> Plan:
+    """A link leads to what is made anew at every boot, and through it we would write somebody else's file."""
+    link = remains.resolv_conf
+    extra = _plan_group(resolvconf) if resolvconf.paths else ()
+    if link is None:
+        return (Satisfied(name="resolv.conf", why="is not there"), *extra)
+    if link:
+        return (Satisfied(name="resolv.conf", why=f"is a link to {link}: made anew at every boot"), *extra)
+    return (_step("resolv.conf", "the name servers were this machine's", Remove(path=RESOLV_CONF)), *extra)
+
+
+def _plan_pools(remains: Remains) -> Item:
+    """Emptied, not removed: the daemon that serves them ends when one is missing."""
+    if not remains.pools:
+        return Satisfied(name="KVP pools", why="nothing is in them")
+    writes = (Write(path=path, data=b"") for path in remains.pools)
+    return _step("KVP pools", "the host's words with this machine", *writes)

@@ -1,0 +1,30 @@
+"""The host's name reaches DNS with the lease: one that was taken under another name is asked for again."""
+
+from __future__ import annotations
+
+from azureinit.backends.publish import PUBLISH
+from azureinit.plan.actions import Caution, Satisfied, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.lessee import Lessee
+    from azureinit.plan.actions import Plan
+
+NAME = "publish hostname"
+NOBODY = ("localhost", "localhost.localdomain")
+
+
+def plan_publish(*, hostname: str, lessee: Lessee, renamed: bool) -> Plan:
+    """`renamed`: the kernel had another name until this run, and that is the one the lease was taken under."""
+    if not renamed or hostname in NOBODY:
+        return (Satisfied(name=NAME, why=f"{lessee.link} asked for its address as {hostname}"),)
+    if not lessee.client:
+        why = f"no DHCP client is known to hold the lease of {lessee.link}: DNS has its name after the next boot"
+        return (Caution(name=NAME, why=why),)
+    return (
+        Step(
+            name=NAME,
+            why=f"{lessee.client} asked for the address of {lessee.link} under another name",
+            ways=tuple(way(hostname, lessee) for way in PUBLISH[lessee.client]),
+        ),
+    )

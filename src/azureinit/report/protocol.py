@@ -1,0 +1,106 @@
+"""Which of the platform's two health endpoints is told: the JSON one, or the XML one of fabrics that have no other."""
+
+from __future__ import annotations
+
+from azureinit.errors import HttpFailed, VerdictUndelivered
+from azureinit.record import replace
+from azureinit.report.health import RETRIED, policy, send_failure, send_in_progress, send_ready
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.config.model import Config
+    from azureinit.http import Observe
+    from azureinit.machine import Clock
+    from azureinit.report.goalstate import Fetch
+
+JSON, XML, AUTO = "json", "xml", "auto"
+NOT_HERE = frozenset((400, 404, 405, 501))  # what a server answers that does not know the JSON endpoint
+ENOUGH = 3
+
+
+def send_verdict(
+    config: Config,
+    failure: str | None,
+    *,
+    protocol: str,
+    fetch: Fetch,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None = None,
+) -> None:
+    """Ready, or the report of a failure. `auto` turns to XML once JSON was refused three times, in the same time."""
+    until = min(deadline, clock.monotonic() + config.wireserver.total_retry_timeout_secs)
+    retry = policy(config) if protocol == JSON else replace(policy(config), statuses=RETRIED - NOT_HERE)
+
+    def by_json() -> None:
+        if failure is None:
+            send_ready(config, clock=clock, deadline=until, observe=observe, retry=retry)
+        else:
+            send_failure(config, failure, clock=clock, deadline=until, observe=observe, retry=retry)
+
+    def by_xml() -> None:
+        from azureinit.report.goalstate import send_failure_xml, send_ready_xml
+
+        if failure is None:
+            send_ready_xml(config, fetch=fetch, clock=clock, deadline=until, observe=observe)
+        else:
+            send_failure_xml(config, failure, fetch=fetch, clock=clock, deadline=until, observe=observe)
+
+    if protocol == AUTO:
+        _either(by_json, by_xml, tries=ENOUGH, delay=retry.delay, clock=clock, until=until)
+    else:
+        (by_xml if protocol == XML else by_json)()
+
+
+def send_progress(
+    config: Config,
+    vm_id: str | None,
+    *,
+    protocol: str,
+    fetch: Fetch,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None = None,
+) -> None:
+    """One short try, of each where it is `auto`: nothing depends on it."""
+
+    def by_json() -> None:
+        send_in_progress(config, vm_id, clock=clock, deadline=deadline, observe=observe)
+
+    def by_xml() -> None:
+        from azureinit.report.goalstate import send_in_progress_xml
+
+        send_in_progress_xml(config, vm_id, fetch=fetch, clock=clock, deadline=deadline, observe=observe)
+
+    if protocol == AUTO:
+        _either(by_json, by_xml, tries=1, delay=0.0, clock=clock, until=deadline)
+    else:
+        (by_xml if protocol == XML else by_json)()
+
+
+def _either(
+    by_json: Callable[[], None], by_xml: Callable[[], None], *, tries: int, delay: float, clock: Clock, until: float
+) -> None:
+    refusal: VerdictUndelivered | None = None
+    for attempt in range(tries):
+        # Where the time is short, it is better spent on the other endpoint.
+        if attempt and clock.monotonic() + delay < until:
+            clock.sleep(delay)
+        elif attempt:
+            break
+        try:
+            return by_json()
+        except VerdictUndelivered as error:
+            if _status(error) not in NOT_HERE:
+                raise
+            refusal = error
+    try:
+        by_xml()
+    except VerdictUndelivered as error:
+        raise VerdictUndelivered(f"{refusal}; and then {error}", **error.data) from error
+
+
+def _status(error: VerdictUndelivered) -> int:
+    return error.__cause__.status if isinstance(error.__cause__, HttpFailed) else 0

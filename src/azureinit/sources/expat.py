@@ -1,0 +1,108 @@
+"""The guard before every XML document: bounded in size and depth, no DOCTYPE, no codec of the document's choosing."""
+
+from __future__ import annotations
+
+import pyexpat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Protocol
+
+    from azureinit.errors import AzureInitError
+
+    class Reader(Protocol):
+        def start(self, name: str, attributes: dict[str, str], /) -> None: ...
+        def data(self, text: str, /) -> None: ...
+        def end(self, name: str, /) -> None: ...
+
+
+MOST_BYTES = 1 << 20
+MOST_DEPTH = 64
+MOST_NAME = 64  # longer than any name we know, short enough for a path of 64 of them
+UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+ENCODINGS = ("utf-8", "utf-16", "utf-16le", "utf-16be", "us-ascii", "iso-8859-1")
+
+
+class Guard:
+    """Stands between the parser and a reader. `name` is the document's, `invalid` what it is refused with."""
+
+    def __init__(self, reader: Reader, *, name: str, invalid: type[AzureInitError]) -> None:
+        self.reader, self.name, self.invalid = reader, name, invalid
+        self._depth = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise self.invalid(f"{self.name} is nested more than {MOST_DEPTH} deep")
+        self.reader.start(name, attributes)
+
+    def end(self, name: str) -> None:
+        self._depth -= 1
+        self.reader.end(name)
+
+    def declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
+        if encoding is not None and encoding.lower() not in ENCODINGS:
+            raise self.invalid(f"{self.name} is written in an encoding that is not read here")
+
+    def doctype(self, *_: object) -> None:
+        raise self.invalid(f"{self.name} has a DOCTYPE, which is refused")
+
+
+def walk(data: bytes, reader: Reader, *, name: str, invalid: type[AzureInitError], limit: int = MOST_BYTES) -> None:
+    """Every element of the document, told to the reader. Names come as `URI local`, or alone where they have no URI."""
+    if len(data) > limit:
+        raise invalid(f"{name} has {len(data)} bytes, more than the {limit} allowed")
+    if b"\0" not in data[:4] and data[:2] not in UTF16_MARKS:
+        data = data.strip(b" \t\r\n\0")
+    guard = Guard(reader, name=name, invalid=invalid)
+    parser = pyexpat.ParserCreate(encoding(data), " ")
+    parser.buffer_text = True
+    parser.XmlDeclHandler = guard.declaration  # or else the document chooses among all of Python's codecs
+    parser.StartDoctypeDeclHandler = guard.doctype
+    parser.StartElementHandler = guard.start
+    parser.EndElementHandler = guard.end
+    parser.CharacterDataHandler = reader.data
+    try:
+        parser.Parse(data, True)
+    except pyexpat.ExpatError as error:
+        what = pyexpat.ErrorString(error.code)
+        raise invalid(f"{name} is not XML: {what}, line {error.lineno} column {error.offset}") from None
+
+
+def encoding(data: bytes) -> str | None:
+    """What the bytes show outweighs what the declaration says: .NET writes "utf-16" above UTF-8."""
+    if data[:2] in UTF16_MARKS:
+        return "utf-16"
+    eight_bit = b"\0" not in data[:4]
+    return "utf-8" if data[:3] == UTF8_MARK or (eight_bit and b"utf-16" in data[:200].lower()) else None
+
+
+def texts(
+    data: bytes, wanted: Collection[str], *, name: str, invalid: type[AzureInitError], limit: int = MOST_BYTES
+) -> dict[str, list[str]]:
+    """The trimmed texts at each wanted path (`Root/Branch/Leaf`, namespaces aside), in order, without empty ones."""
+    reader = _Texts(wanted)
+    walk(data, reader, name=name, invalid=invalid, limit=limit)
+    return reader.found
+
+
+class _Texts:
+    def __init__(self, wanted: Collection[str]) -> None:
+        self.found: dict[str, list[str]] = {path: [] for path in wanted}
+        self._path: list[str] = []
+        self._pieces: list[str] = []  # of the innermost element so far: leaves have no elements inside
+
+    def start(self, name: str, _attributes: dict[str, str]) -> None:
+        self._path.append(name.rpartition(" ")[2][:MOST_NAME])
+        self._pieces = []
+
+    def data(self, text: str) -> None:
+        self._pieces.append(text)
+
+    def end(self, _name: str) -> None:
+        path, text = "/".join(self._path), "".join(self._pieces).strip()
+        if text and path in self.found:
+            self.found[path].append(text)
+        self._path.pop()
+        self._pieces = []

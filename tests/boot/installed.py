@@ -1,0 +1,269 @@
+"""Machines with the package installed: whole distributions, booted by their own systemd, the platform around them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from container import PROJECT, find_init, inside
+
+import fakeazure
+from fakeazure import nspawn
+from fakeazure.events import Event, Lease, Request, Told, read_events
+from fakeazure.nspawn import NoContainer
+
+Found = TypeVar("Found")
+
+SOURCE = str(Path(fakeazure.__file__).parent.parent)
+NETWORK = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
+ADDRESS = "10.0.0.4"
+SOON = 60.0
+PATIENCE = 600.0
+PAUSE = 0.02
+# A machine's disk is layers, joined where nobody else sees it.
+JOINED = """
+mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
+place=$2
+shift 2
+"""
+CHANGE = 'mount -t proc proc "$place/root/proc"; exec chroot "$place/root" sh -ec "$1"'
+BOOT = 'exec "$@"'
+INSTALL = """
+dpkg --force-unsafe-io -i /azure-init.deb >&2
+rm /azure-init.deb
+systemctl enable systemd-networkd.service >&2
+"""
+
+
+def build_package(place: Path) -> Path:
+    """From a copy of the sources, so that whoever works on the project meanwhile does no harm."""
+    sources = place / "sources"
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "dist", "build", "tests", "bench")
+    shutil.copytree(PROJECT, sources, ignore=ignore, ignore_dangling_symlinks=True)
+    command = (sys.executable, str(sources / "scripts/package"), "--out", str(place / "dist"), "deb")
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    (package,) = (place / "dist").glob("azure-init_*.deb")
+    return package
+
+
+def wait_for_turn() -> None:
+    """Somebody may have one of their own running."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(NoContainer), nspawn.turn():
+            return
+        assert time.monotonic() < deadline, "another fakeazure container is running here, and does not end"
+        time.sleep(0.2)
+
+
+class Disk:
+    """What a machine keeps from boot to boot: its own layer over others, and who the platform takes it for."""
+
+    def __init__(self, lower: tuple[Path, ...], place: Path) -> None:
+        self.lower, self.place = lower, place
+        self.layer = place / "upper"
+        for name in ("upper", "work", "root", "tmp"):
+            (place / name).mkdir(parents=True)
+        self.boots = 0
+        self.vm_id = str(uuid.uuid4())
+        self.key = place / "id"
+        subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "me", "-f", str(self.key)), check=True)
+
+    def write(self, name: str, text: str, *, mode: int = 0o644) -> None:
+        path = self.layer / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+
+    def change(self, script: str) -> None:
+        """As root in a machine that is not running."""
+        words = self._joined(CHANGE, script, pid=True)
+        ran = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert ran.returncode == 0, f"{script}: {ran.stdout}{ran.stderr}"
+
+    def files(self, pattern: str) -> list[str]:
+        """What this layer holds."""
+        return sorted(str(path.relative_to(self.layer)) for path in self.layer.glob(pattern))
+
+    @contextlib.contextmanager
+    def boot(self, scenario: str = "", *, vm: str = "", wait: bool = True) -> Iterator[Boot]:
+        """A boot, ended politely. `scenario`: more of its file; `vm`: more of that one's [vm]."""
+        self.boots += 1
+        file = self.place / f"scenario-{self.boots}.toml"
+        key = self.key.with_suffix(".pub").read_text().strip()
+        machine = f'[vm]\nid = "{self.vm_id}"\nname = "floor-1"\nkeys = ["{key}"]\n'
+        file.write_text(f"{machine}{vm}\n{scenario}")
+        wait_for_turn()
+        boot = Boot(self, file, self.place / f"ledger-{self.boots}.jsonl", self.place / f"console-{self.boots}")
+        try:
+            if wait:
+                boot.wait_until_up()
+            yield boot
+        finally:
+            boot.end()
+
+    def start(self, scenario: Path, *options: str) -> subprocess.Popen[str]:
+        fake = (sys.executable, "-B", "-m", "fakeazure", "container", str(self.place / "root"), str(scenario))
+        return subprocess.Popen(
+            self._joined(BOOT, *fake, "--keep", "--stay", *options),
+            env={**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(self.place / "tmp")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def _joined(self, then: str, *words: str, pid: bool = False) -> tuple[str, ...]:
+        spaces = ("--mount", "--pid", "--fork", "--kill-child") if pid else ("--mount",)
+        lower = ":".join(map(str, self.lower))
+        return ("unshare", *spaces, "sh", "-c", JOINED + then, "sh", lower, str(self.place), *words)
+
+
+class Boot:
+    """A running machine, and what the platform has seen of it so far."""
+
+    def __init__(self, disk: Disk, scenario: Path, ledger: Path, console: Path) -> None:
+        self.disk, self.ledger, self.console = disk, ledger, console
+        self._platform = disk.start(scenario, "--ledger", str(ledger), "--console", str(console))
+        self._init = 0
+
+    def wait_until_up(self) -> None:
+        """Everything that systemd was to start is started."""
+        init = self.init
+        self.until(lambda: Path(f"/proc/{init}/root/run/dbus/system_bus_socket").exists(), "there is a system bus")
+        self.run("systemctl", "is-system-running", "--wait")
+
+    @property
+    def init(self) -> int:
+        self._init = self._init or self.until(lambda: find_init(self._platform.pid), "systemd is running")
+        return self._init
+
+    def until(self, seen: Callable[[], Found], what: str) -> Found:
+        """The first answer that says something."""
+        deadline = time.monotonic() + SOON
+        while not (found := seen()):
+            if self._platform.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"never came to this: {what}\n{self.last_words()}")
+            time.sleep(PAUSE)
+        return found
+
+    def last_words(self) -> str:
+        said = self.console.read_text(errors="replace")[-3000:] if self.console.exists() else ""
+        ended = "".join(self._platform.communicate()) if self._platform.poll() is not None else ""
+        return f"{said}\n{ended}\n{self.ledger.read_text() if self.ledger.exists() else ''}"
+
+    def run(self, *argv: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        return inside(self.init, *argv, timeout=timeout)
+
+    def out(self, *argv: str) -> str:
+        ran = self.run(*argv)
+        assert ran.returncode == 0, f"{argv}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}\n{self.last_words()}"
+        return ran.stdout.strip()
+
+    def shown(self, unit: str, name: str) -> str:
+        return self.out("systemctl", "show", "--value", "-p", name, unit)
+
+    def moment(self, unit: str, name: str) -> int:
+        """Of `ActiveEnter`, `ExecMainStart` and their like, in microseconds; 0: it never came to that."""
+        return int(self.shown(unit, f"{name}TimestampMonotonic"))
+
+    def journal(self, *words: str) -> str:
+        return self.out("journalctl", "--no-pager", "-o", "cat", *words)
+
+    def failed_units(self) -> list[str]:
+        lines = self.out("systemctl", "--failed", "--no-legend", "--plain", "--no-pager").splitlines()
+        return [line.split()[0] for line in lines]
+
+    def ssh(self, command: str, *, user: str = "azureuser") -> subprocess.CompletedProcess[str]:
+        """A login from outside, as its owner would do it."""
+        settings = {
+            "BatchMode": "yes",
+            "ConnectTimeout": "10",
+            "ConnectionAttempts": "5",
+            "GlobalKnownHostsFile": "/dev/null",
+            "IdentitiesOnly": "yes",
+            "StrictHostKeyChecking": "no",
+            "UserKnownHostsFile": "/dev/null",
+        }
+        options = [
+            "-F",
+            "none",
+            "-T",
+            "-i",
+            str(self.disk.key),
+            *(f"-o{name}={value}" for name, value in settings.items()),
+        ]
+        command_line = (
+            "nsenter",
+            f"--target={self._platform.pid}",
+            "--net",
+            "ssh",
+            *options,
+            f"{user}@{ADDRESS}",
+            command,
+        )
+        return subprocess.run(command_line, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+    def login(self, command: str) -> list[str]:
+        ran = self.ssh(command)
+        assert ran.returncode == 0, ran.stderr + self.journal("-u", "ssh") + self.last_words()
+        return ran.stdout.split()
+
+    def agent(self) -> int:
+        """Our number for the running agent's process; 0: there is none, or it is not yet what it will be."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")[:-1]
+                if (
+                    words[-1:] == [b"/usr/bin/azure-init"]
+                    and (entry / "root").stat() == Path(f"/proc/{self.init}/root").stat()
+                ):
+                    return int(entry.name)
+            except OSError:
+                continue
+        return 0
+
+    def events(self) -> tuple[Event, ...]:
+        return read_events(self.ledger) if self.ledger.exists() and self.ledger.stat().st_size else ()
+
+    def verdicts(self) -> list[Told]:
+        return [event for event in self.events() if isinstance(event, Told) and event.kind != "progress"]
+
+    def told(self) -> list[str]:
+        return [event.kind for event in self.verdicts()]
+
+    def requests(self) -> list[Request]:
+        return [event for event in self.events() if isinstance(event, Request)]
+
+    def leases(self) -> list[Lease]:
+        return [event for event in self.events() if isinstance(event, Lease)]
+
+    def ready(self) -> None:
+        """Waits for it."""
+        self.until(self.told, "a verdict is told")
+        assert self.told() == ["ready"], self.verdicts()
+
+    def ended(self, unit: str = "azure-init.service") -> str:
+        """Waits for the end of the unit's process; how it ended, as systemd words it."""
+        self.until(lambda: self.moment(unit, "ExecMainExit"), f"{unit} has run")
+        return f"{self.shown(unit, 'Result')} {self.shown(unit, 'ExecMainStatus')}"
+
+    def end(self) -> None:
+        if self._platform.poll() is None:
+            self._platform.send_signal(signal.SIGINT)
+        try:
+            _said, complaints = self._platform.communicate(timeout=SOON)
+        finally:
+            self._platform.kill()
+            self._platform.wait()
+        assert "Traceback" not in complaints, complaints

@@ -1,0 +1,347 @@
+"""The package and its units on whole distributions: their order, their verdicts, and what a bad day does to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from container import alone, debian_root
+from installed import INSTALL, NETWORK, Boot, Disk, build_package
+
+from need import need, need_root
+
+pytestmark = pytest.mark.newer
+
+SYSTEMS = ("bullseye", "bookworm", "trixie", "jammy", "noble")
+NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen", "dpkg-deb")
+MARKER = "var/lib/azure-init/*.provisioned"
+PENDING = "var/lib/azure-init/*.pending"
+UNITS = ("azure-init-local.service", "azure-init.service", "azure-init-failure.service", "azure-init-resend.service")
+OURS = tuple(word for unit in UNITS for word in ("-u", unit))
+Machines = Callable[..., Disk]
+# IMDS is asked, and the run waits for the answer: whatever happens now happens before any verdict.
+UNANSWERED = '[media]\nenable = false\n[[faults]]\npath = "/metadata/instance"\nanswers = ["hang", "ok*"]\n'
+DEAD_WIRESERVER = "[wireserver]\nenable = false\n[azure-init.wireserver]\ntotal_retry_timeout_secs = 1\n"
+LATE = """
+[media]
+late_secs = 8
+[[faults]]
+path = "/metadata/instance"
+answers = ["restart 8s", "ok*"]
+[azure-init.boot]
+hold_logins_secs = 1
+[azure-init.imds]
+retry_interval_secs = 0.5
+total_retry_timeout_secs = 2
+[azure-init.provisioning_media]
+wait_secs = 2
+"""
+# cloud-init's own generator says so before any unit runs.
+CLOUD_INIT = "#!/bin/sh\nmkdir -p /run/cloud-init\n: > /run/cloud-init/enabled\n"
+SLOW_RSA = '#!/bin/sh\ncase "$*" in *rsa*) sleep 30 ;; esac\nexec /usr/bin/ssh-keygen "$@"\n'
+# Mounts that an image's own units would have made.
+EARLY = """
+[Unit]
+DefaultDependencies=no
+Before=azure-init-local.service systemd-networkd.service
+After=systemd-remount-fs.service
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -ec '{}'
+[Install]
+WantedBy=sysinit.target
+"""
+READ_ONLY = "for d in /etc /var /home; do mount --bind $d $d; done; mount -o remount,bind,ro /"
+ETC_OVERLAY = (
+    "mkdir -p /run/etc/upper /run/etc/work; "
+    "mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work overlay /etc"
+)
+
+
+class Images:
+    """Each distribution with the package in it, installed once; machines are layers over that."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.package = build_package(place)
+        self.made: dict[tuple[str, ...], Path] = {}
+
+    def __call__(self, suite: str, *extra: str) -> tuple[Path, ...]:
+        root = debian_root(suite, *extra)
+        if (suite, *extra) not in self.made:
+            disk = Disk((root,), self.place / "-".join((suite, *extra)))
+            shutil.copy(self.package, disk.layer / "azure-init.deb")
+            disk.write("etc/systemd/network/10-eth0.network", NETWORK)
+            disk.change(INSTALL)
+            self.made[suite, *extra] = disk.layer
+        return self.made[suite, *extra], root
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
+    need_root()
+    for tool in NEEDED:
+        need(tool)
+    place = tmp_path_factory.mktemp("images")
+    yield Images(place)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def machine(images: Images, tmp_path: Path) -> Iterator[Machines]:
+    """A new one, with its first boot before it."""
+    with alone():
+        yield lambda *system: Disk(images(*system), tmp_path / "machine")
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def is_provisioned(boot: Boot) -> None:
+    """The machine that was asked for, by its own account and by trying it."""
+    assert boot.out("hostname") == boot.out("cat", "/etc/hostname") == "floor-1"
+    assert boot.out("getent", "passwd", "azureuser").split(":")[5] == "/home/azureuser"
+    assert boot.login("id -un; hostname; sudo -n id -u") == ["azureuser", "floor-1", "0"]
+    modes = boot.out("stat", "-c", "%a %U", "/home/azureuser/.ssh", "/home/azureuser/.ssh/authorized_keys")
+    assert modes.split() == ["700", "azureuser", "600", "azureuser"]
+
+
+def is_orderly(boot: Boot) -> None:
+    """What systemd has to say of this boot."""
+    assert boot.failed_units() == []
+    assert "ordering cycle" not in boot.journal("-b")
+    assert 0 < boot.moment("azure-init-local", "ActiveEnter") <= boot.moment("systemd-networkd", "ExecMainStart")
+    assert 0 < boot.moment("azure-init", "ActiveEnter") <= boot.moment("ssh", "ExecMainStart")
+
+
+def picture(boot: Boot) -> str:
+    """All that provisioning is to leave on a machine, in one text; no keys, which differ by themselves."""
+    script = """
+    cd /etc; cat passwd group hostname hosts subuid subgid sudoers.d/* ssh/sshd_config.d/*; cut -d: -f1,2 shadow
+    stat -c '%n %A %U %G' passwd shadow group gshadow sudoers.d/* ssh/ssh_host_* ssh/sshd_config.d/*
+    find /home -printf '%p %M %U %G %l\\n' | sort; ls -A /var/lib/azure-init | sed 's/^[^.]*//' | sort
+    """
+    return boot.out("sh", "-ec", script)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_distribution_is_provisioned_at_its_first_boot_and_left_alone_at_the_second(
+    machine: Machines, system: str
+) -> None:
+    disk = machine(system)
+    with disk.boot() as boot:
+        boot.ready()
+        is_provisioned(boot)
+        is_orderly(boot)
+        assert {lease.hostname for lease in boot.leases()} == {"floor-1"}, "the name was there before DHCP"
+        assert boot.ended() == "success 0"
+    assert disk.files(MARKER) and not disk.files(PENDING)
+    with disk.boot() as boot:
+        assert boot.ended() == "success 0"
+        is_provisioned(boot)
+        is_orderly(boot)
+        assert boot.requests() == []
+        cost = boot.moment("azure-init", "ExecMainExit") - boot.moment("azure-init", "ExecMainStart")
+        print(f"{system}: a later boot's look takes {cost / 1000:.0f} ms")
+        assert boot.shown("azure-init-resend", "ConditionResult") == "no"
+
+
+def test_a_dead_imds_is_no_loss_where_there_are_media(machine: Machines) -> None:
+    with machine("bookworm").boot("[imds]\nenable = false\n") as boot:
+        boot.ready()
+        is_provisioned(boot)
+        is_orderly(boot)
+
+
+def test_a_dead_wireserver_holds_nobody_up_and_hears_ready_when_it_is_back(machine: Machines) -> None:
+    disk = machine("bookworm")
+    for number in (1, 2):
+        with disk.boot(DEAD_WIRESERVER) as boot:
+            is_provisioned(boot)
+            assert boot.ended() == "success 75"
+            is_orderly(boot)
+            assert boot.told() == []
+            assert boot.shown("azure-init-resend", "ConditionResult") == ("yes" if number == 2 else "no")
+        assert disk.files(PENDING) and not disk.files(MARKER)
+    with disk.boot() as boot:
+        boot.ready()
+        boot.ended("azure-init-resend.service")
+        assert boot.told() == ["ready"]
+        is_provisioned(boot)
+        is_orderly(boot)
+    assert disk.files(MARKER) and not disk.files(PENDING)
+
+
+def test_a_platform_that_comes_late_holds_logins_only_for_a_while_and_hears_ready_all_the_same(
+    machine: Machines,
+) -> None:
+    with machine("trixie").boot(LATE) as boot:
+        assert boot.out("systemctl", "is-active", "ssh", "multi-user.target", "azure-init").split() == ["active"] * 3
+        assert boot.told() == [], "the machine is up before its platform is"
+        boot.ready()
+        is_provisioned(boot)
+        assert boot.ended() == "success 0"
+        is_orderly(boot)
+
+
+def test_a_run_that_dies_is_told_as_a_failure_once_and_the_next_boot_makes_the_same_machine(
+    machine: Machines, tmp_path: Path, images: Images
+) -> None:
+    disk = machine("bookworm")
+    with disk.boot(UNANSWERED, wait=False) as boot:
+        boot.until(boot.requests, "IMDS is asked")
+        os.kill(boot.until(boot.agent, "the agent runs"), signal.SIGKILL)
+        boot.until(boot.told, "a verdict is told")
+        boot.wait_until_up()
+        assert boot.ended("azure-init-failure.service") == "success 1"
+        (verdict,) = boot.verdicts()
+        assert verdict.kind == "failed"
+        assert "azure-init did not finish" in verdict.description
+        assert boot.ended() == "signal 9"
+    assert not disk.files(MARKER)
+    with disk.boot() as boot:
+        boot.ready()
+        is_provisioned(boot)
+        assert boot.ended() == "success 0"
+        after = picture(boot)
+    with Disk(images("bookworm"), tmp_path / "undisturbed").boot() as boot:
+        boot.ready()
+        assert boot.ended() == "success 0"
+        assert picture(boot) == after
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kill_at_any_moment_never_makes_the_machine_contradict_itself(machine: Machines, seed: int) -> None:
+    disk = machine("trixie")
+    delay = random.Random(seed).uniform(0, 0.2)
+    with disk.boot("[imds]\nlatency_secs = 0.05\n", wait=False) as boot:
+        agent = boot.until(boot.agent, "the agent runs")
+        time.sleep(delay)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(agent, signal.SIGKILL)
+        boot.wait_until_up()
+        boot.ended()
+        if boot.shown("azure-init", "Result") == "signal":
+            boot.ended("azure-init-failure.service")
+        print(f"killed after {delay:.3f} s: {boot.told()}")
+        assert boot.told() in (["ready"], ["failed"], []), "nothing: it died while it was telling"
+        if not boot.told():
+            assert "nothing to add" in boot.journal("-u", "azure-init-failure.service")
+        told = boot.told()
+    provisioned = bool(disk.files(MARKER))
+    with disk.boot() as boot:
+        assert boot.ended() == "success 0"
+        assert boot.told() == ([] if provisioned else ["ready"])
+        assert not provisioned or told == ["ready"]
+        is_provisioned(boot)
+        is_orderly(boot)
+
+
+def test_a_death_after_the_verdict_adds_nothing_to_it(machine: Machines) -> None:
+    disk = machine("trixie")
+    disk.write("usr/local/sbin/ssh-keygen", SLOW_RSA, mode=0o755)
+    with disk.boot() as boot:
+        boot.ready()
+        os.kill(boot.until(boot.agent, "the agent runs"), signal.SIGKILL)
+        assert boot.until(lambda: boot.ended("azure-init-failure.service"), "") == "success 0"
+        assert "nothing to add" in boot.journal("-u", "azure-init-failure.service")
+        assert boot.told() == ["ready"]
+        is_provisioned(boot)
+
+
+@pytest.mark.parametrize(("username", "verdict"), [("azureuser", "ready"), ("root", "failed")])
+def test_walinuxagent_beside_us_keeps_running_and_leaves_the_verdict_to_us(
+    machine: Machines, username: str, verdict: str
+) -> None:
+    disk = machine("trixie", "waagent")
+    with disk.boot(vm=f'username = "{username}"') as boot:
+        boot.until(boot.told, "a verdict is told")
+        asked = boot.until(lambda: [one for one in boot.requests() if "comp=goalstate" in one.target], "waagent works")
+        assert "WALinuxAgent" in asked[0].headers.get("user-agent", "WALinuxAgent")
+        marker = int(float(boot.out("stat", "-c", "%.6Y", "/var/lib/waagent/provisioned")) * 1e6)
+        assert boot.out("cat", "/var/lib/waagent/provisioned") == disk.vm_id
+        print(marker, boot.moment("walinuxagent", "ExecMainStart"))
+        assert boot.out("systemctl", "is-active", "walinuxagent") == "active"
+        assert boot.told() == [verdict]
+        print(boot.run("tail", "-n30", "/var/log/waagent.log").stdout)
+
+
+def test_where_cloud_init_is_enabled_we_stand_down_with_one_line(machine: Machines) -> None:
+    disk = machine("bookworm")
+    disk.write("etc/systemd/system-generators/cloud-init-generator", CLOUD_INIT, mode=0o755)
+    with disk.boot() as boot:
+        assert boot.ended() == "success 0"
+        said = [line for line in boot.journal("-b", *OURS).splitlines() if "cloud-init" in line]
+        assert len(said) == 1, said
+        assert boot.requests() == []
+        assert boot.failed_units() == []
+        assert boot.run("getent", "passwd", "azureuser").returncode == 2
+    assert not disk.files("var/lib/azure-init/*")
+
+
+def test_ssh_that_is_started_by_its_socket_is_no_cycle(machine: Machines) -> None:
+    disk = machine("trixie")
+    disk.change("systemctl disable ssh.service; systemctl enable ssh.socket")
+    with disk.boot() as boot:
+        boot.ready()
+        assert boot.out("systemctl", "is-active", "ssh.socket") == "active"
+        is_provisioned(boot)
+        is_orderly(boot)
+
+
+@pytest.mark.parametrize("how", [READ_ONLY, ETC_OVERLAY], ids=["read-only root", "overlay on etc"])
+def test_a_root_that_is_not_all_writable_is_provisioned_where_it_is(machine: Machines, how: str) -> None:
+    disk = machine("trixie")
+    disk.write("etc/systemd/system/early.service", EARLY.format(how))
+    disk.change("systemctl enable early.service")
+    with disk.boot() as boot:
+        boot.ready()
+        is_provisioned(boot)
+        is_orderly(boot)
+
+
+def test_without_useradd_the_account_is_made_all_the_same(machine: Machines) -> None:
+    disk = machine("trixie")
+    disk.change("rm /usr/sbin/useradd /usr/sbin/usermod /usr/sbin/groupadd /usr/sbin/chpasswd")
+    with disk.boot() as boot:
+        boot.ready()
+        is_provisioned(boot)
+        is_orderly(boot)
+
+
+def test_without_sudo_there_is_an_admin_who_cannot_become_root(machine: Machines) -> None:
+    disk = machine("trixie")
+    disk.change("SUDO_FORCE_REMOVE=yes dpkg --purge sudo")
+    with disk.boot() as boot:
+        boot.ready()
+        assert boot.login("id -un") == ["azureuser"]
+        assert "sudo is not installed" in boot.journal("-b", "-u", "azure-init")
+        is_orderly(boot)
+
+
+def test_without_sshd_the_machine_is_ready_with_its_account_and_keys(machine: Machines) -> None:
+    disk = machine("trixie")
+    disk.change("dpkg --purge openssh-server")
+    with disk.boot() as boot:
+        boot.ready()
+        assert boot.ended() == "success 0"
+        assert (
+            boot.out("cat", "/home/azureuser/.ssh/authorized_keys") == disk.key.with_suffix(".pub").read_text().strip()
+        )
+        assert boot.failed_units() == []
+
+
+def test_a_user_of_the_images_own_becomes_the_admin_and_loses_nothing(machine: Machines) -> None:
+    disk = machine("trixie")
+    disk.change("useradd --create-home --uid 1234 --shell /bin/sh --groups audio azureuser")
+    with disk.boot() as boot:
+        boot.ready()
+        is_provisioned(boot)
+        is_orderly(boot)
+        assert boot.out("getent", "passwd", "azureuser").split(":")[2] == "1234"
+        assert "audio" in boot.out("id", "-nG", "azureuser").split()

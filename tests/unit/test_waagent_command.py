@@ -1,0 +1,79 @@
+"""`waagent`, as image builders' templates call it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from azureinit.cli.waagent_command import USAGE, main, parse_words
+from azureinit.errors import UsageError
+from azureinit.version import VERSION
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "given", "path"),
+    [
+        (["-deprovision"], "deprovision", set(), ""),
+        (["-force", "-deprovision+user"], "deprovision+user", {"force"}, ""),
+        (["--deprovision+user", "--force", "-verbose"], "deprovision+user", {"force", "verbose"}, ""),
+        (["/deprovision"], "deprovision", set(), ""),
+        (["deprovision"], "deprovision", set(), ""),
+        (["--version"], "version", set(), ""),
+        (["-?"], "help", set(), ""),
+        ([], "help", set(), ""),
+        (["-configuration-path:/x/y.conf", "-deprovision"], "deprovision", set(), "/x/y.conf"),
+    ],
+)
+def test_words_are_taken_as_walinuxagent_takes_them(words: list[str], asked: str, given: set[str], path: str) -> None:
+    assert parse_words(words) == (asked, frozenset(given), path)
+
+
+@pytest.mark.parametrize("word", ["-daemon", "-start", "-run-exthandlers", "-register-service", "-collect-logs"])
+def test_what_is_not_ours_is_told_so(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 2
+    told = capsys.readouterr().err
+    assert f"waagent: {word} is WALinuxAgent's" in told and "install WALinuxAgent for extensions" in told
+
+
+@pytest.mark.parametrize("word", ["-Deprovision", "-install", "-serialconsole", "", "-"])
+def test_an_unknown_word_is_a_usage_error(word: str) -> None:
+    with pytest.raises(UsageError, match="unknown word"):
+        parse_words([word])
+
+
+def test_it_says_who_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"azure-init {VERSION}, answering to waagent\n"
+    assert main(["-help"]) == 0
+    assert capsys.readouterr().out == USAGE
+
+
+def test_the_configuration_is_shown_as_walinuxagent_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = tmp_path / "waagent.conf"
+    conf.write_text("Lib.Dir=/x # y\nLogs.Verbose=yes\n")
+    assert main([f"-configuration-path:{conf}", "-show-configuration"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == sorted(lines)
+    assert {"Lib.Dir = /x", "Logs.Verbose = False", "Extensions.GoalStatePeriod = 6"} <= set(lines)
+
+
+def test_a_configuration_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([f"-configuration-path:{tmp_path}/none", "-deprovision"]) == 1
+    assert capsys.readouterr().err.startswith(f"waagent: there is no {tmp_path}/none\nUsage: waagent")
+
+
+def test_the_launcher_is_a_program() -> None:
+    launcher = ROOT / "packaging/waagent"
+    assert os.access(launcher, os.X_OK)
+    assert launcher.read_text().startswith("#!/usr/bin/python3 -IS\n")
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src")}
+    ran = subprocess.run([sys.executable, str(launcher), "--version"], capture_output=True, text=True, env=environ)
+    assert (ran.returncode, ran.stdout) == (0, f"azure-init {VERSION}, answering to waagent\n")
