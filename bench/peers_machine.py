@@ -27,7 +27,7 @@ from fakeazure.spec import Scenario
 from fakeazure.vm import Expect, Media, Vm
 
 VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azureuser")
-PATIENCE = 120.0
+PATIENCE = 60.0
 PAUSE = 0.005
 KNOCK = 0.05  # between two logins that were refused
 UNITS = ("systemd-networkd.service", "networking.service", "ssh.service", "multi-user.target")

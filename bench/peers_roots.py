@@ -35,7 +35,7 @@ mkdir -p "$1"/var/lib/hyperv
 # This computer's kernel may know no UDF, which Azure's discs are: then the disc's files are bound where it would be.
 MOUNT = """\
 #!/bin/sh
-case "$*" in *' /dev/sr0 '*) for last; do :; done; exec /usr/bin/mount --bind -o ro /srv/disc "$last" ;; esac
+case "$*" in '') /usr/bin/mount | grep -v /dev/sr0; exit ;; *' /dev/sr0 '*) for last; do :; done; exec /usr/bin/mount --bind -o ro /srv/disc "$last" ;; esac
 exec /usr/bin/mount "$@"
 """
 # A container has no firmware, and cloud-init does not look for any in one. Two words of it are changed, and no more.
@@ -76,7 +76,7 @@ echo "$user ALL=(ALL) NOPASSWD:ALL" > /etc/sudoers.d/floor
 $say -H Content-Type:application/json -d '{"state":"Ready"}' http://168.63.129.16/provisioning/health
 END
 chmod 755 /usr/bin/floor
-cat > /etc/systemd/system/floor.service <<'END'
+cat > /usr/lib/systemd/system/floor.service <<'END'
 [Unit]
 Wants=network-online.target
 After=network-online.target
@@ -92,7 +92,7 @@ systemctl --quiet enable floor.service
 """ + READY_MADE
 RUST = r"""
 install -m 755 /mnt/azure-init /usr/bin/azure-init
-cat > /etc/systemd/system/azure-init.service <<'END'
+cat > /usr/lib/systemd/system/azure-init.service <<'END'
 [Unit]
 Wants=network-online.target
 After=network-online.target

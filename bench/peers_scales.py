@@ -22,7 +22,7 @@ OPEN = "SystemCallFilter=\nCapabilityBoundingSet=~\nNotifyAccess=all\nRestrictNa
 WEIGHED = f"""/bin/sh -c 'echo 0 > {INSIDE}/cpu/cgroup.procs; exec /usr/bin/time -o {INSIDE}/%n.weight -f %%M "$@"' sh """
 CALLS = "execve,open,openat,openat2,creat,fsync,fdatasync,sync,syncfs"
 TRACED = f"/usr/bin/strace -D -f -qq -o {INSIDE}/%n.trace -e trace={CALLS} "
-SLOWED = "/usr/bin/strace -D -f -qq -o /dev/null -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit={} "
+SLOWED = "/usr/bin/strace -D -f -qq --seccomp-bpf -o /dev/null -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit={} "
 START = re.compile(r"^ExecStart=(.*)$", re.MULTILINE)
 CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)")
 

@@ -84,6 +84,7 @@ def gather(walk: Walk) -> None:
             walk.events.tell(WARN, "metadata", "asking again: this boot has time left")
         saved = learn(walk, gathered, saved)
         span.text = " and ".join(gathered.answers) or "no source answered"
+        span.failed = not gathered.answers
     accept(walk, gathered, saved)
 
 
@@ -151,8 +152,9 @@ def hashed(walk: Walk, metadata: Metadata) -> Metadata:
 def _tell(walk: Walk, failures: dict[str, AzureInitError]) -> None:
     for name, error in failures.items():
         walk.events.tell(WARN, name, str(error))
-    if isinstance(failures.get("imds"), ImdsUnavailable):
-        look_at_the_network(walk)
+    imds = failures.get("imds")
+    if isinstance(imds, ImdsUnavailable):
+        look_at_the_network(walk, imds)
 
 
 def _warn(walk: Walk) -> None:
@@ -170,6 +172,7 @@ def settle(walk: Walk) -> None:
     for path in clear_leftovers(walk.machine, walk.journal):
         walk.events.tell(INFO, "leftover", f"removed {path} of a run that died")
     save(walk)
+    named = walk.facts.kernel_hostname
     walk.facts, _steps = converge(
         walk.machine,
         walk.config,
@@ -179,6 +182,7 @@ def settle(walk: Walk) -> None:
         events=walk.events,
         deadline=walk.context.work_deadline,
     )
+    walk.renamed = walk.facts.kernel_hostname != named
 
 
 def plan_for(walk: Walk, facts: Facts) -> Plan:
@@ -207,4 +211,8 @@ def whole_plan(walk: Walk) -> Plan:
     assert walk.facts is not None and walk.metadata is not None
     if is_specialised(walk.metadata):
         return ()
-    return (*plan_for(walk, walk.facts), *plan_after_ready(facts=walk.facts, config=walk.config))
+    from azureinit.upkeep import growth, publication
+
+    renames = walk.facts.kernel_hostname != walk.metadata.hostname
+    after = (*growth(walk), *(publication(walk) if renames else ()))
+    return (*plan_for(walk, walk.facts), *after, *plan_after_ready(facts=walk.facts, config=walk.config))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.apply.instance import forget_pending, mark_provisioned, write_pending, write_saved, write_verdict
-from azureinit.errors import AzureInitError, VerdictUndelivered
+from azureinit.errors import AzureInitError, HttpFailed, VerdictUndelivered
 from azureinit.machine import rfc3339
 from azureinit.machine.service import notify
 from azureinit.report.health import size_on_the_wire
@@ -14,7 +14,10 @@ from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from azureinit.engine import Walk
+    from azureinit.http import Observe
     from azureinit.report.goalstate import Fetch
     from azureinit.sources.goalstate import GoalState
 
@@ -93,7 +96,7 @@ def _finish_telling(walk: Walk) -> None:
     context, events = walk.context, walk.events
     events.flush()
     if context.kvp is not None and context.kvp.failure:
-        level = WARN if walk.machine.is_dir(walk.config.telemetry.kvp_directory) else DEBUG
+        level = DEBUG if context.kvp.missing else WARN
         events.tell(level, "kvp", f"the host was not told everything: {context.kvp.failure}")
     if context.otlp is not None:
         context.otlp.send(context.deadline, tell=events.tell)
@@ -119,7 +122,7 @@ def _deliver_ready(walk: Walk) -> int:
             span.text = "the platform accepted it"
     except VerdictUndelivered as error:
         _keep(walk, verdict="ready", failure="")
-        look_at_the_network(walk)
+        look_at_the_network(walk, error)
         events.tell(WARN, "report Ready", "the platform has not accepted it; sent again at the next start")
         return error.exit_code
     _after_ready(walk)
@@ -149,9 +152,9 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
             span.text = "the platform accepted it"
         if walk.instance is not None:
             forget_pending(machine, walk.instance)
-    except VerdictUndelivered:
+    except VerdictUndelivered as error:
         _keep(walk, verdict="failure", failure=failure.reason)
-        look_at_the_network(walk)
+        look_at_the_network(walk, error)
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
     return failure.exit_code
@@ -165,8 +168,19 @@ def _send(walk: Walk, failure: str | None) -> None:
         fetch=_fetch(walk),
         clock=walk.machine.clock,
         deadline=walk.context.deadline,
-        observe=walk.events.observe,
+        observe=_observe_and_flush(walk),
     )
+
+
+def _observe_and_flush(walk: Walk) -> Observe:
+    """The host reads the pool at the attempt that it hears, which may not be the first."""
+
+    def observe(name: str, **fields: Any) -> None:
+        walk.events.observe(name, **fields)
+        if fields.get("failure"):
+            walk.events.flush()
+
+    return observe
 
 
 def _fetch(walk: Walk) -> Fetch:
@@ -212,9 +226,9 @@ def _attach_kernel_log(walk: Walk) -> None:
         walk.events.tell(DEBUG, "kernel log", f"{type(error).__name__}: {error}")
 
 
-def look_at_the_network(walk: Walk) -> None:
-    """Once a run, where the platform did not answer: what an operator would ask for first."""
-    if walk.looked_at_network:
+def look_at_the_network(walk: Walk, error: AzureInitError) -> None:
+    """Once a run, where nobody answered at all: what an operator would ask for first."""
+    if walk.looked_at_network or (isinstance(error.__cause__, HttpFailed) and error.__cause__.status):
         return
     walk.looked_at_network = True
     from azureinit.facts.network import network_in_brief, read_network
@@ -283,13 +297,16 @@ def _after_ready(walk: Walk) -> None:
     """What nobody waits for; it can fail only into the log."""
     from azureinit.apply.executor import apply_plan
     from azureinit.plan.plan import plan_after_ready, work_left
+    from azureinit.upkeep import grow, publish
 
     assert walk.journal is not None and walk.facts is not None
     try:
         if walk.metadata is not None and walk.metadata.password_hash is not None:
             _forget_hash(walk)
+        grow(walk)
         if walk.metadata is None or is_specialised(walk.metadata):
             return
+        publish(walk)
         plan = plan_after_ready(facts=walk.facts, config=walk.config)
         if work_left(plan):
             apply_plan(walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.deadline)

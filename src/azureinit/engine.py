@@ -60,6 +60,7 @@ class Walk:
         self.previous = ""  # a failure the platform never heard of
         self.ends_if_done = True  # False where the question is what is left to do
         self.looked_at_network = False
+        self.renamed = False  # the kernel's host name changed, and a lease may have been taken under the old one
         self.remembers = True  # False for someone who may not look into the data directory
         self.in_progress: Callable[[], None] | None = None  # waits for the end of that report
 
@@ -90,6 +91,9 @@ def provision(context: Context) -> int:
         settle(walk)
     except AlreadyProvisioned:
         context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned: nothing to do")
+        from azureinit.upkeep import grow
+
+        grow(walk)
         return 0
     except LockTimeout as error:
         context.events.tell(WARN, "lock", f"{error}; that run reports")

@@ -8,10 +8,10 @@ resend   everything was done in an earlier boot, and the platform has not accept
 from __future__ import annotations
 
 from azureinit.apply.instance import prepare, read_verdict
-from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending
+from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending, unforeseen
 from azureinit.errors import AzureInitError, RunDied
 from azureinit.sources.identity import stand_down
-from azureinit.telemetry.events import INFO
+from azureinit.telemetry.events import ERROR, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def run_stage(name: str, context: Context) -> int:
     """The exit code."""
     reason = stand_down(context.machine, require_azure=context.config.platform.require_azure)
     if reason is not None or not may_change(context.machine):
-        context.events.tell(INFO, "platform", reason or "only root provisions this machine")
+        if name != "local":  # the run says it
+            context.events.tell(INFO, "platform", reason or "only root provisions this machine")
         return 0
     walk = Walk(context)
     try:
@@ -32,6 +33,14 @@ def run_stage(name: str, context: Context) -> int:
         return {"local": local, "failed": failed, "resend": resend}[name](walk)
     except AlreadyProvisioned:
         return 0
+    except AzureInitError as error:
+        context.events.tell(WARN, name, str(error))
+        return 0 if name == "local" else error.exit_code
+    except Exception as error:  # noqa: BLE001 - a stage's bug is the log's; the run has a verdict of its own
+        context.events.tell(ERROR, name, str(unforeseen(error)))
+        return 0 if name == "local" else 1
+    finally:
+        context.events.flush()
 
 
 def local(walk: Walk) -> int:
@@ -104,7 +113,8 @@ def failed(walk: Walk) -> int:
         return 0
     environ = walk.machine.environ
     how = " ".join(filter(None, (environ.get("MONITOR_SERVICE_RESULT"), environ.get("MONITOR_EXIT_STATUS"))))
-    return deliver(walk, RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}"))
+    deliver(walk, RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}"))
+    return 0  # that the run failed is for its own unit to show
 
 
 def resend(walk: Walk) -> int:

@@ -108,7 +108,9 @@ def monitored(console: str) -> list[str]:
     return console.partition("publishing:")[2].partition("after: ")[0].splitlines()
 
 
-@pytest.mark.parametrize(("suite", "keeps"), [("jammy", False), ("bookworm", False), ("noble", False), ("trixie", True)])
+@pytest.mark.parametrize(
+    ("suite", "keeps"), [("jammy", False), ("bookworm", False), ("noble", False), ("trixie", True)]
+)
 def test_networkd_asks_again_under_the_new_name_and_the_link_stays_up(root: Root, suite: str, keeps: bool) -> None:
     leases, console = renamed(root, suite=suite, after=containers.ONLINE)
     assert "lessee: systemd-networkd eth0" in console, console

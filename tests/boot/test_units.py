@@ -58,10 +58,11 @@ ExecStart=/bin/sh -ec '{}'
 [Install]
 WantedBy=sysinit.target
 """
-READ_ONLY = "for d in /etc /var /home; do mount --bind $d $d; done; mount -o remount,bind,ro /"
+READ_ONLY = "for d in /etc /var /home; do mount --rbind $d $d; done; mount -o remount,bind,ro /"
 ETC_OVERLAY = (
-    "mkdir -p /run/etc/upper /run/etc/work; "
-    "mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work overlay /etc"
+    "mkdir -p /run/etc/upper /run/etc/work; cp /etc/azure-init/azure-init.toml.d/* /run/etc; "
+    "mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work overlay /etc; "
+    "mv /run/etc/*.toml /etc/azure-init/azure-init.toml.d"
 )
 
 
@@ -259,6 +260,7 @@ def test_walinuxagent_beside_us_keeps_running_and_leaves_the_verdict_to_us(
     machine: Machines, username: str, verdict: str
 ) -> None:
     disk = machine("trixie", "waagent")
+    disk.write("etc/systemd/system/walinuxagent.service.d/here.conf", "[Unit]\nConditionVirtualization=\n")
     with disk.boot(vm=f'username = "{username}"') as boot:
         boot.until(boot.told, "a verdict is told")
         asked = boot.until(lambda: [one for one in boot.requests() if "comp=goalstate" in one.target], "waagent works")

@@ -283,7 +283,7 @@ BROKEN = "<Environment><UserPassword>" + PASSWORD.replace("&", "&amp;").replace(
         pytest.param(1, {"backends": ["useradd"]}, id="no backend makes the account"),
         pytest.param(75, {"faults": [{"path": "/provisioning/health", "answers": ["503*"]}]}, id="undelivered"),
         pytest.param(1, {"media": Media(ovf=BROKEN), "imds": NO_IMDS}, id="a medium cut short"),
-        pytest.param(0, {"media": Media(ovf=BROKEN)}, id="a medium cut short beside IMDS"),
+        pytest.param(1, {"media": Media(ovf=BROKEN)}, id="a medium cut short beside IMDS"),
         pytest.param(
             1, {"media": Media(texts={"CustomData": NO_BASE64}), "imds": NO_IMDS}, id="custom data not base64"
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from conftest import Bench, Benches
-
 from fakeazure import Expect, Imds, Media, Vm, Wireserver
 
 PASSWORD = Vm(name="web-1", password="correct horse", disable_password=False)

@@ -313,10 +313,10 @@ def test_ctrl_c_ends_the_command_and_shows_what_was_told(tmp_path: Path) -> None
     wait_until_gone(place=tmp_path / "place")
 
 
-def test_the_first_example_of_the_documentation_works(tmp_path: Path) -> None:
+def test_the_shell_example_of_the_documentation_works(tmp_path: Path) -> None:
     need("curl")
     page = Path(__file__).parents[2] / "docs/fakeazure.md"
-    shell, shown = re.findall(r"```(?:sh)?\n(.*?)```", page.read_text(), re.DOTALL)[:2]
+    shell, shown = re.findall(r"```sh\n(.*?)```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)[0]
     script = f'fakeazure() {{ "{sys.executable}" -m fakeazure "$@"; }}\n{shell}'
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True,
                           timeout=60, check=False)  # fmt: skip

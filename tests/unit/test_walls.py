@@ -27,7 +27,7 @@ MAY: dict[str, set[str]] = {
     "telemetry": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "report": {*VALUES, "machine", "http", "kvp", "config.model"},
 }
-EVERYTHING = {"engine", "stages", "corridor", "converge", "deliver", "library", "cli", "__init__", "__main__"}
+EVERYTHING = {"engine", "stages", "upkeep", "corridor", "converge", "deliver", "library", "cli", "__init__", "__main__"}
 # Only the doors touch the world.
 DOORS = {"machine", "http"}
 WORLD = {

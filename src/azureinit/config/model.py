@@ -135,6 +135,10 @@ class Waagent(Record):
     honour: bool = False
 
 
+class Disk(Record):
+    grow_root: bool = True
+
+
 class Config(Record):
     ssh: Ssh = Ssh()
     hostname_provisioners: HostnameProvisioners = HostnameProvisioners()
@@ -153,6 +157,7 @@ class Config(Record):
     user: User = User()
     run: Run = Run()
     boot: Boot = Boot()
+    disk: Disk = Disk()
     waagent: Waagent = Waagent()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, socket  # without the enums of `socket`
 from os import sysconf
 
+from azureinit.errors import AzureInitError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
@@ -34,9 +36,8 @@ def notify(machine: Machine, text: str) -> None:
 
 def boot_moment(machine: Machine) -> float:
     """When the first process began, by the monotonic clock: of a container, not of the kernel below it."""
-    stat = machine.read("/proc/1/stat") or b""
-    fields = stat.rpartition(b")")[2].split()
     try:
-        return int(fields[STARTED]) / sysconf("SC_CLK_TCK")
-    except (IndexError, ValueError):
+        stat = machine.read("/proc/1/stat") or b""
+        return int(stat.rpartition(b")")[2].split()[STARTED]) / sysconf("SC_CLK_TCK")
+    except (AzureInitError, IndexError, ValueError):
         return 0.0

@@ -118,6 +118,7 @@ class Events:
 
 class Span:
     text = ""
+    failed = False  # set by who goes on all the same
 
     def __init__(self, events: Events, name: str) -> None:
         self.events, self.name = events, name
@@ -135,15 +136,18 @@ class Span:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         events = self.events
         events.open.remove(self.id)
+        level = ERROR if error is not None else WARN if self.failed else INFO
+        if getattr(error, "recoverable", False):
+            level = WARN
         events.emit(
             Event(
                 at=events.clock.now(),
                 kind="finish",
-                level=INFO if error is None else WARN if getattr(error, "recoverable", False) else ERROR,
+                level=level,
                 name=self.name,
                 text=self.text if error is None else str(error) or type(error).__name__,
                 seconds=events.clock.monotonic() - self.started,
-                failed=error is not None,
+                failed=self.failed or error is not None,
                 id=self.id,
                 parent=self.parent,
             )
