@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import time
@@ -31,7 +32,7 @@ PATIENCE = 60.0
 PAUSE = 0.005
 KNOCK = 0.05  # between two logins that were refused
 UNITS = ("systemd-networkd.service", "networking.service", "ssh.service", "multi-user.target")
-SHOWN = ("ExecMainStartTimestampMonotonic", "ExecMainExitTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
+SHOWN = ("ExecMainStartTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
 # The reference agent's own children, one after the other: below their sum it cannot go.
 CHILDREN = """
 import os, time
@@ -75,24 +76,22 @@ class Race:
     root: Root
     alone: bool = False
     scales: scales.Scales | None = None
-    slow_sync: Path | None = None
 
 
 class Machine:
-    def __init__(self, site: container.Site, race: Race, start: float) -> None:
-        self.site, self.race, self.start = site, race, start
-        entrant = race.root.entrant
-        words = [*race.root.entrant.words]
-        self.child = nspawn.start(site.root, site.console, binds=[*site.binds, *words], group=site.place.group)
-        self.init = self.wait(self._find_init, "systemd did not start")
-        self.entrant: Entrant = entrant
+    def __init__(self, site: container.Site, race: Race) -> None:
+        self.site, self.race = site, race
+        self.entrant: Entrant = race.root.entrant
+        binds = [*site.binds, *self.entrant.words]  # what follows the options is the kernel's command line to it
+        self.child = nspawn.start(site.root, site.console, binds=binds, group=site.place.group)
+        self.init: int = self.wait(self._find_init, "systemd did not start")
 
     def wait(self, ready: Callable[[], Any], otherwise: str, *, patience: float = PATIENCE) -> Any:
         until = time.monotonic() + patience
         while not (found := ready()):
             if has_ended(self.child) or self.site.stop.number or time.monotonic() > until:
                 words = "\n".join(nspawn.last_words(self.site.console))
-                raise Unfinished(f"{self.race.root.entrant.title}: {otherwise}\n{words}")
+                raise Unfinished(f"{self.entrant.title}: {otherwise}\n{words}")
             self.site.turn()
             time.sleep(PAUSE)
         return found
@@ -118,7 +117,30 @@ class Machine:
     def settle(self) -> None:
         """Until all that systemd was to start has been started, or has failed."""
         self.wait(lambda: Path(f"/proc/{self.init}/root/run/systemd/private").exists(), "systemd does not answer")
-        self.wait(lambda: self.run("systemctl", "is-system-running").strip() in ("running", "degraded"), "still starting")
+        self.wait(
+            lambda: self.run("systemctl", "is-system-running").strip() in ("running", "degraded"), "still starting"
+        )
+
+    def quiet(self) -> bool:
+        """What systemd was to start has been started, and the agent has ended, or does nothing that counts."""
+        if self.run("systemctl", "list-jobs", "--no-legend").strip():
+            return False
+        if all(shown["MainPID"] == "0" for shown in self.times(*self.entrant.units).values()):
+            return True
+        before = self.agent_cpu()
+        time.sleep(1.0)
+        return self.agent_cpu() - before < 0.01
+
+    def agent_cpu(self) -> float:
+        """Of the main processes alone, and of their children that have ended."""
+        total = 0
+        for shown in self.times(*self.entrant.units).values():
+            with contextlib.suppress(OSError):
+                fields = (
+                    Path(f"/proc/{self.init}/root/proc/{shown['MainPID']}/stat").read_text().rpartition(")")[2].split()
+                )
+                total += sum(map(int, fields[11:15]))
+        return total / os.sysconf("SC_CLK_TCK")
 
     def times(self, *units: str) -> dict[str, dict[str, str]]:
         properties = [f"--property={name}" for name in ("Id", *SHOWN)]
@@ -142,7 +164,7 @@ class Machine:
         if verdicts and verdicts[0].kind == "ready":
             seen.ready = opened + verdicts[0].t - begin
         for name, shown in self.times(*UNITS, *self.entrant.units).items():
-            start, up = (int(shown.get(which) or 0) / 1e6 for which in (SHOWN[0], SHOWN[2]))
+            start, up = (int(shown.get(which) or 0) / 1e6 for which in SHOWN[:2])
             if name.endswith(".target") and up:
                 seen.units[name] = (up - begin, up - begin)
             elif start:
@@ -196,13 +218,13 @@ def race(how: Race) -> Seen:
         site = container.Site(
             fabric=fabric, place=place, stop=stop, root=whole, console=console, private_key=private_key
         )
-        with fabric, Dhcp(container.OUTSIDE, offers_for(vm), fabric.ledger), container.furnished(site):
-            with scales.laid(how.scales, site.binds):
-                machine = Machine(site, how, time.monotonic())
-                try:
-                    return work_alone(machine) if how.alone else boot(machine)
-                finally:
-                    end(machine.child, place.group, patience=0.0)
+        dhcp = Dhcp(container.OUTSIDE, offers_for(vm), fabric.ledger)
+        with fabric, dhcp, container.furnished(site), scales.laid(how.scales, site.binds):
+            machine = Machine(site, how)
+            try:
+                return work_alone(machine) if how.alone else boot(machine)
+            finally:
+                end(machine.child, place.group, patience=0.0)
 
 
 @contextlib.contextmanager
@@ -292,6 +314,6 @@ def work_alone(machine: Machine) -> Seen:
     if not units:
         seen.children_secs = float(machine.run("python3", "-c", CHILDREN))
     if machine.race.scales:
-        machine.settle()
+        machine.wait(machine.quiet, "still at work")
         seen.weight = machine.race.scales.read(machine)
     return seen

@@ -27,7 +27,8 @@ rm -f "$1"/etc/ssh/ssh_host_* "$1"/var/lib/dbus/machine-id "$1"/var/lib/systemd/
 echo localhost > "$1"/etc/hostname
 ln -sf /dev/null "$1"/etc/systemd/system/systemd-firstboot.service
 rm -f "$1"/etc/systemd/system/timers.target.wants/*
-printf '[Match]\\nName=eth0\\n\\n[Network]\\nDHCP=ipv4\\nLinkLocalAddressing=no\\n' > "$1"/etc/systemd/network/20-dhcp.network
+network="$1"/etc/systemd/network/20-dhcp.network
+printf '[Match]\\nName=eth0\\n\\n[Network]\\nDHCP=ipv4\\nLinkLocalAddressing=no\\n' > "$network"
 chroot "$1" systemctl --quiet enable systemd-networkd.service systemd-networkd-wait-online.service
 echo 'PerSourcePenaltyExemptList 10.0.0.0/24' > "$1"/etc/ssh/sshd_config.d/90-platform.conf
 mkdir -p "$1"/var/lib/hyperv
@@ -35,7 +36,10 @@ mkdir -p "$1"/var/lib/hyperv
 # This computer's kernel may know no UDF, which Azure's discs are: then the disc's files are bound where it would be.
 MOUNT = """\
 #!/bin/sh
-case "$*" in '') /usr/bin/mount | grep -v /dev/sr0; exit ;; *' /dev/sr0 '*) for last; do :; done; exec /usr/bin/mount --bind -o ro /srv/disc "$last" ;; esac
+case "$*" in
+'') /usr/bin/mount | grep -v /dev/sr0; exit ;;
+*' /dev/sr0 '*) for last; do :; done; exec /usr/bin/mount --bind -o ro /srv/disc "$last" ;;
+esac
 exec /usr/bin/mount "$@"
 """
 # A container has no firmware, and cloud-init does not look for any in one. Two words of it are changed, and no more.
@@ -58,7 +62,8 @@ systemctl --quiet disable systemd-networkd.service systemd-networkd.socket syste
 READY_MADE = "ssh-keygen -q -A\n"
 OURS = "dpkg --install /mnt/*.deb\n"
 # The least that does the job at all. It looks at no answer, keeps nothing, and would set up a machine twice.
-FLOOR = r"""
+FLOOR = (
+    r"""
 cat > /usr/bin/floor <<'END'
 #!/bin/sh -e
 say='curl -sf --retry 50 --retry-delay 1 --retry-all-errors'
@@ -89,8 +94,11 @@ ExecStart=/usr/bin/floor
 WantedBy=multi-user.target
 END
 systemctl --quiet enable floor.service
-""" + READY_MADE
-RUST = r"""
+"""
+    + READY_MADE
+)
+RUST = (
+    r"""
 install -m 755 /mnt/azure-init /usr/bin/azure-init
 cat > /usr/lib/systemd/system/azure-init.service <<'END'
 [Unit]
@@ -105,7 +113,9 @@ StandardOutput=journal+console
 WantedBy=multi-user.target
 END
 systemctl --quiet enable azure-init.service
-""" + READY_MADE
+"""
+    + READY_MADE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +137,7 @@ ENTRANTS = {
         Entrant(name="cloud-init", title="cloud-init", packages="cloud-init", prepare=CLOUD_INIT,
                 units=("cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service",
                        "cloud-config.service", "cloud-final.service")),
-        Entrant(name="waagent", title="waagent", packages="waagent fdisk parted ifupdown isc-dhcp-client",
+        Entrant(name="waagent", title="waagent", packages="waagent eject fdisk parted ifupdown isc-dhcp-client",
                 prepare=WAAGENT, units=("walinuxagent.service",)),
         Entrant(name="rust", title="azure-init (Rust)", prepare=RUST, units=("azure-init.service",)),
         Entrant(name="floor", title="shell and curl", packages="curl", prepare=FLOOR, units=("floor.service",)),
@@ -141,7 +151,8 @@ mount -t proc proc "$2/root/proc"
 mount --bind "$3" "$2/root/mnt"
 touch "$2/root/etc/resolv.conf"
 mount --bind /etc/resolv.conf "$2/root/etc/resolv.conf"
-exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$2/root" sh -ec "$4"
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+exec chroot "$2/root" sh -ec "$4"
 """
 
 # What installing leaves behind, whatever is installed.
@@ -162,7 +173,9 @@ class Root:
     def size(self) -> int:
         """Bytes that this machine has in files and the base has not, compiled files included."""
         files = (path for path in self.layer.rglob("*") if path.is_file() and not path.is_symlink())
-        return sum(path.stat().st_size for path in files if not str(path.relative_to(self.layer)).startswith(NOT_COUNTED))
+        return sum(
+            path.stat().st_size for path in files if not str(path.relative_to(self.layer)).startswith(NOT_COUNTED)
+        )
 
 
 def run(*command: str, text: str = "") -> None:

@@ -19,10 +19,15 @@ INSIDE = "/var/lib/scales"
 ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")  # where the first kind of control groups is, systemd inside counts nothing
 # Its hardening would forbid the scales, not the agent.
 OPEN = "SystemCallFilter=\nCapabilityBoundingSet=~\nNotifyAccess=all\nRestrictNamespaces=no\n"
-WEIGHED = f"""/bin/sh -c 'echo 0 > {INSIDE}/cpu/cgroup.procs; exec /usr/bin/time -o {INSIDE}/%n.weight -f %%M "$@"' sh """
+WEIGHED = (
+    f"""/bin/sh -c 'echo 0 > {INSIDE}/cpu/cgroup.procs; exec /usr/bin/time -o {INSIDE}/%n.weight -f %%M "$@"' sh """
+)
 CALLS = "execve,open,openat,openat2,creat,fsync,fdatasync,sync,syncfs"
 TRACED = f"/usr/bin/strace -D -f -qq -o {INSIDE}/%n.trace -e trace={CALLS} "
-SLOWED = "/usr/bin/strace -D -f -qq --seccomp-bpf -o /dev/null -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit={} "
+SLOWED = (
+    "/usr/bin/strace -D -f -qq --seccomp-bpf -o /dev/null"
+    " -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit={} "
+)
 START = re.compile(r"^ExecStart=(.*)$", re.MULTILINE)
 CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)")
 
@@ -55,7 +60,9 @@ class Scales:
         inside = machine.site.root / INSIDE[1:]
         if self.kind == "traced":
             return Weight(calls=count("".join(path.read_text() for path in inside.glob("*.trace"))))
-        ended = [int(path.read_text().split()[-1]) * 1024 for path in inside.glob("*.weight") if path.read_text().strip()]
+        ended = [
+            int(path.read_text().split()[-1]) * 1024 for path in inside.glob("*.weight") if path.read_text().strip()
+        ]
         return Weight(cpu_secs=account().used(), peak_bytes=max([*ended, *account().peaks()], default=None))
 
 
@@ -70,7 +77,11 @@ def unit_text(root: Root, unit: str) -> str:
 
 def count(trace: str) -> dict[str, int]:
     """Programs started, files opened, and syncs; of a call that failed nothing is counted."""
-    kinds = {"programs": ("execve",), "files": ("open", "openat", "openat2", "creat"), "syncs": ("fsync", "fdatasync", "sync", "syncfs")}
+    kinds = {
+        "programs": ("execve",),
+        "files": ("open", "openat", "openat2", "creat"),
+        "syncs": ("fsync", "fdatasync", "sync", "syncfs"),
+    }
     done = [line for line in trace.splitlines() if " = " in line and " = -1 " not in line]
     names = [found.group(1) for line in done if (found := CALL.match(line))]
     return {kind: sum(name in calls for name in names) for kind, calls in kinds.items()}

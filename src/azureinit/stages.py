@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Context
 
-MEDIA_SECS = 5.0  # before the network: a drive that is there answers at once
+MEDIA_SECS = 2.0  # the network waits meanwhile; a drive that is there answers at once
 
 
 def run_stage(name: str, context: Context) -> int:
