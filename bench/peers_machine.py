@@ -284,7 +284,7 @@ def give_account(whole: Path, vm: Vm) -> None:
         f"useradd -m -s /bin/bash -G sudo {vm.username} && install -d -m 700 -o {vm.username} /home/{vm.username}/.ssh"
         f" && cat > /home/{vm.username}/.ssh/authorized_keys && chown -R {vm.username} /home/{vm.username}/.ssh"
     )
-    key = "".join(f"{one.data}\n" for one in vm.keys)
+    key = "".join(f"{one if isinstance(one, str) else one.data}\n" for one in vm.keys)
     subprocess.run(["chroot", str(whole), "sh", "-c", script], input=key, text=True, check=True, capture_output=True)
 
 

@@ -133,12 +133,42 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     walk.metadata, walk.device = hashed(walk, merge(answers)), gathered.device
     _tell(walk, failures)
     _warn(walk)
+    if walk.metadata.thumbprints and not walk.metadata.keys:
+        walk.metadata = with_certified_keys(walk, walk.metadata)
     if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
         walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
         return
     check_complete(walk.metadata, failures)
     check_username(walk.metadata.username or "")
     check_hostname(walk.metadata.hostname or "")
+
+
+def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
+    """Keys that the media name by a certificate: the wireserver has the certificates."""
+    from azureinit.errors import CertificatesMissing
+    from azureinit.sources.certificates import read_certificates
+    from azureinit.sources.goalstate import read_goal_state, wireserver
+    from azureinit.sources.imds import PublicKey
+
+    keys = []
+    with walk.events.step("certificates") as span:
+        until = walk.context.work_deadline
+        state = read_goal_state(
+            walk.config,
+            endpoint=wireserver(walk.config),
+            clock=walk.machine.clock,
+            deadline=until,
+            observe=walk.events.observe,
+        )
+        known = read_certificates(walk.machine, walk.config, state, deadline=until, observe=walk.events.observe)
+        for thumbprint, path in metadata.thumbprints:
+            found = known.get(thumbprint)
+            if found is None or found.public_key is None:
+                why = known.why or "the platform gave none of that thumbprint"
+                raise CertificatesMissing(f"no certificate {thumbprint} to make a key of: {why}")
+            keys.append(PublicKey(data=found.public_key, path=path))
+        span.text = f"{len(keys)} made into keys"
+    return replace(metadata, keys=tuple(keys))
 
 
 def hashed(walk: Walk, metadata: Metadata) -> Metadata:

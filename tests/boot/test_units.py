@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from container import alone, debian_root
+from container import PROJECT, alone, debian_root
 from installed import INSTALL, NETWORK, Boot, Disk, build_package
 
 from need import need, need_root
@@ -24,6 +24,7 @@ NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "nsenter", "setpriv",
 MARKER = "var/lib/azure-init/*.provisioned"
 WAAGENT_MARKER = "/var/lib/waagent/provisioned"
 PENDING = "var/lib/azure-init/*.pending"
+WANTED = "../here.service ../elsewhere.service ../switched-off.service"
 UNITS = ("azure-init-local.service", "azure-init.service", "azure-init-failure.service", "azure-init-resend.service")
 OURS = tuple(word for unit in UNITS for word in ("-u", unit))
 Machines = Callable[..., Disk]
@@ -129,6 +130,30 @@ def picture(boot: Boot) -> str:
     find /home -printf '%p %M %U %G %l\\n' | sort; ls -A /var/lib/azure-init | sed 's/^[^.]*//' | sort
     """
     return boot.out("sh", "-ec", script)
+
+
+def conditional(old: str, new: str) -> str:
+    """A unit under the conditions of ours, but for one word."""
+    lines = (PROJECT / "systemd/azure-init.service").read_text().splitlines()
+    conditions = [line.replace(old, new) for line in lines if line.startswith("Condition")]
+    return "\n".join(("[Unit]", *conditions, "[Service]", "Type=oneshot", "ExecStart=/bin/true", ""))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_conditions_are_understood_by_every_systemd(machine: Machines, system: str) -> None:
+    """The machine's only sign of Azure is azure-init=force."""
+    disk = machine(system)
+    units = {
+        "here": conditional("=force", "=force"),
+        "elsewhere": conditional("=force", "=never-said"),
+        "switched-off": conditional("=off", "=force"),
+    }
+    for name, text in units.items():
+        disk.write(f"etc/systemd/system/{name}.service", text)
+    disk.change(f"cd /etc/systemd/system; mkdir -p multi-user.target.wants; ln -s {WANTED} multi-user.target.wants")
+    with disk.boot() as boot:
+        met = {name: boot.shown(name, "ConditionResult") for name in units}
+        assert met == {"here": "yes", "elsewhere": "no", "switched-off": "no"}
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -265,19 +290,40 @@ def test_walinuxagent_beside_us_keeps_running_and_leaves_the_verdict_to_us(
     machine: Machines, username: str, verdict: str
 ) -> None:
     disk = machine("trixie", "waagent")
-    # What it would find on Azure: a Hyper-V guest, and firmware that tells the VM's id.
-    disk.write("etc/systemd/system/walinuxagent.service.d/here.conf", "[Unit]\nConditionVirtualization=\n")
-    disk.write("usr/sbin/dmidecode", f"#!/bin/sh\necho {disk.vm_id}\n", mode=0o755)
+    prepare_for_waagent(disk)
     with disk.boot(vm=f'username = "{username}"') as boot:
         boot.until(boot.told, "a verdict is told")
-        boot.until(lambda: "comp=goalstate" in " ".join(one.target for one in boot.requests()), "waagent is at work")
+        is_quiet(boot)
         assert 0 < boot.moment("azure-init", "ActiveEnter") <= boot.moment("walinuxagent", "ExecMainStart")
-        since_boot = float(boot.out("stat", "-c", "%.6Y", WAAGENT_MARKER)) - (time.time() - time.monotonic())
-        assert since_boot * 1e6 < boot.moment("walinuxagent", "ExecMainStart"), "its marker is older than itself"
-        assert boot.out("cat", WAAGENT_MARKER) == disk.vm_id
-        assert "Provisioning already completed, skipping" in boot.out("cat", "/var/log/waagent.log")
-        assert boot.out("systemctl", "is-active", "walinuxagent", "ssh").split() == ["active", "active"]
+        assert boot.out("systemctl", "is-active", "ssh") == "active"
         assert boot.told() == [verdict]
+
+
+def test_walinuxagent_stays_quiet_also_after_a_run_that_died(machine: Machines) -> None:
+    disk = machine("trixie", "waagent")
+    prepare_for_waagent(disk)
+    with disk.boot(UNANSWERED, wait=False) as boot:
+        boot.until(boot.requests, "IMDS is asked")
+        os.kill(boot.until(boot.agent, "the agent runs"), signal.SIGKILL)
+        boot.wait_until_up()
+        is_quiet(boot)
+        assert boot.told() == ["failed"]
+
+
+def prepare_for_waagent(disk: Disk) -> None:
+    """What it would find on Azure: a Hyper-V guest, and firmware that tells the VM's id."""
+    disk.write("etc/systemd/system/walinuxagent.service.d/here.conf", "[Unit]\nConditionVirtualization=\n")
+    disk.write("usr/sbin/dmidecode", f"#!/bin/sh\necho {disk.vm_id}\n", mode=0o755)
+
+
+def is_quiet(boot: Boot) -> None:
+    """It is at work, and has found its marker."""
+    boot.until(lambda: "comp=goalstate" in " ".join(one.target for one in boot.requests()), "waagent is at work")
+    marked = float(boot.out("stat", "-c", "%.6Y", WAAGENT_MARKER)) - (time.time() - time.monotonic())
+    assert marked * 1e6 < boot.moment("walinuxagent", "ExecMainStart"), "its marker is older than itself"
+    assert boot.out("cat", WAAGENT_MARKER) == boot.disk.vm_id
+    assert "Provisioning already completed, skipping" in boot.out("cat", "/var/log/waagent.log")
+    assert boot.out("systemctl", "is-active", "walinuxagent") == "active"
 
 
 def test_where_cloud_init_is_enabled_we_stand_down_with_one_line(machine: Machines) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from azureinit.report.verdict import MAX_DESCRIPTION
 from azureinit.sources.certificates import Certificates, read_certificates
 from azureinit.sources.goalstate import GoalState, read_goal_state, wireserver
 from azureinit.telemetry.console import fingerprint
-from fakeazure import Fabric, Vm, Wireserver
+from conftest import Benches
+from fakeazure import Expect, Fabric, Imds, Media, Vm, Wireserver
 from fakeazure.certificates import certificate_file
+from fakeazure.media import ovf_env
 from need import need
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBVcyGJ0jWMBfOxdwqGI5A3lOrGhMuPc83Nv2d3cH4jS root@web"
@@ -31,7 +34,7 @@ class Agent:
     """What the agent has at hand: this computer, its configuration, and little patience."""
 
     def __init__(self, fabric: Fabric, directory: Path, *, secs: float = 10.0) -> None:
-        (directory / "root").mkdir()
+        (directory / "root").mkdir(parents=True)
         self.fabric = fabric
         self.machine = Machine(root=str(directory / "root"))
         self.clock = self.machine.clock
@@ -215,3 +218,35 @@ def test_certificates_of_a_goal_state_that_is_gone_are_asked_for_where_they_are_
         agent = Agent(fabric, tmp_path)
         assert len(agent.certificates().found) == 1
         assert [path for path, _ in agent.asked()].count("/machine/?comp=goalstate") == 2
+
+
+def test_a_key_named_by_its_certificate_is_installed(bench: Benches) -> None:
+    """The media say only a thumbprint, in small letters; the wireserver has the certificate."""
+    need("openssl")
+    one = bench(imds=Imds(enable=False))
+    (certificate,) = Agent(one.fabric, one.directory / "asks").certificates().found
+    medium = one.fabric.media_path
+    assert medium is not None
+    whole = ovf_env(one.fabric.vm, one.fabric.media).decode()
+    named = re.sub(
+        r"<Fingerprint>.*?</Fingerprint>",
+        f"<Fingerprint>{certificate.thumbprint.lower()}</Fingerprint>",
+        whole,
+    )
+    one.fabric.media = Media(ovf=re.sub(r"<Value>.*?</Value>", "", named))
+    one.fabric.write_media(medium)
+    assert one.agent().status == 0
+    assert one.read("home/azureuser/.ssh/authorized_keys").split()[:2] == (certificate.public_key or "").split()[:2]
+    assert one.fabric.judge().ok
+
+
+def test_a_certificate_that_is_not_there_is_a_failure_that_names_it(bench: Benches) -> None:
+    need("openssl")
+    one = bench(imds=Imds(enable=False), expect=Expect(verdict="failure", reason="failed to retrieve certificates"))
+    medium = one.fabric.media_path
+    assert medium is not None
+    whole = ovf_env(one.fabric.vm, one.fabric.media).decode()
+    one.fabric.media = Media(ovf=re.sub(r"<Value>.*?</Value>", "", whole))
+    one.fabric.write_media(medium)
+    assert one.agent().status == 1
+    assert one.fabric.judge().ok

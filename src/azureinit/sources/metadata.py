@@ -34,6 +34,8 @@ class Metadata(Record):
     custom_data: Secret | None = None
     pps_type: str | None = None
     proxy_agent: bool = False
+    # Keys that the media name by a certificate's thumbprint alone: thumbprint and path.
+    thumbprints: tuple[tuple[str, str | None], ...] = ()
     # IMDS has an osProfile, so one that is empty means that nothing is asked.
     has_profile: bool = False
     about: Mapping[str, str] = {}  # what else IMDS says of the machine, for whoever reads our telemetry
@@ -66,6 +68,7 @@ def from_ovf(ovf: Ovf) -> Metadata:
         custom_data=ovf.custom_data,
         pps_type=ovf.pps_type or ("Running" if ovf.preprovisioned else None),
         proxy_agent=ovf.proxy_agent,
+        thumbprints=tuple((key.fingerprint, key.path) for key in ovf.keys if key.fingerprint and not key.value),
     )
 
 
@@ -112,7 +115,7 @@ def _in_words(value: object) -> str:
 
 def is_enough(metadata: Metadata) -> bool:
     """User, host name, and a way to log in."""
-    credential = metadata.keys or metadata.password or metadata.has_password
+    credential = metadata.keys or metadata.thumbprints or metadata.password or metadata.has_password
     return bool(metadata.username and metadata.hostname and credential)
 
 
