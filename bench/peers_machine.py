@@ -59,6 +59,7 @@ class Seen:
     lease: float | None = None
     ready: float | None = None
     login: float | None = None
+    done: float | None = None  # Ready is told and the admin's keys are there; who works alone, is watched for that
     units: dict[str, tuple[float, float | None]] = field(default_factory=dict)  # from its first process to its being up
     weight: scales.Weight | None = None
     children_secs: float | None = None
@@ -141,6 +142,10 @@ class Machine:
                 )
                 total += sum(map(int, fields[11:15]))
         return total / os.sysconf("SC_CLK_TCK")
+
+    def has_keys(self) -> bool:
+        keys = self.site.root / f"home/{self.site.fabric.vm.username}/.ssh/authorized_keys"
+        return keys.exists() and keys.stat().st_size > 0
 
     def times(self, *units: str) -> dict[str, dict[str, str]]:
         properties = [f"--property={name}" for name in ("Id", *SHOWN)]
@@ -308,12 +313,15 @@ def work_alone(machine: Machine) -> Seen:
         time.sleep(0.3)
         machine.run("systemctl", "start", "--no-block", *units)
         machine.wait(lambda: machine.site.fabric.ledger.verdicts, "no verdict")
+        machine.wait(machine.has_keys, "no keys for the admin")
+    done = time.monotonic()
     seen = machine.seen()
     if units and seen.ready is None:
         raise Unfinished(f"{machine.entrant.title}: no Ready")
+    seen.done = done - machine.begin()
     if not units:
         seen.children_secs = float(machine.run("python3", "-c", CHILDREN))
-    if machine.race.scales:
+    if machine.race.scales and machine.race.scales.weighs:
         machine.wait(machine.quiet, "still at work")
         seen.weight = machine.race.scales.read(machine)
     return seen

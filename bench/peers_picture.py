@@ -82,8 +82,8 @@ def legend(x: float, y: float) -> Iterator[str]:
     yield bar(x + 104, middle, 12, OURS_COLOUR) + bar(x + 117, middle, 12, PEER_COLOUR)
     yield text(x + 136, y, "the agent's units at work", kind="dim")
     yield lease(x + 300, middle) + text(x + 310, y, "the machine has its address", kind="dim")
-    yield diamond(x + 492, middle) + text(x + 505, y, "Ready is told", kind="dim")
-    yield dot(x + 602, middle) + text(x + 615, y, "the admin logs in", kind="dim")
+    yield diamond(x + 510, middle) + text(x + 523, y, "Ready is told", kind="dim")
+    yield dot(x + 630, middle) + text(x + 643, y, "the admin logs in", kind="dim")
 
 
 def grid(longest: float, step: float, scale: float, *, bottom: float) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ SLOWED = (
     " -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit={} "
 )
 START = re.compile(r"^ExecStart=(.*)$", re.MULTILINE)
+CLEARED_SECS = 5.0
 CALL = re.compile(r"^\d+ +(?:<\.\.\. )?(\w+)")
 
 
@@ -45,6 +47,10 @@ class Scales:
 
     kind: str
     sync_usecs: int = 0
+
+    @property
+    def weighs(self) -> bool:
+        return self.kind != "slowed"
 
     def fit(self, system: Path, root: Root) -> None:
         """Puts every unit of the agent's onto the scales."""
@@ -122,5 +128,15 @@ def laid(scales: Scales | None, binds: list[str]) -> Iterator[None]:
     try:
         yield
     finally:
+        clear(path)
+
+
+def clear(path: Path) -> None:
+    """The machine's processes were ended a moment ago, and the kernel takes its time to forget them."""
+    until = time.monotonic() + CLEARED_SECS
+    while path.exists():
         with contextlib.suppress(OSError):
             path.rmdir()
+        if time.monotonic() > until:
+            return
+        time.sleep(0.01)

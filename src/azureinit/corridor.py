@@ -17,6 +17,7 @@ from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
 from azureinit.sources.metadata import check_complete, is_enough, is_specialised, lacks_password, merge
 from azureinit.telemetry.events import DEBUG, INFO, WARN
+from azureinit.upkeep import make_host_keys
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
@@ -58,7 +59,9 @@ def _let_logins_go_after_a_while(walk: Walk) -> None:
         def say() -> None:
             notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
 
-        timer = threading.Timer(walk.config.boot.hold_logins_secs, say)
+        held = walk.config.boot.hold_logins_secs
+        notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + LEAST_TIME) * 1e6)}")  # only ever lengthens it
+        timer = threading.Timer(held, say)
         timer.daemon = True
         timer.start()
 
@@ -77,6 +80,7 @@ def gather(walk: Walk) -> None:
                 route=walk.context.booted is not None,
             )
             walk.facts = read_facts(walk.machine, walk.config)
+            make_host_keys(walk)
             gathered = asked()
             if not _worth_asking_again(walk, gathered, saved):
                 break

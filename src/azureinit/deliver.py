@@ -122,6 +122,7 @@ def _deliver_ready(walk: Walk) -> int:
             span.text = "the platform accepted it"
     except VerdictUndelivered as error:
         _keep(walk, verdict="ready", failure="")
+        _start_resending(walk)
         look_at_the_network(walk, error)
         events.tell(WARN, "report Ready", "the platform has not accepted it; sent again at the next start")
         return error.exit_code
@@ -272,6 +273,16 @@ def _keep(walk: Walk, *, verdict: str, failure: str) -> None:
         write_pending(walk.machine, walk.instance, verdict=verdict, failure=failure)
     except AzureInitError as error:
         walk.events.tell(WARN, "pending verdict", str(error))
+
+
+def _start_resending(walk: Walk) -> None:
+    """In a boot another unit goes on trying; where it cannot be started, the next boot starts it."""
+    if walk.context.booted is None or walk.machine.find("systemctl") is None:
+        return
+    try:
+        walk.machine.run(("systemctl", "--no-block", "start", "azure-init-resend.service"), timeout=EJECT_TIMEOUT)
+    except AzureInitError as error:
+        walk.events.tell(DEBUG, "resend", str(error))
 
 
 def _eject(walk: Walk) -> None:

@@ -7,9 +7,9 @@ resend   everything was done in an earlier boot, and the platform has not accept
 
 from __future__ import annotations
 
-from azureinit.apply.instance import prepare, read_verdict
+from azureinit.apply.instance import read_verdict
 from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending, unforeseen
-from azureinit.errors import AzureInitError, RunDied
+from azureinit.errors import AzureInitError, MediaAbsent, RunDied
 from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import ERROR, INFO, WARN
 
@@ -44,64 +44,36 @@ def run_stage(name: str, context: Context) -> int:
 
 
 def local(walk: Walk) -> int:
-    from azureinit.corridor import recall
-    from azureinit.deliver import save
+    from azureinit.sources.media import read_media
 
+    if not walk.config.provisioning_media.enable:
+        return 0
+    until = min(walk.context.work_deadline, walk.machine.clock.monotonic() + MEDIA_SECS)
     try:
         with walk.events.step("local") as span:
-            if walk.instance is None:
-                span.text = "the VM's id is not known before the network is up"
-                return 0
-            prepare(walk.machine, walk.config.azure_init_data_dir.path, timeout=0)
-            recall(walk)
-            name = _read_hostname(walk)
-            if name is None:
+            path = walk.config.provisioning_media.path
+            try:
+                medium = read_media(walk.machine, path=path, deadline=until, observe=walk.events.observe)
+            except MediaAbsent:
                 span.text = "no provisioning media: the host's name waits for IMDS"
                 return 0
-            save(walk)
-            _set_hostname(walk, name)
-            span.text = f"this is {name}"
+            if medium.ovf.hostname is not None:
+                set_hostname(walk, medium.ovf.hostname)
+                span.text = f"this is {medium.ovf.hostname}"
     except AzureInitError:
         pass  # told by the step; the run comes upon it again, and it is the run that reports
     return 0
 
 
-def _read_hostname(walk: Walk) -> str | None:
-    from azureinit.corridor import hashed
-    from azureinit.errors import MediaAbsent
-    from azureinit.plan.names import check_hostname
-    from azureinit.sources.media import read_media
-    from azureinit.sources.metadata import from_ovf, merge
-
-    if not walk.config.provisioning_media.enable:
-        return None
-    until = min(walk.context.work_deadline, walk.machine.clock.monotonic() + MEDIA_SECS)
-    path = walk.config.provisioning_media.path
-    try:
-        medium = read_media(walk.machine, path=path, deadline=until, observe=walk.events.observe)
-    except MediaAbsent:
-        return None
-    walk.metadata = hashed(walk, merge({"media": from_ovf(medium.ovf)}))
-    if walk.metadata.hostname is not None:
-        check_hostname(walk.metadata.hostname)
-    return walk.metadata.hostname
-
-
-def _set_hostname(walk: Walk, name: str) -> None:
-    from azureinit.converge import converge
-    from azureinit.facts.gather import read_facts
+def set_hostname(walk: Walk, name: str) -> None:
+    """Facts can see whether it is done, so that a death in between needs no journal."""
+    from azureinit.apply.executor import apply_plan
+    from azureinit.apply.journal import Unwritten
+    from azureinit.facts.gather import read_host
     from azureinit.plan.hostname import plan_hostname
 
-    assert walk.journal is not None
-    converge(
-        walk.machine,
-        walk.config,
-        lambda facts: plan_hostname(hostname=name, facts=facts, config=walk.config),
-        facts=read_facts(walk.machine, walk.config),
-        journal=walk.journal,
-        events=walk.events,
-        deadline=walk.context.work_deadline,
-    )
+    plan = plan_hostname(hostname=name, facts=read_host(walk.machine), config=walk.config)
+    apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.work_deadline)
 
 
 def failed(walk: Walk) -> int:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from azureinit.record import replace
 from azureinit.telemetry.events import DEBUG, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Walk
     from azureinit.plan.actions import Plan
+
+
+def make_host_keys(walk: Walk) -> None:
+    """While the platform is asked, which has no part in them: sshd does not start without, however late the rest is."""
+    if walk.context.booted is None or not walk.ends_if_done:
+        return
+    from azureinit.facts.ssh import with_host_keys_again
+    from azureinit.plan.hostkeys import plan_host_keys
+    from azureinit.plan.plan import BEFORE_READY, work_left
+
+    assert walk.facts is not None
+    try:
+        types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
+        plan = plan_host_keys(types=types, facts=walk.facts)
+        if work_left(plan):
+            _apply(walk, plan)
+            walk.facts = replace(walk.facts, ssh=with_host_keys_again(walk.machine, walk.facts.ssh))
+    except Exception as error:  # noqa: BLE001 - the plan comes upon it again, and a failure is told then
+        walk.events.tell(DEBUG, "host keys", f"{type(error).__name__}: {error}")
 
 
 def grow(walk: Walk) -> None:

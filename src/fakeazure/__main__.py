@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import sys
 
-from fakeazure.cli import main
+try:
+    from fakeazure.cli import main
 
-sys.exit(main())
+    sys.exit(main())
+except KeyboardInterrupt:  # while we were still starting
+    sys.exit(130)

@@ -72,7 +72,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     one.add_argument("--accel", choices=("auto", "kvm", "tcg"), default="auto",
                      help="auto: KVM where a probe answers within two seconds, else emulation")  # fmt: skip
     one.add_argument("--memory", type=int, default=2048, metavar="MB", help="default: 2048")
-    one.add_argument("--kernel", type=Path, metavar="FILE", help="start this kernel, without firmware and loader")
+    one.add_argument("--kernel", type=Path, metavar="FILE", help="start this kernel, without a boot loader")
     one.add_argument("--initrd", type=Path, metavar="FILE", help="with --kernel: its first file system")
     one.add_argument("--append", default="", metavar="TEXT", help="with --kernel: its command line")
 
@@ -83,8 +83,6 @@ def main(options: argparse.Namespace) -> int:
         return boot(scenario, options.disk, parse_wishes(options))
     except (qemu.CannotBoot, diskimage.DiskInvalid, diskimage.NoTool, network.NoNetwork, NoSsh) as error:
         return complain(str(error))
-    except OSError as error:
-        return complain(f"cannot set up the platform: {error}")
 
 
 def complain(message: str) -> int:
@@ -153,6 +151,7 @@ def check(scenario: Scenario, disk: Path, wishes: Wishes) -> None:
     diskimage.read_format(disk, bootable=wishes.direct is None)
     qemu.find_program()
     diskimage.find_tool("qemu-img", package="qemu-utils")
+    diskimage.find_tool("ip", package="iproute2")
     if scenario.vm.generation == 2:
         qemu.find_firmware()
     if wishes.login:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -92,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     own, command = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
     options = parser().parse_args(own)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what machines say need not fit the reader's alphabet
     try:
         if options.verb == "run":
             return run_verb(options, command)
@@ -103,8 +106,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+        forget_output()
         return 1
+    except OSError as error:
+        forget_output()
+        what = f"{error.filename}: " if error.filename else ""
+        return complain(f"cannot set up the platform: {what}{(error.strerror or str(error)).lower()}")
+
+
+def forget_output() -> None:
+    """What could not be written, the interpreter would try once more at its end, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run_verb(options: argparse.Namespace, command: list[str]) -> int:
@@ -113,10 +125,7 @@ def run_verb(options: argparse.Namespace, command: list[str]) -> int:
     scenario = find_scenario(options.scenario) if options.scenario else Scenario()
     if options.ledger and not options.ledger.absolute().parent.is_dir():
         return complain(f"--ledger {options.ledger}: no such directory")
-    try:
-        return run(scenario, command, ledger=options.ledger, until_verdict=options.until_verdict, pools=options.pools)
-    except OSError as error:
-        return complain(f"cannot set up the platform: {error}")
+    return run(scenario, command, ledger=options.ledger, until_verdict=options.until_verdict, pools=options.pools)
 
 
 def judge_verb(options: argparse.Namespace) -> int:

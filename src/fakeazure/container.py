@@ -100,10 +100,7 @@ def main(options: argparse.Namespace) -> int:
     wishes = Wishes(
         ledger=options.ledger, console=options.console, keep=options.keep, login=options.login, stay=options.stay
     )
-    try:
-        return boot(scenario, options.root.resolve(), wishes)
-    except OSError as error:
-        raise NoContainer(f"cannot set up the platform: {error}") from None
+    return boot(scenario, options.root.resolve(), wishes)
 
 
 @dataclass(kw_only=True)

@@ -50,8 +50,6 @@ def environment(machine: Machine, *, tell_pools: bool = True) -> dict[str, str]:
     }
     if machine.pools:
         found["FAKEAZURE_KVP"] = str(machine.pools)
-    if machine.pools:
-        found["FAKEAZURE_KVP"] = str(machine.pools)
     if machine.ledger_path:
         found["FAKEAZURE_LEDGER"] = str(machine.ledger_path.absolute())
     if stub := machine.write_proxy_agent(machine.directory / "bin"):

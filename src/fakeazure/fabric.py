@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -78,13 +76,6 @@ class Fabric(Machine):
     def stop(self) -> None:
         self._doors.stop()
         self.close()
-
-    def run(self, *command: str | Path) -> subprocess.CompletedProcess[bytes]:
-        """A command with this platform in its environment, to its end or to the end of its time."""
-        found = {**os.environ, **self.environment}
-        return subprocess.run(
-            command, env=found, stdin=subprocess.DEVNULL, timeout=self.expect.within_secs, check=False
-        )
 
     def __enter__(self) -> Self:
         return self.start()

@@ -100,14 +100,15 @@ class Script:
 def parse_script(entry: Script | Mapping[str, Any]) -> Script:
     if isinstance(entry, Script):
         return replace(entry, used=0)
-    path = entry["path"]
+    if missing := [option for option in ("path", "answers") if option not in entry]:
+        raise BadFault(f"a script has no {' and no '.join(missing)}: {dict(entry)!r}")
+    return Script(path=script_path(entry["path"]), answers=parse_answers(entry["answers"]))
+
+
+def script_path(path: Any) -> str:
+    """`/machine/?comp=health` and `/machine?comp=health` are one; without a query a script is for all of them."""
     if not isinstance(path, str) or not path.startswith("/"):
         raise BadFault(f"path {path!r} does not begin with a slash")
-    return Script(path=script_path(path), answers=parse_answers(entry["answers"]))
-
-
-def script_path(path: str) -> str:
-    """`/machine/?comp=health` and `/machine?comp=health` are one; without a query a script is for all of them."""
     plain, mark, query = path.partition("?")
     return (plain.rstrip("/") or "/") + mark + query
 

@@ -12,7 +12,6 @@ PREFERRED, SPOKEN = "2015-04-05", ("2015-04-05", "2012-11-30", "2012-09-15", "20
 INCARNATION = 1
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
 XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
-ADDRESS = "10.0.0.4"
 BLOB_TYPE = "BlockBlob"
 
 
@@ -97,7 +96,7 @@ def shared_config(vm: Vm) -> str:
         f'{DECLARATION}<SharedConfig version="1.0.0.0" goalStateIncarnation="{INCARNATION}">{deployment(vm)}'
         '<LoadBalancerSettings timeoutSeconds="0" waitLoadBalancerProbeCount="8"><Probes/></LoadBalancerSettings>'
         "<OutputEndpoints/>"
-        f'<Instances><Instance id={quoteattr(instance_id(vm))} address="{ADDRESS}">'
+        f'<Instances><Instance id={quoteattr(instance_id(vm))} address="{vm.interfaces[0].address}">'
         '<FaultDomains randomId="0" updateId="0" updateCount="0"/>'
         "<InputEndpoints/></Instance></Instances></SharedConfig>"
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from fakeazure.goalstate import BLOB_TYPE, container_id, status_blob
 from fakeazure.http import HttpRequest, Response, json_response
-from fakeazure.instance import GROUP, SUBSCRIPTION
+from fakeazure.instance import GROUP, SIZES, SUBSCRIPTION
 from fakeazure.vm import Vm
 
 SERVER = "HostGAPlugin/1.0.8.179"
 API_VERSIONS = ("2015-09-01",)
 ETAG = '"1"'
-
 
 METHODS = {
     "/health": ("GET", "POST", "PUT"),
@@ -54,7 +53,7 @@ def vm_settings(request: HttpRequest, vm: Vm) -> Response:
             "vmName": vm.name,
             "location": vm.location,
             "vmId": vm.id,
-            "vmSize": "Standard_D2ds_v5",
+            "vmSize": SIZES[vm.temporary_disk],
             "osType": "Linux",
         },
         "requiredFeatures": [],

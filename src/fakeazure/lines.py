@@ -73,9 +73,11 @@ def key_paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def line_of(path: Path, lines: dict[Path, int]) -> int:
-    """The line of the key, or of the nearest thing around it."""
+    """The line of the key, or of the first thing in it, or of the nearest thing around it."""
     while path:
         if path in lines:
             return lines[path]
+        if inner := [line for other, line in lines.items() if other[: len(path)] == path]:
+            return min(inner)
         path = path[:-1]
     return 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -161,6 +163,13 @@ class Machine:
     def environment(self) -> dict[str, str]:
         """What leads a command to this platform, to be added to the environment it has anyway."""
         return directions.environment(self)
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[bytes]:
+        """A command with this platform in its environment, to its end or to the end of its time."""
+        found = {**os.environ, **self.environment}
+        return subprocess.run(
+            command, env=found, stdin=subprocess.DEVNULL, timeout=self.expect.within_secs, check=False
+        )
 
     def scripted(self, request: HttpRequest, *, service: str = "") -> tuple[Answer | None, bool]:
         if self.ledger.now() < self._back_at.get(service, 0.0):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fakeazure.fabric import Fabric
+    from fakeazure.faults import Script
     from fakeazure.spec import Scenario
     from fakeazure.vm import Vm
 
@@ -49,11 +50,12 @@ def fakeazure(request: pytest.FixtureRequest, fakeazure_vm: Vm, tmp_path: Path) 
         media=options.get("media", scenario.media),
         imds=options.get("imds", scenario.imds),
         wireserver=options.get("wireserver", scenario.wireserver),
-        faults=options.get("faults", scenario.faults),
+        faults=faults_of(options) if "faults" in options else scenario.faults,
         expect=options.get("expect", scenario.expect),
         azure_init=scenario.azure_init,
         eject=options.get("eject", False),
         ledger=tmp_path / "fakeazure.jsonl",
+        directory=tmp_path / "fakeazure",
         pools=pools,
     )
     request.node.stash[FABRIC] = fabric
@@ -81,7 +83,18 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
     try:
         return find_scenario(str(options["scenario"])) if "scenario" in options else Scenario()
     except (NoSuchScenario, SpecInvalid) as error:
-        pytest.fail(str(error), pytrace=False)
+        problem = str(error)
+    pytest.fail(problem, pytrace=False)
+
+
+def faults_of(options: dict[str, Any]) -> tuple[Script, ...]:
+    from fakeazure.faults import BadFault, parse_script
+
+    try:
+        return tuple(map(parse_script, options["faults"]))
+    except BadFault as error:
+        problem = str(error)
+    pytest.fail(problem, pytrace=False)
 
 
 @pytest.hookimpl(hookwrapper=True)

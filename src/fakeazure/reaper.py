@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+LINGER_SECS = 10.0  # by then whoever ends the group has done so, or never came to be
+ROUNDS = 5  # what is ended may have started more in the meantime
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
@@ -19,16 +23,19 @@ class Workplace:
     """A temporary directory and a process group for a command, both gone at the end. Enter it before any thread.
 
     The group is there before the command is, held by a process that only waits: whatever joins it is ours to end, and
-    its number cannot become anybody else's.
+    its number cannot become anybody else's. What leaves the group, as daemons do, is known by its environment, in which
+    the directory is named.
     """
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="fakeazure-"))
+        # Named now and made last, when there is somebody to remove it.
+        self.directory = Path(tempfile.gettempdir(), f"fakeazure-{secrets.token_hex(5)}")
         self._read, self._write = os.pipe()
         self.group = self._fork(self._hold_the_group)
         with contextlib.suppress(OSError):
             os.setpgid(self.group, self.group)  # whichever of us comes first
         self._reaper = self._fork(self._clear_up)
+        self.directory.mkdir(mode=0o700)
 
     def __enter__(self) -> Self:
         os.close(self._read)
@@ -59,15 +66,31 @@ class Workplace:
     def _hold_the_group(self) -> None:
         os.setpgid(0, 0)
         self._wait_for_the_end()
-        signal.pause()  # the reaper ends the whole group, us with it
+        time.sleep(LINGER_SECS)  # the reaper ends the whole group, us with it
 
     def _clear_up(self) -> None:
         os.setsid()  # Ctrl-C on our terminal is not for this process
         self._wait_for_the_end()
         with contextlib.suppress(OSError):
             os.killpg(self.group, signal.SIGKILL)
+        for _ in range(ROUNDS):
+            if not (strays := named_in_environment(self.directory)):
+                break
+            for stray in strays:
+                with contextlib.suppress(OSError):
+                    os.kill(stray, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _wait_for_the_end(self) -> None:
         while os.read(self._read, 4096):
             pass
+
+
+def named_in_environment(directory: Path) -> list[int]:
+    """The processes that were told of it, wherever they have gone since. Of other people's we cannot know."""
+    name, found = os.fsencode(directory) + b"/", []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if name in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import shutil
@@ -27,6 +28,11 @@ from fakeazure.spec import Scenario
 from fakeazure.vm import Key, Vm
 
 PATIENCE_SECS = 3.0  # between asking a command to end and ending it
+ADVICE = {
+    errno.ENOENT: "is it installed? say its whole path if it is not on the PATH",
+    errno.EACCES: "make it executable (chmod +x)",
+    errno.ENOEXEC: "a script begins with a line such as #!/bin/sh",
+}
 
 
 class Stop:
@@ -131,7 +137,7 @@ def attend(
         try:
             child = subprocess.Popen(command, env=environment, process_group=place.group)
         except OSError as error:
-            raise CannotRun(f"cannot run {command[0]}: {(error.strerror or str(error)).lower()}") from None
+            raise CannotRun(reason_for(error, command[0])) from None
         lend_terminal(place.group)
         in_time = wait_for(child, fabric, stop, until_verdict=until_verdict)
         exit_code = end(child, place.group)
@@ -139,6 +145,11 @@ def attend(
         stop.number = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
     fabric.read_pool(late=bool(fabric.ledger.verdicts))
     fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None))
+
+
+def reason_for(error: OSError, program: str) -> str:
+    advice = f"; {ADVICE[error.errno]}" if error.errno in ADVICE else ""
+    return f"cannot run {program}: {(error.strerror or str(error)).lower()}{advice}"
 
 
 def wait_for(child: subprocess.Popen[Any], fabric: Fabric, stop: Stop, *, until_verdict: bool) -> bool:

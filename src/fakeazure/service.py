@@ -91,14 +91,10 @@ def main(options: argparse.Namespace) -> int:
     wanted = wanted_machines(options)
     try:
         make_room(len(wanted))
-        with Workplace() as place, told_to_end() as news:
+        with told_to_end() as news, Workplace() as place:
             return serve(options, wanted, place.directory, news, places=(imds, wireserver, hostplugin))
     except (NoRoom, NotDistinct, CannotListen) as error:
         raise CannotServe(str(error)) from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise CannotServe(f"cannot set up the platform: {error}") from None
 
 
 def place_of(text: str | None, *, option: str) -> Address:

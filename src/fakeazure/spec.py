@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fakeazure import lines
 from fakeazure.checks import (
@@ -30,8 +30,10 @@ from fakeazure.checks import (
     versions,
 )
 from fakeazure.clock import Clock
-from fakeazure.faults import BadFault, Script, parse_script
+from fakeazure.faults import Answer, BadFault, Script, parse_answer, parse_answers, script_path
 from fakeazure.vm import Disk, Expect, Imds, Interface, Media, Vm, Wireserver
+
+Parsed = TypeVar("Parsed")
 
 
 class SpecInvalid(Exception):
@@ -270,15 +272,24 @@ class Reader:
         missing = [option for option in ("path", "answers") if option not in entry]
         for option in missing:
             self.problems.append((("faults", n), f"has no {option}"))
-        if not missing and not isinstance(entry["answers"], list):
-            self.problems.append((("faults", n, "answers"), "is not a list"))
-        elif not missing:
-            try:
-                return parse_script(entry)
-            except BadFault as error:
-                where = "path" if str(error).startswith("path") else "answers"
-                self.problems.append((("faults", n, where), str(error)))
-        return None
+        path = self.tried(("faults", n, "path"), script_path, entry["path"]) if "path" in entry else None
+        answers = self.answers(("faults", n, "answers"), entry["answers"]) if "answers" in entry else None
+        return Script(path=path, answers=answers) if path and answers else None
+
+    def answers(self, path: lines.Path, content: Any) -> tuple[Answer, ...] | None:
+        if not isinstance(content, list):
+            self.problems.append((path, "is not a list"))
+            return None
+        each = [self.tried((*path, n), parse_answer, one) for n, one in enumerate(content)]
+        return None if None in each else self.tried(path, parse_answers, content)
+
+    def tried(self, path: lines.Path, parse: Callable[[Any], Parsed], value: Any) -> Parsed | None:
+        """None: it cannot be meant, and that is noted."""
+        try:
+            return parse(value)
+        except BadFault as error:
+            self.problems.append((path, str(error)))
+            return None
 
     def unknown(self, path: lines.Path, *, among: list[str]) -> None:
         near = difflib.get_close_matches(str(path[-1]), among, n=1)

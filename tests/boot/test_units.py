@@ -33,12 +33,12 @@ UNANSWERED = '[media]\nenable = false\n[[faults]]\npath = "/metadata/instance"\n
 DEAD_WIRESERVER = "[wireserver]\nenable = false\n[azure-init.wireserver]\ntotal_retry_timeout_secs = 1\n"
 LATE = """
 [media]
-late_secs = 8
+late_secs = 9
 [[faults]]
 path = "/metadata/instance"
-answers = ["restart 8s", "ok*"]
+answers = ["restart 9s", "ok*"]
 [azure-init.boot]
-hold_logins_secs = 1
+hold_logins_secs = 3
 [azure-init.imds]
 retry_interval_secs = 0.5
 total_retry_timeout_secs = 2
@@ -161,9 +161,10 @@ def test_every_distribution_is_provisioned_at_its_first_boot_and_left_alone_at_t
     machine: Machines, system: str
 ) -> None:
     disk = machine(system)
-    with disk.boot() as boot:
+    with disk.boot('[azure-init.user]\ngroups = ["adm", "sudo"]\n') as boot:
         boot.ready()
         is_provisioned(boot)
+        assert set(boot.out("id", "-nG", "azureuser").split()) == {"azureuser", "adm", "sudo"}
         is_orderly(boot)
         assert {lease.hostname for lease in boot.leases()} == {"floor-1"}, "the name was there before DHCP"
         assert boot.ended() == "success 0"
@@ -211,7 +212,9 @@ def test_a_dead_wireserver_holds_nobody_up_and_hears_ready_when_it_is_back(machi
 def test_a_platform_that_comes_late_holds_logins_only_for_a_while_and_hears_ready_all_the_same(
     machine: Machines,
 ) -> None:
-    with machine("trixie").boot(LATE) as boot:
+    disk = machine("trixie")
+    disk.write("etc/systemd/system/azure-init.service.d/short.conf", "[Service]\nTimeoutStartSec=2\n")
+    with disk.boot(LATE) as boot:
         assert boot.out("systemctl", "is-active", "ssh", "multi-user.target", "azure-init").split() == ["active"] * 3
         assert boot.told() == [], "the machine is up before its platform is"
         boot.ready()

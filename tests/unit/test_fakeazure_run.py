@@ -210,7 +210,9 @@ def test_the_proxy_agents_stub_is_found_on_the_path_where_the_scenario_has_one(t
         (["run", "--"], "nothing to run"),
         (["run", "/no/such.toml", "--", "true"], "/no/such.toml: No such file or directory"),
         (["run", "--ledger", "/no/such/file", "--", "true"], "--ledger /no/such/file: no such directory"),
-        (["run", "--", "/no/such/command"], "cannot run /no/such/command: no such file or directory"),
+        (["run", "--", "/no/such/command"], "cannot run /no/such/command: no such file or directory; is it installed?"),
+        (["run", "--", "/etc/passwd"], "cannot run /etc/passwd: permission denied; make it executable (chmod +x)"),
+        (["run", "--ledger", "/", "--", "true"], "cannot set up the platform: /: is a directory"),
         (["judge", "/no/such/ledger"], "/no/such/ledger: No such file or directory"),
         (["judge", "x", "--", "true"], "judge runs no command"),
         (["new", "/no/such/file"], "/no/such/file: no such file or directory"),
@@ -272,6 +274,45 @@ def test_nothing_outlives_a_signal(number: signal.Signals, tmp_path: Path) -> No
     wait_until_gone(shell, sleeper, place=tmp_path / "place")
     assert "Traceback" not in err
     assert ("Verdict: none, the platform is still waiting" in out) == (number != signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGKILL])
+def test_a_daemon_does_not_outlive_us_although_it_has_left_its_group(
+    number: signal.Signals | None, tmp_path: Path
+) -> None:
+    need("setsid")
+    pids = tmp_path / "pids"
+    daemon = f"echo $$ > {pids}.new; mv {pids}.new {pids}; exec sleep 300"
+    script = f"setsid sh -c '{daemon}' & while ! test -e {pids}; do sleep 0.01; done; {'sleep 300' if number else ''}"
+    running = subprocess.Popen(
+        command("run", "--", "sh", "-c", script), env=environment(tmp_path),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not pids.exists():
+        time.sleep(0.01)
+    if number:
+        running.send_signal(number)
+    running.wait(20)
+    wait_until_gone(int(pids.read_text()), place=tmp_path / "place")
+
+
+def test_a_reader_without_the_machines_letters_is_shown_their_numbers(tmp_path: Path) -> None:
+    failure = '{"state":"NotReady","details":{"subStatus":"ProvisioningFailed","description":"f\\u00fcnf"}}'
+    done = subprocess.run(
+        command("run", *agent(f"tell({failure!r})")), env=environment(tmp_path) | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and "f\\xfcnf" in done.stdout and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["scenarios"], ["new"], ["run", "--", "true"]])
+def test_a_full_disk_is_told_in_a_line(arguments: list[str], tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command(*arguments), env=environment(tmp_path), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2 and done.stderr.splitlines()[-1].endswith("no space left on device")
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
 
 
 def on_terminal(tmp_path: Path, *arguments: str, keys: bytes = b"", **variables: str) -> tuple[int, bytes]:

@@ -22,6 +22,12 @@ from need import need
 AMOUNT_OR_DATE = "an amount such as -3 years or +10m nor a date such as 2001-02-03"
 TEMPLATE = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")
 
+SECTIONS = [*KNOWN, "description", "faults", "azure-init"]
+NOTHING_RIGHT = [
+    "s.toml:1: faults[0]: has no path",
+    f"s.toml:2: faults[0].answers[0]: 'slow' is no answer; an answer is one of {WORDS}",
+]
+
 
 def problems(text: str) -> list[str]:
     with pytest.raises(SpecInvalid) as caught:
@@ -184,10 +190,10 @@ format = "floppy"
 api_versions = ["newest"]
 [[faults]]
 path = "/a"
-answers = [503, "maybe"]
+answers = [503, "maybe", true]
 [[faults]]
 path = "metadata"
-answers = ["ok"]
+answers = [99]
 [[faults]]
 path = "/b"
 wait = 3
@@ -221,15 +227,17 @@ sink = true
         f"s.toml:28: clock.offset: 'yesterday' is neither {AMOUNT_OR_DATE}",
         "s.toml:30: media.format: 'floppy' is not one of udf, iso, bridge",
         "s.toml:32: imds.api_versions: 'newest' is not a version such as 2023-11-15",
-        f"s.toml:35: faults[0].answers: 'maybe' is no answer; an answer is one of {WORDS}",
+        f"s.toml:35: faults[0].answers[1]: 'maybe' is no answer; an answer is one of {WORDS}",
+        f"s.toml:35: faults[0].answers[2]: True is no answer; an answer is one of {WORDS}",
         "s.toml:37: faults[1].path: path 'metadata' does not begin with a slash",
+        "s.toml:38: faults[1].answers[0]: 99 is no HTTP status that a platform answers with (200 to 599)",
         "s.toml:39: faults[2]: has no answers",
         "s.toml:41: faults[2].wait: is not known; known: path, answers",
         "s.toml:44: faults[3].answers: 'ok*' is for ever, so nothing can follow it",
         "s.toml:47: faults[4].answers: is not a list",
         "s.toml:49: expect.verdict: 'perhaps' is not one of ready, failure, none, either",
         "s.toml:50: expect.within_secs: -1 is not a number of seconds between 0 and 86400",
-        f"s.toml:51: kitchen: is not known; known: {', '.join([*KNOWN, 'description', 'faults', 'azure-init'])}",
+        f"s.toml:51: kitchen: is not known; known: {', '.join(SECTIONS)}",
     ]
 
 
@@ -263,6 +271,9 @@ def test_two_scripts_for_one_path_are_one_too_many() -> None:
             "[[vm.interfaces]]\naddress = '10.0.0.400'",
             ["s.toml:2: vm.interfaces[0].address: '10.0.0.400' is not an IPv4 address such as 10.0.0.4"],
         ),
+        ("[clock]\n[[media]]\neject = true", ["s.toml:2: media: is not a table: write [media]"]),
+        ("[vm]\n[[flaws]]\nx = 1", [f"s.toml:2: flaws: is not known; known: {', '.join(SECTIONS)}"]),
+        ("[[faults]]\nanswers = ['slow']", NOTHING_RIGHT),
         ("faults = 3", ["s.toml:1: faults: is not a list: write [[faults]]"]),
         ("faults = [3]", ["s.toml:1: faults[0]: is not a table of path and answers"]),
         ("[vm]\nname =\n", ["s.toml:2: Invalid value (column 7)"]),

@@ -7,8 +7,6 @@ the next one does not join it.
 
 from __future__ import annotations
 
-import json
-
 from azureinit.machine import temporary_path
 from azureinit.plan.actions import Link, Locked, Step, Way, Write
 
@@ -56,6 +54,8 @@ class Journal:
         self._append({"end": True}, sync=False)
 
     def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
+        import json  # a stage that writes nothing down pays for none of it
+
         if self._file is None:
             self._file = self._machine.appender(self.path)
         start, self.torn = b"\n" if self.torn else b"", False
@@ -81,6 +81,10 @@ def read_journal(machine: Machine, path: str) -> Journal:
 
 
 def parse_journal(data: bytes) -> list[dict[str, Any]]:
+    if not data:
+        return []
+    import json
+
     entries = []
     for line in data.split(b"\n"):
         try:

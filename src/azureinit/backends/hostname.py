@@ -9,14 +9,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.gather import Facts, Host
+
+    Set = Callable[["HostnameIntent", Facts | Host], Way | Declined]
 
 
 class HostnameIntent(Record):
     name: str
 
 
-def native(intent: HostnameIntent, facts: Facts) -> Way | Declined:
+def native(intent: HostnameIntent, facts: Facts | Host) -> Way | Declined:
     write = Write(path="/etc/hostname", data=f"{intent.name}\n".encode(), mode=0o644, was=facts.hostname_file)
     if facts.rooted:
         return Way(backend="native", actions=(write,))
@@ -25,7 +27,7 @@ def native(intent: HostnameIntent, facts: Facts) -> Way | Declined:
     return Way(backend="native", actions=(SetHostname(name=intent.name), write))
 
 
-def hostnamectl(intent: HostnameIntent, facts: Facts) -> Way | Declined:
+def hostnamectl(intent: HostnameIntent, facts: Facts | Host) -> Way | Declined:
     if facts.rooted:
         return Declined(backend="hostnamectl", why="it names the running system, not the one under --root")
     if "hostnamectl" not in facts.tools:
@@ -35,4 +37,7 @@ def hostnamectl(intent: HostnameIntent, facts: Facts) -> Way | Declined:
     return Way(backend="hostnamectl", actions=(Run(argv=("hostnamectl", "set-hostname", intent.name)),))
 
 
-SET: dict[str, Callable[[HostnameIntent, Facts], Way | Declined]] = {"native": native, "hostnamectl": hostnamectl}
+SET: dict[str, Set] = {
+    "native": native,
+    "hostnamectl": hostnamectl,
+}

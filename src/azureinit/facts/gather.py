@@ -26,6 +26,19 @@ class Waagent(Record):
     marker: bytes | None
 
 
+class Host(Record):
+    """What its name needs to know: the same words as in Facts, a few reads."""
+
+    rooted: bool
+    privileged: bool
+    distro: Distro
+    tools: frozenset[str]
+    systemd: bool
+    kernel_hostname: str
+    hostname_file: bytes | None
+    hosts_file: bytes | None
+
+
 class Facts(Record):
     # Put before a path in a program's arguments: "" on the running system.
     root: str
@@ -47,6 +60,19 @@ class Facts(Record):
     keys_files: tuple[KeysFile, ...] = ()
 
 
+def read_host(machine: Machine) -> Host:
+    return Host(
+        rooted=machine.rooted,
+        privileged=machine.privileged,
+        distro=choose_distro(read_release(machine)),
+        tools=frozenset(("hostnamectl",)) if machine.find("hostnamectl") else frozenset(),
+        systemd=_runs_systemd(machine),
+        kernel_hostname=machine.hostname(),
+        hostname_file=machine.read("/etc/hostname"),
+        hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
+    )
+
+
 def read_facts(machine: Machine, config: Config, before: Facts | None = None) -> Facts:
     """With `before`, what provisioning cannot change is taken from there."""
     tools = before.tools if before else frozenset(tool for tool in TOOLS if machine.find(tool))
@@ -56,7 +82,7 @@ def read_facts(machine: Machine, config: Config, before: Facts | None = None) ->
         privileged=machine.privileged,
         distro=before.distro if before else choose_distro(read_release(machine)),
         tools=tools,
-        systemd=not machine.rooted and machine.is_dir("/run/systemd/system"),
+        systemd=_runs_systemd(machine),
         selinux=not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None,
         kernel_hostname=machine.hostname(),
         hostname_file=machine.read("/etc/hostname"),
@@ -67,6 +93,10 @@ def read_facts(machine: Machine, config: Config, before: Facts | None = None) ->
         ssh=read_ssh(machine, tools=tools, query=config.ssh.query_sshd_config),
         waagent=read_waagent(machine),
     )
+
+
+def _runs_systemd(machine: Machine) -> bool:
+    return not machine.rooted and machine.is_dir("/run/systemd/system")
 
 
 def read_waagent(machine: Machine) -> Waagent | None:

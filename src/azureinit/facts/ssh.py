@@ -211,6 +211,11 @@ def _read_host_keys(machine: Machine, configured: list[str]) -> tuple[HostKey, .
     return tuple(_read_host_key(machine, type_, path) for type_, path in named if type_ and path.startswith("/"))
 
 
+def with_host_keys_again(machine: Machine, ssh: Ssh) -> Ssh:
+    """After some were made: nothing else has changed."""
+    return replace(ssh, host_keys=tuple(_read_host_key(machine, key.type, key.path) for key in ssh.host_keys))
+
+
 def _read_host_key(machine: Machine, type_: str, path: str) -> HostKey:
     problem = path_problem(path) or ""
     try:

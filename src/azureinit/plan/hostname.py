@@ -10,14 +10,14 @@ from azureinit.plan.names import check_hostname
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.gather import Facts, Host
     from azureinit.plan.actions import Item, Plan
 
 OWN_ADDRESS = "127.0.1.1"
 LOOPBACK = "127.0.0.1"
 
 
-def plan_hostname(*, hostname: str, facts: Facts, config: Config) -> Plan:
+def plan_hostname(*, hostname: str, facts: Facts | Host, config: Config) -> Plan:
     check_hostname(hostname)
     intent = HostnameIntent(name=hostname)
     in_file = facts.hostname_file is not None and facts.hostname_file.strip() == hostname.encode()
@@ -35,13 +35,13 @@ def plan_hostname(*, hostname: str, facts: Facts, config: Config) -> Plan:
     return (item, *_plan_hosts(hostname, facts))
 
 
-def _told(facts: Facts) -> str:
+def _told(facts: Facts | Host) -> str:
     """What the file says, on one line whatever it holds."""
     old = (facts.hostname_file or b"").decode("utf-8", "surrogateescape").strip()[:64]
     return (old if old.isprintable() else ascii(old)) or "unset"
 
 
-def _plan_hosts(hostname: str, facts: Facts) -> Plan:
+def _plan_hosts(hostname: str, facts: Facts | Host) -> Plan:
     old = (facts.hosts_file or b"").decode("utf-8", "surrogateescape")
     if not facts.distro.hosts_line and not any(_address(line) == OWN_ADDRESS for line in old.split("\n")):
         return ()
