@@ -138,7 +138,7 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
             if wishes.stay:
                 stay(fabric, guest, stop, private_key=private_key)
             end, said = guest.ended(), guest.last_lines()
-            guest.power_off()
+            power_off(guest, stop)
         read_pool(fabric, hardware)
         conclude(fabric)
         explain(fabric, end=end, said=said)
@@ -247,6 +247,13 @@ def stay(fabric: Fabric, guest: Guest, stop: Stop, *, private_key: Path | None) 
     while not (stop.number or guest.ended()):
         guest.follow_medium()
         time.sleep(LOOK_SECS)
+
+
+def power_off(guest: Guest, stop: Stop) -> None:
+    if stop.number and not guest.ended():
+        print("fakeazure: the machine is asked to power off; once more pulls its plug", file=sys.stderr)
+    asked = stop.count
+    guest.power_off(hurried=lambda: stop.count > max(asked, 1))
 
 
 def read_pool(fabric: Fabric, hardware: qemu.Hardware) -> None:

@@ -228,9 +228,17 @@ def check_words(event: Event, *, where: str) -> None:
     for field_name, known in words.items():
         if (word := getattr(event, field_name)) not in known:
             raise LedgerInvalid(f"{where}: {field_name} {word!r} is not one of {', '.join(known)}")
-    try:
-        meant = not isinstance(event, Boot) or event.expected.verdict in Expect.VERDICTS
-    except (TypeError, ValueError):
-        meant = False
-    if not meant:
+    if isinstance(event, Boot) and not can_be_expected(event):
         raise LedgerInvalid(f"{where}: expect is nothing that can be expected")
+
+
+def can_be_expected(boot: Boot) -> bool:
+    try:
+        expected: Any = boot.expected  # a file may say anything
+    except (TypeError, ValueError):
+        return False
+    return (
+        expected.verdict in Expect.VERDICTS
+        and isinstance(expected.within_secs, int | float)
+        and all(isinstance(text, str) for text in (expected.reason, *expected.says, *expected.asks))
+    )

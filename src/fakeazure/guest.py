@@ -6,7 +6,7 @@ import contextlib
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,11 +16,12 @@ from fakeazure.qmp import Monitor, MonitorLost
 
 START_SECS = 30.0
 PUSH_SECS = 5.0
+LOOK_SECS = 0.05
 HALT_SECS = 60.0  # an emulated machine takes its time to end what it runs
 PANIC = b"Kernel panic - not syncing"
 POWERED_OFF, PANICKED = "powered itself off", "panicked"
 TAIL_LINES = 25
-COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()]B")
+COLOUR = re.compile(r"\x1b\[[0-9;?=]*[A-Za-z]|\x1b[()]B")
 
 
 class Guest:
@@ -89,20 +90,21 @@ class Guest:
             self._seen = console.tell()
         return self._panicked
 
-    def power_off(self) -> None:
-        """Politely, so that its disks are whole; then by the switch."""
+    def power_off(self, *, hurried: Callable[[], bool] = lambda: False) -> None:
+        """Politely, so that its disks are whole; then by the switch, and at once where somebody cannot wait."""
         until = time.monotonic() + HALT_SECS
         with contextlib.suppress(MonitorLost):
-            while not self.ended() and time.monotonic() < until:
+            while not (self.ended() or hurried()) and time.monotonic() < until:
                 self._monitor.ask("system_powerdown")  # again: a machine that is still starting does not hear it
-                self._wait(PUSH_SECS)
+                self._wait(PUSH_SECS, hurried=hurried)
             if self._process.poll() is None:
                 self._monitor.ask("quit")
         self._wait(START_SECS)
 
-    def _wait(self, seconds: float) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
+    def _wait(self, seconds: float, *, hurried: Callable[[], bool] = lambda: False) -> None:
+        until = time.monotonic() + seconds
+        while self._process.poll() is None and time.monotonic() < until and not hurried():
+            time.sleep(LOOK_SECS)
 
     def last_lines(self) -> list[str]:
         """Of its console, without the colours."""

@@ -39,11 +39,14 @@ class Workplace:
 
     def __enter__(self) -> Self:
         os.close(self._read)
+        # All else that is temporary goes with it.
+        self._tempdir, tempfile.tempdir = tempfile.tempdir, str(self.directory)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        tempfile.tempdir = self._tempdir
         os.close(self._write)  # from here the reaper does the work; we only see it done
         os.waitpid(self._reaper, 0)
         os.waitpid(self.group, 0)

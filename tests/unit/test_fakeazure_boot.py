@@ -255,6 +255,15 @@ def test_a_panic_on_the_console_is_an_end(tmp_path: Path) -> None:
         assert guest.ended() == "powered itself off"
 
 
+def test_who_is_in_a_hurry_pulls_the_plug(tmp_path: Path) -> None:
+    asked = iter([False, False, True])
+    with idle(tmp_path, tmp_path / "medium") as guest:
+        written(tmp_path / "console", b"\033[=3h\033[2JShell>\n")
+        assert guest.last_lines() == ["Shell>"]
+        guest.power_off(hurried=lambda: next(asked, True))
+        assert guest.ended() == "powered itself off"
+
+
 def test_hardware_that_qemu_does_not_know_is_a_sentence(tmp_path: Path) -> None:
     with (
         pytest.raises(qemu.CannotBoot, match="QEMU did not start: unsupported machine type"),

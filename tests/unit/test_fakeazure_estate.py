@@ -89,6 +89,13 @@ def test_a_machine_is_known_by_its_id_too() -> None:
         assert status == 200 and json.loads(body)["compute"]["vmId"] == machine.vm.id
 
 
+def test_a_command_can_be_run_for_one_of_the_machines() -> None:
+    with Estate(by="path") as estate:
+        machine = estate.add(scenario("web"))
+        ran = machine.run("sh", "-c", 'case "$FAKEAZURE_IMDS" in */vm/web) exit 7;; esac')
+        assert ran.returncode == 7
+
+
 def test_links_in_the_goal_state_lead_to_the_same_machine() -> None:
     with Estate(by="path") as estate:
         machines = [estate.add(scenario(name)) for name in ("web", "a/b ?ü")]

@@ -260,6 +260,11 @@ def test_a_line_cut_short_by_a_kill_does_not_spoil_the_ledger(tmp_path: Path) ->
         (to_line(boot()) + to_line(stray()).replace("{}", "[]"), ":2: headers is not a table"),
         ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"x": 1}}\n', ":1: expect is nothing"),
         ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"verdict": "x"}}\n', ":1: expect is nothing"),
+        (
+            '{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"within_secs": "x"}}\n',
+            ":1: expect is nothing",
+        ),
+        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"asks": [1]}}\n', ":1: expect is nothing"),
     ],
 )
 def test_what_is_no_ledger_is_refused_with_its_line(content: str, says: str, tmp_path: Path) -> None:

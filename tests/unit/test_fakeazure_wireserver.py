@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakeazure import Fabric, Media, Vm, Wireserver
+from fakeazure import Fabric, Interface, Media, Vm, Wireserver
 from fakeazure.events import Ejected, MediaMade
 from fakeazure.health import heard
 from fakeazure.http import HttpRequest
@@ -292,6 +292,15 @@ def test_a_script_may_name_one_document_of_the_wireserver() -> None:
         assert ask(fabric.wireserver, link(fabric, "SharedConfig"))[0] == 404
         assert ask(fabric.wireserver, link(fabric, "ExtensionsConfig"))[0] == 200
         assert tell(fabric, report(fabric, "Ready")) == 201
+
+
+def test_all_documents_speak_of_the_same_machine() -> None:
+    with Fabric(vm=Vm(nics=(Interface(address="10.0.7.9"),), temporary_disk="none")) as fabric:
+        shared = ask(fabric.wireserver, link(fabric, "SharedConfig"))[2]
+        assert b'address="10.0.7.9"' in shared
+        headers = {"x-ms-containerid": said(goal_state(fabric), "Container/ContainerId")}
+        settings = json.loads(ask(fabric.host_plugin, "/vmSettings", headers=headers)[2])
+        assert settings["inVMMetadata"]["vmSize"] == "Standard_D2s_v5"
 
 
 def test_the_host_plugin_has_a_door_of_its_own() -> None:
