@@ -46,7 +46,7 @@ def test_the_wheel_needs_no_third_party_package(wheel: Path) -> None:
     names = set(archive.namelist())
     assert {"azureinit/engine.py", "fakeazure/cli.py", "fakeazure/scenario.toml"} <= names
     entries = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
-    assert "azure-init = azureinit.cli:command" in entries and "fakeazure = fakeazure.cli:main" in entries
+    assert "azure-init = azureinit.cli:command" in entries and "fakeazure = fakeazure.__main__:main" in entries
 
 
 @pytest.mark.newer
