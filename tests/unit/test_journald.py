@@ -1,4 +1,4 @@
-"""What journald is told, on a socket of our own; tests/boot/test_journal.py asks a real one."""
+"""What journald is told, on a socket of our own; tests/boot/test_journald_boot.py asks a real one."""
 
 from __future__ import annotations
 
