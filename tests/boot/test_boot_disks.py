@@ -114,7 +114,7 @@ def test_waagent_reaches_ready_with_a_password_and_a_key(tmp_path: Path) -> None
 
 def test_our_agent_reaches_ready_with_a_late_disc_and_a_wrong_clock(tmp_path: Path) -> None:
     tree = staged(tmp_path / "tree")
-    text = '[vm]\nname = "ours"\ngeneration = 1\npassword = "0nly-0n-the-Disc"\nkeys = []\n'
+    text = '[vm]\nname = "ours"\ngeneration = 1\npassword = "0nly-0n-the-Disc"\n'
     text += '[media]\nlate_secs = 60\n[clock]\noffset = "2019-02-03"\n'
     with with_tree(debian_disk("plain"), tree, tmp_path) as disk:
         _, events = boot(tmp_path, str(disk), scenario(tmp_path, text))
@@ -122,8 +122,12 @@ def test_our_agent_reaches_ready_with_a_late_disc_and_a_wrong_clock(tmp_path: Pa
     (inserted,) = positions(events, lambda event: isinstance(event, MediaMade))
     assert inserted < ready
     assert any(isinstance(event, Ejected) for event in events[ready:])
-    assert logins(events) == [("password", True)]
-    assert "setting system clock to 2019-02-03T" in (tmp_path / "console").read_text(errors="replace")
+    assert sorted(logins(events)) == [("key", True), ("password", True)]
+    console = (tmp_path / "console").read_text(errors="replace")
+    assert "setting system clock to 2019-02-03T" in console
+    told = [line.partition("azure-init: ")[2] for line in console.splitlines() if "azure-init: " in line]
+    assert told[0].endswith(" started") and told[1] == "provisioned; Ready: the platform accepted it"
+    assert told[2:] and all(line.startswith("host key ") for line in told[2:]), "nothing else on the console"
 
 
 def test_nothing_outlives_fakeazure_when_it_is_killed(tmp_path: Path) -> None:

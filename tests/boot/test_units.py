@@ -60,7 +60,11 @@ ExecStart=/bin/sh -ec '{}'
 [Install]
 WantedBy=sysinit.target
 """
-READ_ONLY = "for d in /etc /var /home; do mount --rbind $d $d; done; mount -o remount,bind,ro /"
+# Refused for as long as anybody, early in a boot, is just writing there.
+READ_ONLY = (
+    "for d in /etc /var /home; do mount --rbind $d $d; done; "
+    "for n in $(seq 200); do mount -o remount,bind,ro / && exit 0; sleep 0.05; done; exit 1"
+)
 ETC_OVERLAY = (
     "mkdir -p /run/etc/upper /run/etc/work; cp /etc/azure-init/azure-init.toml.d/* /run/etc; "
     "mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work overlay /etc; "

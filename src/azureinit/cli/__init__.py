@@ -253,7 +253,7 @@ def provision(command: Command, machine: Machine) -> int:
 
         usable = load_usable(machine, config=command.config, groups=command.groups)
         return reject(_context(machine, usable, started=started), error)
-    context = _context(machine, loaded.config, started=started)
+    context = _context(machine, loaded.config, started=started, console=command.stage != "local")
     for warning in loaded.warnings:
         context.events.tell(30, "config", warning)
     if command.stage:
@@ -266,14 +266,14 @@ def provision(command: Command, machine: Machine) -> int:
     return status
 
 
-def _context(machine: Machine, config: Config, *, started: float) -> Context:
+def _context(machine: Machine, config: Config, *, started: float, console: bool = True) -> Context:
     from azureinit.engine import Context
     from azureinit.machine.service import boot_moment, is_service
     from azureinit.sources.identity import stand_down
     from azureinit.telemetry.listen import listen
 
     ours = stand_down(machine, require_azure=config.platform.require_azure) is None
-    heard = listen(machine, config, write=sys.stderr.write, ours=ours)
+    heard = listen(machine, config, write=sys.stderr.write, ours=ours, console=console)
     return Context(
         machine=machine,
         config=config,

@@ -28,8 +28,11 @@ class Listening(Record):
     otlp: Otlp | None = None
 
 
-def listen(machine: Machine, config: Config, *, write: Write, ours: bool) -> Listening:
-    """`write`: standard error. `ours`: a machine to write on; elsewhere only whoever called us hears anything."""
+def listen(machine: Machine, config: Config, *, write: Write, ours: bool, console: bool = True) -> Listening:
+    """`write`: standard error. `ours`: a machine to write on; elsewhere only whoever called us hears anything.
+
+    `console`: not for a stage, which has no verdict of its own.
+    """
     warnings: list[str] = []
     chosen = log_filter(machine.environ, warnings)
     seed, about = _seed(machine), {}  # type: tuple[str, dict[str, str]]
@@ -37,7 +40,7 @@ def listen(machine: Machine, config: Config, *, write: Write, ours: bool) -> Lis
     otlp = _collector(machine, config, seed, about) if ours else None
     listeners = [_for_people(machine, write, chosen, about)]
     if ours:
-        listeners += _kept(machine, config, chosen, seed, about)
+        listeners += _kept(machine, config, chosen, seed, about, console=console and config.telemetry.console)
     listeners += [one for one in (kvp, otlp) if one is not None]
     events = Events(clock=machine.clock, listeners=tuple(listeners), seed=seed, about=about)
     for warning in warnings:
@@ -55,10 +58,12 @@ def _for_people(machine: Machine, write: Write, chosen: Filter, about: dict[str,
     return JournalListener(machine, chosen=chosen, about=about, otherwise=stream)
 
 
-def _kept(machine: Machine, config: Config, chosen: Filter, seed: str, about: dict[str, str]) -> list[Listener]:
+def _kept(
+    machine: Machine, config: Config, chosen: Filter, seed: str, about: dict[str, str], *, console: bool
+) -> list[Listener]:
     telemetry = config.telemetry
     found = [file_listener(machine, config.azure_init_log_path.path, chosen=chosen, limit_bytes=telemetry.log_bytes)]
-    if telemetry.console and not machine.rooted and not stderr_is_terminal():
+    if console and not machine.rooted and not stderr_is_terminal():
         from azureinit.telemetry.console import ConsoleListener
 
         found.append(ConsoleListener(machine))
