@@ -53,6 +53,8 @@ EARLY = """
 [Unit]
 DefaultDependencies=no
 Before=azure-init-local.service systemd-networkd.service
+Before=systemd-journal-flush.service systemd-random-seed.service systemd-update-utmp.service
+Before=systemd-tmpfiles-setup.service systemd-machine-id-commit.service systemd-sysusers.service
 After=systemd-remount-fs.service
 [Service]
 Type=oneshot
@@ -60,7 +62,7 @@ ExecStart=/bin/sh -ec '{}'
 [Install]
 WantedBy=sysinit.target
 """
-# Refused for as long as anybody, early in a boot, is just writing there.
+# Refused for as long as anybody has a file of it open to write, as the journal has from early in a boot on.
 READ_ONLY = (
     "for d in /etc /var /home; do mount --rbind $d $d; done; "
     "for n in $(seq 200); do mount -o remount,bind,ro / && exit 0; sleep 0.05; done; exit 1"
