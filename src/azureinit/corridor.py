@@ -137,7 +137,7 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     walk.metadata, walk.device = hashed(walk, merge(answers)), gathered.device
     _tell(walk, failures)
     _warn(walk)
-    if walk.metadata.thumbprints and not walk.metadata.keys:
+    if walk.metadata.thumbprints and walk.metadata.provenance.get("keys") != "imds":  # which has them all, spelt out
         walk.metadata = with_certified_keys(walk, walk.metadata)
     if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
         walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
@@ -172,7 +172,7 @@ def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
                 raise CertificatesMissing(f"no certificate {thumbprint} to make a key of: {why}")
             keys.append(PublicKey(data=found.public_key, path=path))
         span.text = f"{len(keys)} made into keys"
-    return replace(metadata, keys=tuple(keys))
+    return replace(metadata, keys=(*metadata.keys, *keys))
 
 
 def hashed(walk: Walk, metadata: Metadata) -> Metadata:

@@ -24,6 +24,7 @@ from conftest import Benches
 from fakeazure import Expect, Fabric, Imds, Media, Vm, Wireserver
 from fakeazure.certificates import certificate_file
 from fakeazure.media import ovf_env
+from fakeazure.vm import PUBLIC_KEY
 from need import need
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBVcyGJ0jWMBfOxdwqGI5A3lOrGhMuPc83Nv2d3cH4jS root@web"
@@ -238,6 +239,23 @@ def test_a_key_named_by_its_certificate_is_installed(bench: Benches) -> None:
     assert one.agent().status == 0
     assert one.read("home/azureuser/.ssh/authorized_keys").split()[:2] == (certificate.public_key or "").split()[:2]
     assert one.fabric.judge().ok
+
+
+def test_a_key_named_by_its_certificate_is_installed_beside_one_that_is_spelt_out(bench: Benches) -> None:
+    need("openssl")
+    one = bench(imds=Imds(enable=False))
+    (certificate,) = Agent(one.fabric, one.directory / "asks").certificates().found
+    medium = one.fabric.media_path
+    assert medium is not None
+    whole = ovf_env(one.fabric.vm, one.fabric.media).decode()
+    path = "<Path>/home/azureuser/.ssh/authorized_keys</Path>"
+    second = f"<PublicKey><Fingerprint>{certificate.thumbprint}</Fingerprint>{path}</PublicKey>"
+    one.fabric.media = Media(ovf=whole.replace("</PublicKeys>", f"{second}</PublicKeys>"))
+    one.fabric.write_media(medium)
+    assert one.agent().status == 0
+    lines = one.read("home/azureuser/.ssh/authorized_keys").splitlines()
+    wanted = [PUBLIC_KEY, certificate.public_key or ""]
+    assert [line.split()[:2] for line in lines] == [key.split()[:2] for key in wanted]
 
 
 def test_a_certificate_that_is_not_there_is_a_failure_that_names_it(bench: Benches) -> None:

@@ -184,3 +184,13 @@ def contents(tree: Path) -> list[tuple[str, int, int, bytes]]:
         )
         for path in sorted(tree.rglob("*"))
     ]
+
+
+def test_the_single_file_is_built_where_there_is_no_git(tmp_path: Path) -> None:
+    """From an unpacked archive, on a machine with Python and nothing else."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to(sys.executable)
+    command = [sys.executable, str(ROOT / "scripts/package"), "--out", str(tmp_path), "pyz"]
+    ran = subprocess.run(command, capture_output=True, text=True, env={"PATH": str(tmp_path / "bin")})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (tmp_path / "azure-init.pyz").exists()
