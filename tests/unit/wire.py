@@ -108,7 +108,11 @@ def silence(connection: socket.socket) -> None:
     connection.recv(1)
 
 
+HELD: list[socket.socket] = []
+
+
 def unused_url() -> str:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{closed.getsockname()[1]}"
+    """An address that refuses connections. It stays taken: another test's server could be given it otherwise."""
+    HELD.append(socket.socket())
+    HELD[-1].bind(("127.0.0.1", 0))
+    return f"http://127.0.0.1:{HELD[-1].getsockname()[1]}"
