@@ -33,6 +33,9 @@ SECTIONS: dict[str, str] = {
     "boot": "A run that is a boot's service.",
     "disk": "The machine's disks.",
     "waagent": "WALinuxAgent, where it was the provisioning agent before.",
+    "hostname": "The host name, once the machine is provisioned.",
+    "custom_data": "What the VM was given as customData.",
+    "kernel": "The kernel, its devices and its boot loader; each is undone by `azure-init deprovision`.",
 }
 
 KEYS: dict[str, str] = {
@@ -42,6 +45,10 @@ KEYS: dict[str, str] = {
     "ssh.configure_sshd_password_authentication": "Switch sshd's password authentication on or off "
     "as the platform asks; false leaves sshd alone.",
     "ssh.host_key_types": "The host keys that are made if they are missing, in this order.",
+    "ssh.regenerate_host_keys": "Make the host keys anew when the machine is provisioned, once: for images that "
+    "carry some.",
+    "ssh.client_alive_interval": "Seconds of silence after which sshd asks whether a client is still there; 0 leaves "
+    "sshd's setting alone.",
     "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
     "user_provisioners.backends": "Tried in order until one succeeds; `files` edits the account files itself.",
     "password_provisioners.backends": "Tried in order until one succeeds; `passwd`, known from older files, "
@@ -62,6 +69,8 @@ KEYS: dict[str, str] = {
     "wireserver.retry_interval_secs": "First delay between two tries; later ones grow.",
     "wireserver.total_retry_timeout_secs": "Longest time for all tries together.",
     "wireserver.health_endpoint": "Where the verdict is sent.",
+    "wireserver.discovery": "`dhcp` asks the leases for the platform's own address where `wireserver.health_endpoint` "
+    "names the usual one; `static` takes the usual one unasked.",
     "report.protocol": "`json` is the platform's newer endpoint, `xml` the older one with its goal state; `auto` turns "
     "to the older where the newer was refused three times.",
     "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
@@ -78,9 +87,16 @@ KEYS: dict[str, str] = {
     "azure_init_log_path.path": "The file.",
     "platform.require_azure": "Do nothing on a machine that is not on Azure; false provisions anywhere.",
     "platform.vm_id": "The VM's id, instead of what firmware or metadata say; empty means ask them.",
+    "platform.changed_vm_id": "What a VM does that was provisioned under another id: `provision` sets it up anew, "
+    "`keep` leaves it as it is, clears away what belonged to the other, and reports Ready.",
     "sources.grace_secs": "How long the other source is waited for once one has given enough.",
     "user.groups": "Supplementary groups of the account; groups that do not exist are skipped.",
     "user.sudo": "Give the account sudo.",
+    "user.lock_root": "Take root's password away.",
+    "user.allow_system_user": "Let the platform name an account of the system's own as the admin.",
+    "user.password_crypt_id": "How the password is hashed, by the mark such hashes begin with (`y` is yescrypt, `6` "
+    "SHA-512); `auto` takes the best that this system's libcrypt can do.",
+    "user.password_salt_length": "Length of the salt in characters; 0 leaves it to libcrypt.",
     "run.deadline_secs": "Longest time for a whole run.",
     "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
     "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
@@ -88,6 +104,19 @@ KEYS: dict[str, str] = {
     "disk.grow_root": "Grow the root partition and its file system at every boot where there is room behind it.",
     "waagent.honour": "Take what waagent.conf says wherever no file of ours, variable or flag says anything; "
     "`azure-init config import-waagent` shows what that is.",
+    "waagent.lib_dir": "The directory where WALinuxAgent keeps its state.",
+    "hostname.monitor": "Tell a changed host name to the platform's DNS, whoever changed it.",
+    "hostname.monitor_secs": "Time between two looks at the name.",
+    "custom_data.save": "Keep customData as the file `CustomData` in `waagent.lib_dir`.",
+    "custom_data.decode": "Decode it from base64 before it is kept.",
+    "custom_data.execute": "Run it as a program before Ready, once; implies `custom_data.decode`. A program that fails "
+    "is a failure of the provisioning.",
+    "custom_data.execute_timeout_secs": "Longest time that program may take.",
+    "kernel.scsi_timeout_secs": "Time a disk has to answer before the kernel gives it up; 0 leaves it alone.",
+    "kernel.mask_persistent_net": "Mask udev's rules that tie a network interface's name to its address.",
+    "kernel.entropy": "Feed the kernel's random numbers from the table Hyper-V provides, on kernels before 6.9.",
+    "kernel.numa_off": "Boot with `numa=off`.",
+    "kernel.serial_console": "Boot with `console=ttyS0 earlyprintk=ttyS0`.",
 }
 
 KIND_NAMES = {

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     PasswordBackends = tuple[str, ...]
     HostKeyTypes = tuple[str, ...]
     Protocol = str
+    CryptId = str
+    Discovery = str
+    ChangedId = str
 
 CHOICES = {
     "HostnameBackends": ("native", "hostnamectl"),
@@ -32,7 +35,12 @@ CHOICES = {
     "PasswordBackends": ("chpasswd", "files", "passwd"),
     "HostKeyTypes": ("ed25519", "ecdsa", "rsa"),
 }
-CHOICE = {"Protocol": ("auto", "json", "xml")}
+CHOICE = {
+    "Protocol": ("auto", "json", "xml"),
+    "CryptId": ("auto", "y", "gy", "6", "5", "2b", "2a", "1"),
+    "Discovery": ("dhcp", "static"),
+    "ChangedId": ("provision", "keep"),
+}
 LONGEST_SECONDS = 86400
 LONGEST_TEXT = 4096
 
@@ -42,6 +50,8 @@ class Ssh(Record):
     query_sshd_config: bool = True
     configure_sshd_password_authentication: bool = True
     host_key_types: HostKeyTypes = ("ed25519", "ecdsa", "rsa")
+    regenerate_host_keys: bool = False
+    client_alive_interval: Count = 0
 
 
 class HostnameProvisioners(Record):
@@ -82,6 +92,7 @@ class Wireserver(Record):
     retry_interval_secs: Seconds = 2.0
     total_retry_timeout_secs: Seconds = 1200.0
     health_endpoint: Url = "http://168.63.129.16/provisioning/health"
+    discovery: Discovery = "dhcp"
 
 
 class Report(Record):
@@ -110,6 +121,7 @@ class LogPath(Record):
 class Platform(Record):
     require_azure: bool = True
     vm_id: VmId = ""
+    changed_vm_id: ChangedId = "provision"
 
 
 class Sources(Record):
@@ -119,6 +131,10 @@ class Sources(Record):
 class User(Record):
     groups: Names = ()
     sudo: bool = True
+    lock_root: bool = False
+    allow_system_user: bool = False
+    password_crypt_id: CryptId = "auto"
+    password_salt_length: Count = 0
 
 
 class Run(Record):
@@ -133,6 +149,27 @@ class Boot(Record):
 
 class Waagent(Record):
     honour: bool = False
+    lib_dir: Path = "/var/lib/waagent"
+
+
+class Hostname(Record):
+    monitor: bool = False
+    monitor_secs: Timeout = 30.0
+
+
+class CustomData(Record):
+    save: bool = True
+    decode: bool = False
+    execute: bool = False
+    execute_timeout_secs: Timeout = 600.0
+
+
+class Kernel(Record):
+    scsi_timeout_secs: Count = 0
+    mask_persistent_net: bool = False
+    entropy: bool = False
+    numa_off: bool = False
+    serial_console: bool = False
 
 
 class Disk(Record):
@@ -159,6 +196,9 @@ class Config(Record):
     boot: Boot = Boot()
     disk: Disk = Disk()
     waagent: Waagent = Waagent()
+    hostname: Hostname = Hostname()
+    custom_data: CustomData = CustomData()
+    kernel: Kernel = Kernel()
 
 
 def checked(kind: str, value: object, *, default: object) -> object:

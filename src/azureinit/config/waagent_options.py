@@ -88,7 +88,7 @@ OPTIONS = (
     ),
     # ---- what WALinuxAgent goes on reading
     _theirs("Provisioning.Agent", TEXT, "auto"),
-    _theirs("Lib.Dir", TEXT, "/var/lib/waagent"),
+    _ours("Lib.Dir", TEXT, "/var/lib/waagent", "waagent.lib_dir"),
     _theirs("Pid.File", TEXT, "/var/run/waagent.pid"),
     _theirs("Extension.LogDir", TEXT, "/var/log/azure"),
     _theirs("HttpProxy.Host", TEXT),
