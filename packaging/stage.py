@@ -24,7 +24,7 @@ from manual import configuration, page  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
-UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend"))
+UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
 
 
 class Stage:

@@ -40,6 +40,7 @@ def tree(root: Path, files: Mapping[str, str | bytes], *, home: bool = True) -> 
         real = root / path[1:]
         real.parent.mkdir(parents=True, exist_ok=True)
         real.write_bytes(data.encode() if isinstance(data, str) else data)
+        real.chmod(0o600 if path.endswith("_key") else 0o644)
     if home:
         (root / "home/ada").mkdir(parents=True, exist_ok=True)
         own(root / "home/ada")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.apply.executor import apply_plan
 from azureinit.errors import NotConverged, PlanStale
 from azureinit.facts.gather import read_facts
-from azureinit.facts.ssh import read_keys_files
+from azureinit.facts.ssh import MERGER, read_keys_files, read_pieces
 from azureinit.plan.actions import Caution
 from azureinit.plan.keys import key_paths
 from azureinit.plan.plan import home_of, work_left
@@ -71,6 +71,8 @@ def with_keys_files(
 ) -> Facts:
     """The facts about the home of somebody whose name is known by now."""
     home = home_of(username, facts)
+    if facts.ssh.pieces == MERGER:
+        facts = replace(facts, key_pieces=read_pieces(machine, home))
     paths = key_paths(username=username, home=home, keys=keys, facts=facts, config=config)
     return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
 

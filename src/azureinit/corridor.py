@@ -5,17 +5,18 @@ from __future__ import annotations
 from azureinit.apply.instance import prepare, read_pending, read_saved
 from azureinit.apply.journal import Unwritten, clear_leftovers, read_journal
 from azureinit.converge import converge, today, with_keys_files
-from azureinit.deliver import look_at_the_network, save, start_in_progress
+from azureinit.deliver import look_at_the_network, mend_route, save, start_in_progress, wait_for_wireserver
 from azureinit.engine import identify, know
 from azureinit.errors import ImdsUnavailable, LockTimeout, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.machine.service import is_service, notify
+from azureinit.plan.hostname import DHCP_NAME
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.plan.waagent import plan_waagent
 from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
-from azureinit.sources.metadata import check_complete, is_enough, is_specialised, lacks_password, merge
+from azureinit.sources.metadata import check_complete, is_enough, is_specialised, lacks_password, merge, named_keys
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 from azureinit.upkeep import make_host_keys
 from azureinit.version import VERSION
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from azureinit.engine import Walk
     from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
+    from azureinit.machine import Machine
     from azureinit.plan.actions import Plan
     from azureinit.sources.gather import Gathered
     from azureinit.sources.metadata import Metadata
@@ -54,21 +56,22 @@ def begin(walk: Walk) -> None:
 def _let_logins_go_after_a_while(walk: Walk) -> None:
     """A platform that does not answer holds up nobody's boot for longer than this."""
     if is_service(walk.machine):
-        import threading
+        from azureinit.machine.threads import start_later
 
         def say() -> None:
             notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
 
         held = walk.config.boot.hold_logins_secs
         notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + LEAST_TIME) * 1e6)}")  # only ever lengthens it
-        timer = threading.Timer(held, say)
-        timer.daemon = True
-        timer.start()
+        start_later(held, say)
 
 
 def gather(walk: Walk) -> None:
     """What is asked and what is there, read at the same time."""
     saved = recall(walk)
+    if stays(walk):
+        walk.facts = read_facts(walk.machine, walk.config)
+        return
     with walk.events.step("metadata") as span:
         while True:
             asked = ask_sources(
@@ -78,9 +81,9 @@ def gather(walk: Walk) -> None:
                 deadline=walk.context.work_deadline,
                 observe=walk.events.observe,
                 route=walk.context.booted is not None,
+                mend=lambda host: mend_route(walk, host),
             )
-            walk.facts = read_facts(walk.machine, walk.config)
-            make_host_keys(walk)
+            walk.facts = read_facts(walk.machine, walk.config, meanwhile=lambda facts: make_host_keys(walk, facts))
             gathered = asked()
             if not _worth_asking_again(walk, gathered, saved):
                 break
@@ -89,7 +92,8 @@ def gather(walk: Walk) -> None:
         saved = learn(walk, gathered, saved)
         span.text = " and ".join(gathered.answers) or "no source answered"
         span.failed = not gathered.answers
-    accept(walk, gathered, saved)
+    if not stays(walk):
+        accept(walk, gathered, saved)
 
 
 def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:
@@ -115,6 +119,14 @@ def recall(walk: Walk) -> Metadata | None:
     return None if saved is None else from_saved(saved)
 
 
+def stays(walk: Walk) -> bool:
+    if walk.config.platform.changed_vm_id != "keep":
+        return False
+    from azureinit import former
+
+    return former.stays(walk)
+
+
 def learn(walk: Walk, gathered: Gathered, saved: Metadata | None) -> Metadata | None:
     """Where the firmware did not tell who we are, IMDS does; and then there is something to remember."""
     if walk.instance is not None:
@@ -134,29 +146,32 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
         answers["saved"] = saved
     if "imds" in answers:
         walk.events.about.update(answers["imds"].about)
-    walk.metadata, walk.device = hashed(walk, merge(answers)), gathered.device
+    walk.metadata, walk.device = redacted(walk, hashed(walk, merge(answers))), gathered.device
     _tell(walk, failures)
     _warn(walk)
-    if walk.metadata.thumbprints and walk.metadata.provenance.get("keys") != "imds":  # which has them all, spelt out
+    if walk.metadata.key_pairs or named_keys(walk.metadata):
         walk.metadata = with_certified_keys(walk, walk.metadata)
     if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
         walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
         return
     check_complete(walk.metadata, failures)
-    check_username(walk.metadata.username or "")
+    check_username(walk.metadata.username or "", system=walk.config.user.allow_system_user)
     check_hostname(walk.metadata.hostname or "")
+    if walk.facts is not None and walk.facts.ignition is not None and walk.journal is not None:
+        from azureinit.plan.ignition import yielding
+
+        walk.metadata = yielding(walk.metadata, walk.facts, done=walk.journal.done)
 
 
 def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
-    """Keys that the media name by a certificate: the wireserver has the certificates."""
-    from azureinit.errors import CertificatesMissing
+    """Keys and pairs that the media name by a certificate: the wireserver has the certificates."""
     from azureinit.sources.certificates import read_certificates
+    from azureinit.sources.certified import certified
     from azureinit.sources.goalstate import read_goal_state, wireserver
-    from azureinit.sources.imds import PublicKey
 
-    keys = []
     with walk.events.step("certificates") as span:
         until = walk.context.work_deadline
+        wait_for_wireserver(walk, until=until)
         state = read_goal_state(
             walk.config,
             endpoint=wireserver(walk.config),
@@ -165,14 +180,9 @@ def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
             observe=walk.events.observe,
         )
         known = read_certificates(walk.machine, walk.config, state, deadline=until, observe=walk.events.observe)
-        for thumbprint, path in metadata.thumbprints:
-            found = known.get(thumbprint)
-            if found is None or found.public_key is None:
-                why = known.why or "the platform gave none of that thumbprint"
-                raise CertificatesMissing(f"no certificate {thumbprint} to make a key of: {why}")
-            keys.append(PublicKey(data=found.public_key, path=path))
-        span.text = f"{len(keys)} made into keys"
-    return replace(metadata, keys=(*metadata.keys, *keys))
+        made = certified(metadata, known)
+        span.text = f"{len(made.keys) - len(metadata.keys)} made into keys, {len(made.key_pairs)} into pairs of keys"
+    return made
 
 
 def hashed(walk: Walk, metadata: Metadata) -> Metadata:
@@ -180,7 +190,25 @@ def hashed(walk: Walk, metadata: Metadata) -> Metadata:
         return metadata
     from azureinit.machine.crypt import hash_password
 
-    return replace(metadata, password=None, password_hash=hash_password(walk.machine, metadata.password))
+    made = hash_password(
+        walk.machine,
+        metadata.password,
+        crypt_id=walk.config.user.password_crypt_id,
+        salt_length=walk.config.user.password_salt_length,
+        warn=lambda told: walk.events.tell(WARN, "password", told),
+    )
+    return replace(metadata, password=None, password_hash=made)
+
+
+def redacted(walk: Walk, metadata: Metadata) -> Metadata:
+    """The media's document as WALinuxAgent may have it; where it is not installed, nobody needs it any longer."""
+    assert walk.facts is not None
+    if metadata.document is None or walk.facts.waagent is None:
+        return replace(metadata, document=None)
+    from azureinit.record import Secret
+    from azureinit.sources.redact import redact
+
+    return replace(metadata, document=Secret(redact(metadata.document.reveal())))
 
 
 def _tell(walk: Walk, failures: dict[str, AzureInitError]) -> None:
@@ -205,9 +233,10 @@ def settle(walk: Walk) -> None:
     start_in_progress(walk)  # at the latest now, where only IMDS could tell who we are
     for path in clear_leftovers(walk.machine, walk.journal):
         walk.events.tell(INFO, "leftover", f"removed {path} of a run that died")
-    save(walk)
+    if walk.metadata is not None:
+        save(walk)
     named = walk.facts.kernel_hostname
-    walk.facts, _steps = converge(
+    walk.facts, taken = converge(
         walk.machine,
         walk.config,
         lambda facts: plan_for(walk, facts),
@@ -216,22 +245,49 @@ def settle(walk: Walk) -> None:
         events=walk.events,
         deadline=walk.context.work_deadline,
     )
-    walk.renamed = walk.facts.kernel_hostname != named
+    walk.renamed = walk.facts.kernel_hostname != named or DHCP_NAME in taken
+    if walk.metadata is not None and walk.metadata.custom_data is not None:
+        from azureinit.customdata import run_program
+
+        run_program(walk)
 
 
 def plan_for(walk: Walk, facts: Facts) -> Plan:
+    if walk.former is not None:
+        from azureinit.former import plan_stay
+
+        return plan_stay(walk, facts)
     assert walk.metadata is not None and walk.journal is not None
     if is_specialised(walk.metadata):
-        return plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent)
+        library = walk.config.waagent.lib_dir
+        return plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library, metadata=walk.metadata)
     username, keys = walk.metadata.username or "", walk.metadata.keys
-    return make_plan(
+    facts = with_keys_files(walk.machine, walk.config, facts, username=username, keys=keys)
+    if walk.metadata.key_pairs:
+        facts = with_pair_files(walk.machine, facts, walk.metadata)
+    plan = make_plan(
         metadata=walk.metadata,
-        facts=with_keys_files(walk.machine, walk.config, facts, username=username, keys=keys),
+        facts=facts,
         config=walk.config,
         done=walk.journal.done,
         today=today(walk.machine),
         vm_id=walk.vm_id,
     )
+    if walk.metadata.custom_data is None:
+        return plan
+    from azureinit.customdata import kept
+
+    return (*plan, *kept(walk))
+
+
+def with_pair_files(machine: Machine, facts: Facts, metadata: Metadata) -> Facts:
+    from azureinit.facts.keypairs import read_pair_files
+    from azureinit.plan.keypairs import pair_paths
+
+    username = metadata.username or ""
+    home = facts.accounts.home_of(username)
+    paths = pair_paths(username=username, home=home, pairs=metadata.key_pairs)
+    return replace(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
 
 
 def whole_plan(walk: Walk) -> Plan:
@@ -242,11 +298,27 @@ def whole_plan(walk: Walk) -> Plan:
         walk.events.tell(WARN, "plan", "what was done before is known to root only: planned as if nothing had been")
     identify(walk)
     gather(walk)
-    assert walk.facts is not None and walk.metadata is not None
+    assert walk.facts is not None
+    if walk.former is not None:
+        return plan_for(walk, walk.facts)
+    assert walk.metadata is not None
     if is_specialised(walk.metadata):
         return ()
-    from azureinit.upkeep import growth, publication
+    from azureinit.upkeep import entropy, growth, publication, tuning
 
-    renames = walk.facts.kernel_hostname != walk.metadata.hostname
-    after = (*growth(walk), *(publication(walk) if renames else ()))
-    return (*plan_for(walk, walk.facts), *after, *plan_after_ready(facts=walk.facts, config=walk.config))
+    planned = plan_for(walk, walk.facts)
+    stale = any(item.name == DHCP_NAME for item in planned)
+    renames = stale or walk.facts.kernel_hostname != walk.metadata.hostname
+    after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))
+    done = frozenset() if walk.journal is None else walk.journal.done
+    last = plan_after_ready(facts=walk.facts, config=walk.config, done=done)
+    return (*planned, *_program(walk), *after, *last)
+
+
+def _program(walk: Walk) -> Plan:
+    assert walk.metadata is not None
+    if walk.metadata.custom_data is None:
+        return ()
+    from azureinit.customdata import program
+
+    return program(walk)

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 EJECT_TIMEOUT = 10.0
 KERNEL_LOG_BYTES = 64 << 10
-SAVED = ("username", "hostname", "disable_password", "has_password", "custom_data", "pps_type")
+SAVED = ("username", "hostname", "disable_password", "has_password", "custom_data", "pps_type", "guest_agent_off")
 
 
 def start_in_progress(walk: Walk) -> None:
     """Best effort, beside the work; the verdict waits for its end, so that it never arrives after that."""
     if walk.vm_id is None or walk.in_progress is not None:
         return
-    import threading
+    from azureinit.machine.threads import start
 
     walk.events.flush()
 
     def work() -> None:
         try:
-            _wait_for_route(walk, until=walk.context.work_deadline)
+            wait_for_wireserver(walk, until=walk.context.work_deadline)
             send_progress(
                 walk.config,
                 walk.vm_id,
@@ -49,28 +49,42 @@ def start_in_progress(walk: Walk) -> None:
         except Exception as error:  # noqa: BLE001 - nothing depends on it
             walk.events.tell(DEBUG, "in progress", str(error))
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    walk.in_progress = thread.join
+    walk.in_progress = start(work)
 
 
-def _wait_for_route(walk: Walk, *, until: float) -> None:
+def wait_for_wireserver(walk: Walk, *, until: float) -> None:
     """In a boot the network may still be on its way up; what is tried before it is there only adds delays."""
-    if walk.context.booted is not None:
-        from azureinit.sources.route import host_of, wait_for_route
+    from azureinit.sources.route import host_of, is_to_be_found, wait_for_route
 
-        wait_for_route(walk.machine, host_of(walk.config.wireserver.health_endpoint), until=until)
+    if not walk.located and is_to_be_found(walk.machine, walk.config):
+        from azureinit.endpoint import locate
+
+        locate(walk, until=until)
+    if walk.context.booted is not None:
+        host = host_of(walk.config.wireserver.health_endpoint)
+        wait_for_route(walk.machine, host, until=until, late=lambda: mend_route(walk, host))
+
+
+def mend_route(walk: Walk, host: str) -> bool:
+    from azureinit.endpoint import mend
+
+    return mend(walk, host)
 
 
 def save(walk: Walk, *, with_hash: bool = True) -> None:
     """What a later run still needs once the host has taken the media away."""
     metadata, instance = walk.metadata, walk.instance
     assert metadata is not None and instance is not None
-    media_only = metadata.has_password or metadata.custom_data is not None
+    media_only = metadata.has_password or metadata.custom_data is not None or metadata.guest_agent_off
+    media_only = media_only or bool(metadata.key_pairs)
     if not media_only and metadata.provenance.get("username", "imds") == "imds":
         return
     values = {field: getattr(metadata, field) for field in SAVED if getattr(metadata, field) is not None}
     values["keys"] = [(key.data, key.path) for key in metadata.keys]
+    if metadata.thumbprints:
+        values["thumbprints"] = metadata.thumbprints
+    if with_hash and metadata.key_pairs:  # by name: the wireserver has their keys
+        values["key_pairs"] = [(pair.thumbprint, pair.path) for pair in metadata.key_pairs]
     if with_hash and metadata.password_hash is not None:
         values["password_hash"] = metadata.password_hash
     write_saved(walk.machine, instance, values)
@@ -83,7 +97,7 @@ def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     # Whoever waits for us to log in need not wait for the platform's ear.
     notify(walk.machine, "READY=1\nSTATUS=" + ("provisioned" if failure is None else f"failed: {failure.reason}"))
     if walk.in_progress is not None:
-        walk.in_progress()
+        walk.in_progress.wait()
     _note_verdict(walk, "ready" if failure is None else "failure")
     try:
         return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
@@ -117,7 +131,7 @@ def _deliver_ready(walk: Walk) -> int:
     try:
         with events.step("report Ready") as span:
             _publish(walk, success_report(_subject(walk)))
-            _wait_for_route(walk, until=walk.context.work_deadline)
+            wait_for_wireserver(walk, until=walk.context.work_deadline)
             _send(walk, None)
             span.text = "the platform accepted it"
     except VerdictUndelivered as error:
@@ -132,6 +146,11 @@ def _deliver_ready(walk: Walk) -> int:
     except AzureInitError as error:
         # Done and told: the next start finds nothing to do and says Ready once more.
         events.tell(WARN, "marker", str(error))
+    from azureinit.upkeep import tell_fingerprint, tune, watch_hostname
+
+    watch_hostname(walk)
+    tell_fingerprint(walk, _fetch(walk))
+    tune(walk)  # last: a boot menu may take its time
     return 0
 
 
@@ -148,7 +167,7 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
         with events.step("report failure") as span:
             _publish(walk, failure_report(failure, subject, extra, limit=MAX_POOLED, size=size_in_the_pool))
             _attach_kernel_log(walk)
-            _wait_for_route(walk, until=walk.context.deadline)
+            wait_for_wireserver(walk, until=walk.context.deadline)
             _send(walk, report)
             span.text = "the platform accepted it"
         if walk.instance is not None:
@@ -232,10 +251,13 @@ def look_at_the_network(walk: Walk, error: AzureInitError) -> None:
     if walk.looked_at_network or (isinstance(error.__cause__, HttpFailed) and error.__cause__.status):
         return
     walk.looked_at_network = True
+    from azureinit.facts.diagnosis import HOSTS
     from azureinit.facts.network import network_in_brief, read_network
+    from azureinit.sources.route import host_of
 
+    hosts = (HOSTS[0], host_of(walk.config.wireserver.health_endpoint)) if walk.located else HOSTS
     try:
-        walk.events.tell(WARN, "network", network_in_brief(read_network(walk.machine)))
+        walk.events.tell(WARN, "network", network_in_brief(read_network(walk.machine), hosts=hosts))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not the cause we are asked for
         walk.events.tell(WARN, "network", f"cannot be looked at: {type(error).__name__}: {error}")
 
@@ -249,7 +271,14 @@ def _quiet_waagent(walk: Walk) -> None:
     from azureinit.plan.waagent import plan_waagent
 
     try:
-        plan = plan_waagent(vm_id=walk.vm_id, waagent=read_waagent(walk.machine))
+        library = walk.config.waagent.lib_dir
+        waagent = read_waagent(walk.machine, library)
+        if waagent is not None and waagent.marker and walk.config.platform.changed_vm_id == "keep":
+            from azureinit.former import is_witness
+
+            if is_witness(walk, waagent.marker):
+                return
+        plan = plan_waagent(vm_id=walk.vm_id, waagent=waagent, lib_dir=library, metadata=walk.metadata)
         if work_left(plan):
             apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.deadline)
     except Exception as error:  # noqa: BLE001 - the failure we are about to tell is the one that counts
@@ -288,6 +317,10 @@ def _start_resending(walk: Walk) -> None:
 def _eject(walk: Walk) -> None:
     if walk.device is None or walk.machine.rooted or not walk.config.provisioning_media.eject:
         return
+    if walk.facts is not None and walk.facts.ignition is not None:
+        sign = walk.facts.ignition.sign
+        walk.events.tell(INFO, "eject", f"the media stay: Ignition may run again and read them ({sign})")
+        return
     try:
         walk.machine.eject(walk.device, timeout=EJECT_TIMEOUT)
     except AzureInitError as error:
@@ -312,13 +345,13 @@ def _after_ready(walk: Walk) -> None:
 
     assert walk.journal is not None and walk.facts is not None
     try:
-        if walk.metadata is not None and walk.metadata.password_hash is not None:
+        if walk.metadata is not None and (walk.metadata.password_hash is not None or walk.metadata.key_pairs):
             _forget_hash(walk)
         grow(walk)
         if walk.metadata is None or is_specialised(walk.metadata):
             return
         publish(walk)
-        plan = plan_after_ready(facts=walk.facts, config=walk.config)
+        plan = plan_after_ready(facts=walk.facts, config=walk.config, done=walk.journal.done)
         if work_left(plan):
             apply_plan(walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.deadline)
     except Exception as error:  # noqa: BLE001 - the verdict has left: nothing may contradict it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+
 from azureinit.errors import AzureInitError, LocalError, LockTimeout
 from azureinit.record import Record
 from azureinit.sources.identity import read_vm_id, stand_down
@@ -9,13 +11,12 @@ from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from azureinit.apply.instance import Instance
     from azureinit.apply.journal import Journal
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
+    from azureinit.machine.threads import Flag
     from azureinit.sources.metadata import Metadata
     from azureinit.telemetry.events import Events
     from azureinit.telemetry.kvp import KvpLayer
@@ -58,11 +59,15 @@ class Walk:
         self.metadata: Metadata | None = None
         self.device: str | None = None  # the medium's, to be ejected
         self.previous = ""  # a failure the platform never heard of
+        self.former: str | None = None  # the VM this machine was before, where it is to stay as it is
         self.ends_if_done = True  # False where the question is what is left to do
         self.looked_at_network = False
         self.renamed = False  # the kernel's host name changed, and a lease may have been taken under the old one
         self.remembers = True  # False for someone who may not look into the data directory
-        self.in_progress: Callable[[], None] | None = None  # waits for the end of that report
+        self.in_progress: Flag | None = None  # up at the end of that report
+        self.locating = allocate_lock()  # one thread looks for the wireserver, and the others wait for what it finds
+        self.located = False
+        self.mended: set[str] = set()  # hosts to which a route was added, or could not be
 
 
 class AlreadyProvisioned(Exception):
@@ -80,6 +85,10 @@ def provision(context: Context) -> int:
     walk = Walk(context)
     failure: AzureInitError | None = None
     try:
+        if context.config.kernel.entropy:
+            from azureinit.upkeep import feed_entropy
+
+            feed_entropy(walk)
         identify(walk)
         if context.booted is not None and ready_is_pending(walk):
             context.events.tell(INFO, "provision", "done in an earlier boot; Ready is told again by azure-init-resend")
@@ -91,9 +100,11 @@ def provision(context: Context) -> int:
         settle(walk)
     except AlreadyProvisioned:
         context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned: nothing to do")
-        from azureinit.upkeep import grow
+        from azureinit.upkeep import grow, tune, watch_hostname
 
+        watch_hostname(walk)
         grow(walk)
+        tune(walk)
         return 0
     except LockTimeout as error:
         context.events.tell(WARN, "lock", f"{error}; that run reports")

@@ -41,6 +41,7 @@
     |  +- SshdFailed           failed to update sshd config               1 ... of sshd's configuration
     |  +- KeysFailed           failed to install SSH keys                 1 ... of the authorized keys
     |  +- HostKeysFailed       failed to make SSH host keys               1 ... of the host keys
+    |  +- CustomDataFailed     failed to run customData                   1 ... of the program given as customData
     +- NotConverged            work left after provisioning               1 planning again still finds something to do
     +- DeadlineExceeded        provisioning deadline exceeded             1 the run's own deadline passed
     +- RunDied                 azure-init did not finish                  1 the service died or took too long
@@ -248,6 +249,10 @@ class KeysFailed(StepFailed):
 
 class HostKeysFailed(StepFailed):
     reason = "failed to make SSH host keys"
+
+
+class CustomDataFailed(StepFailed):
+    reason = "failed to run customData"
 
 
 class NotConverged(AzureInitError):

@@ -7,7 +7,7 @@ attempt can fail is counted and told when the request is given up.
 from __future__ import annotations
 
 import os
-import socket
+from _socket import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket  # without the enums of `socket`
 
 from azureinit.errors import AzureInitError, HttpFailed, HttpTimeout
 from azureinit.record import Record
@@ -142,20 +142,21 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
         return seconds
 
     # An address goes straight to connect(): getaddrinfo would load the idna codec, 3 ms.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as connection:
+    connection = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
+    try:
         connection.settimeout(min(retry.connect_timeout, left()))
         connection.connect((host, port))
         connection.settimeout(left())
         connection.sendall(request)
-        stream = _Stream(connection, left, limit)
-        return _response(stream)
+        return _response(_Stream(connection, left, limit))
+    finally:
+        connection.close()
 
 
 class _Stream:
     """Bytes as they come, never more than the cap."""
 
-    def __init__(self, connection: socket.socket, left: Callable[[], float], limit: int) -> None:
+    def __init__(self, connection: socket, left: Callable[[], float], limit: int) -> None:
         self.connection, self.left, self.limit = connection, left, limit
         self.held = bytearray()
         self.taken = 0
@@ -267,7 +268,7 @@ def _jitter() -> float:
 def _in_words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "timed out"
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, gaierror):
         return "not an address"
     if isinstance(error, OSError):
         return (error.strerror or str(error)).lower()

@@ -107,7 +107,7 @@ class Provision:
             hostname=self._hostname,
             keys=tuple(PublicKey(data=key) for key in user.keys),
             disable_password=None if self._allow_password is None else not self._allow_password,
-            password_hash=_hashed(machine, user.password) if user.password is not None else None,
+            password_hash=_hashed(machine, user.password, config) if user.password is not None else None,
             has_password=user.password is not None,
         )
 
@@ -158,8 +158,8 @@ def set_user_password(
     name: str, password: str | Secret, *, machine: Machine | None = None, config: Config | None = None
 ) -> tuple[str, ...]:
     """Set every time it is asked for: nobody can see in a hash that it is the same."""
-    machine = machine or Machine()
-    return _set_hash(name, _hashed(machine, _secret(password)), machine, config or Config())
+    machine, config = machine or Machine(), config or Config()
+    return _set_hash(name, _hashed(machine, _secret(password), config), machine, config)
 
 
 def lock_user(name: str, *, machine: Machine | None = None, config: Config | None = None) -> tuple[str, ...]:
@@ -287,10 +287,11 @@ def _secret(value: str | Secret) -> Secret:
     return value if isinstance(value, Secret) else Secret(value)
 
 
-def _hashed(machine: Machine, password: Secret) -> Secret:
+def _hashed(machine: Machine, password: Secret, config: Config) -> Secret:
     from azureinit.machine.crypt import hash_password
 
-    return hash_password(machine, password)
+    wanted = config.user
+    return hash_password(machine, password, crypt_id=wanted.password_crypt_id, salt_length=wanted.password_salt_length)
 
 
 def _verdict_deadline(config: Config, machine: Machine) -> float:

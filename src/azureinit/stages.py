@@ -1,8 +1,9 @@
-"""The stages of a boot beside the run itself: before the network, after a death, and when Ready is still to be told.
+"""What a boot runs beside the run itself: before the network, after a death, and when something is still to be told.
 
 local    the medium and the host's name, before DHCP asks for an address under it; its failures are the run's to tell
 failed   the run died or took too long: a failure is told, unless a verdict has left this machine already
 resend   everything was done in an earlier boot, and the platform has not accepted Ready yet
+hostname the name may change later on, and DNS is to know
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ def run_stage(name: str, context: Context) -> int:
             context.events.tell(INFO, "platform", reason or "only root provisions this machine")
         return 0
     walk = Walk(context)
+    walk.ends_if_done = name != "hostname"
     try:
         identify(walk)
-        return {"local": local, "failed": failed, "resend": resend}[name](walk)
+        return {"local": local, "failed": failed, "resend": resend, "hostname": hostname}[name](walk)
     except AlreadyProvisioned:
         return 0
     except AzureInitError as error:
@@ -46,7 +48,7 @@ def run_stage(name: str, context: Context) -> int:
 def local(walk: Walk) -> int:
     from azureinit.sources.media import read_media
 
-    if not walk.config.provisioning_media.enable:
+    if not walk.config.provisioning_media.enable or _stays(walk):
         return 0
     until = min(walk.context.work_deadline, walk.machine.clock.monotonic() + MEDIA_SECS)
     try:
@@ -58,22 +60,39 @@ def local(walk: Walk) -> int:
                 span.text = "no provisioning media: the host's name waits for IMDS"
                 return 0
             if medium.ovf.hostname is not None:
-                set_hostname(walk, medium.ovf.hostname)
-                span.text = f"this is {medium.ovf.hostname}"
+                span.text = f"this is {set_hostname(walk, medium.ovf.hostname)}"
     except AzureInitError:
         pass  # told by the step; the run comes upon it again, and it is the run that reports
     return 0
 
 
-def set_hostname(walk: Walk, name: str) -> None:
-    """Facts can see whether it is done, so that a death in between needs no journal."""
+def _stays(walk: Walk) -> bool:
+    if walk.config.platform.changed_vm_id != "keep":
+        return False
+    from azureinit.corridor import recall, stays
+
+    recall(walk)
+    return stays(walk)
+
+
+def set_hostname(walk: Walk, name: str) -> str:
+    """The name it has then. Facts can see whether it is done, so that a death in between needs no journal."""
     from azureinit.apply.executor import apply_plan
     from azureinit.apply.journal import Unwritten
-    from azureinit.facts.gather import read_host
+    from azureinit.facts.gather import read_host, read_ignition
     from azureinit.plan.hostname import plan_hostname
 
-    plan = plan_hostname(hostname=name, facts=read_host(walk.machine), config=walk.config)
+    facts, ignition = read_host(walk.machine), read_ignition(walk.machine)
+    if ignition is not None:
+        from azureinit.apply.journal import read_journal
+        from azureinit.plan.ignition import kept_hostname
+
+        journal = None if walk.instance is None else read_journal(walk.machine, walk.instance.path("journal"))
+        done = frozenset() if journal is None else journal.done
+        name = kept_hostname(name, facts.hostname_file, ignition, done=done) or name
+    plan = plan_hostname(hostname=name, facts=facts, config=walk.config)
     apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.work_deadline)
+    return name
 
 
 def failed(walk: Walk) -> int:
@@ -94,3 +113,9 @@ def resend(walk: Walk) -> int:
         walk.events.tell(INFO, "resend", "no Ready is waiting to be told")
         return 0
     return provision(walk.context)
+
+
+def hostname(walk: Walk) -> int:
+    from azureinit.monitor import watch
+
+    return watch(walk)

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from azureinit.record import replace
-from azureinit.telemetry.events import DEBUG, WARN
+from azureinit.errors import AzureInitError
+from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.engine import Walk
-    from azureinit.plan.actions import Plan
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.actions import Plan, Step
+    from azureinit.report.goalstate import Fetch
+
+FINGERPRINT_SECS = MONITOR_SECS = 10.0
+MONITOR = "azure-init-hostname.service"
 
 
-def make_host_keys(walk: Walk) -> None:
+def make_host_keys(walk: Walk, facts: Facts) -> None:
     """While the platform is asked, which has no part in them: sshd does not start without, however late the rest is."""
     if walk.context.booted is None or not walk.ends_if_done:
         return
-    from azureinit.facts.ssh import with_host_keys_again
+    from azureinit.machine.threads import start
     from azureinit.plan.hostkeys import plan_host_keys
     from azureinit.plan.plan import BEFORE_READY, work_left
 
-    assert walk.facts is not None
-    try:
-        types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
-        plan = plan_host_keys(types=types, facts=walk.facts)
-        if work_left(plan):
-            _apply(walk, plan)
-            walk.facts = replace(walk.facts, ssh=with_host_keys_again(walk.machine, walk.facts.ssh))
-    except Exception as error:  # noqa: BLE001 - the plan comes upon it again, and a failure is told then
-        walk.events.tell(DEBUG, "host keys", f"{type(error).__name__}: {error}")
+    types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
+    for ended in [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=facts))]:
+        ended.wait()
+
+
+def _making(walk: Walk, step: Step) -> Callable[[], None]:
+    def make() -> None:
+        try:
+            _apply(walk, (step,))
+        except Exception as error:  # noqa: BLE001 - the plan comes upon it again, and a failure is told then
+            walk.events.tell(DEBUG, step.name, f"{type(error).__name__}: {error}")
+
+    return make
 
 
 def grow(walk: Walk) -> None:
@@ -73,6 +84,106 @@ def publication(walk: Walk) -> Plan:
 
     lessee = read_lessee(walk.machine)
     return () if lessee is None else plan_publish(hostname=walk.metadata.hostname, lessee=lessee, renamed=True)
+
+
+def feed_entropy(walk: Walk) -> None:
+    """Before any key is made; what the kernel does not get from there, it gathers itself."""
+    try:
+        _apply(walk, entropy(walk))
+    except Exception as error:  # noqa: BLE001
+        walk.events.tell(DEBUG, "entropy", f"{type(error).__name__}: {error}")
+
+
+def entropy(walk: Walk) -> Plan:
+    if not walk.config.kernel.entropy or walk.machine.rooted:
+        return ()
+    from azureinit.facts.kernel import read_entropy
+    from azureinit.plan.kernel import plan_entropy
+
+    return plan_entropy(read_entropy(walk.machine))
+
+
+def tune(walk: Walk) -> None:
+    """What [kernel] asks for, in every boot: what cannot be done is no reason to leave the rest."""
+    if not any(walk.config.kernel.as_dict().values()):
+        return
+    from azureinit.machine.service import notify
+    from azureinit.plan.plan import work_left
+
+    try:
+        plan = tuning(walk)
+        if work_left(plan):
+            notify(walk.machine, "READY=1")  # a boot menu takes its time, and nobody's login waits for it
+        for item in plan:
+            try:
+                _apply(walk, (item,))
+            except Exception as error:  # noqa: BLE001
+                walk.events.tell(WARN, item.name, f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001
+        walk.events.tell(WARN, "kernel", f"{type(error).__name__}: {error}")
+
+
+def tuning(walk: Walk) -> Plan:
+    asked, machine = walk.config.kernel, walk.machine
+    if not any(asked.as_dict().values()):
+        return ()
+    from azureinit.facts import kernel as facts
+    from azureinit.plan import kernel as plan
+
+    items: Plan = ()
+    if asked.scsi_timeout_secs:
+        rules, timeouts = facts.read_timeout_rules(machine), facts.read_timeouts(machine)
+        items = plan.plan_timeouts(seconds=asked.scsi_timeout_secs, rules=rules, timeouts=timeouts)
+    if asked.mask_persistent_net:
+        items = (*items, *plan.plan_persistent_net(facts.read_persistent_net(machine)))
+    if asked.numa_off or asked.serial_console:
+        from azureinit.facts.bootloader import read_loader
+
+        loader = read_loader(machine)
+        items = (*items, *plan.plan_arguments(plan.arguments(asked, arm=loader.arm), loader))
+    return items
+
+
+def watch_hostname(walk: Walk) -> None:
+    """By a unit of its own: this run ends, and the name may change as long as the machine runs."""
+    if not walk.config.hostname.monitor or walk.machine.rooted or not walk.machine.is_dir("/run/systemd/system"):
+        return
+    try:
+        walk.machine.run(("systemctl", "--no-block", "start", MONITOR), timeout=MONITOR_SECS).check()
+    except AzureInitError as error:
+        walk.events.tell(WARN, "hostname monitor", str(error))
+
+
+def tell_fingerprint(walk: Walk, fetch: Fetch) -> None:
+    """After Ready. A platform without a goal state has no ear for it, and nothing depends on it."""
+    if not walk.config.report.host_key_fingerprint or walk.facts is None or not walk.facts.ssh.installed:
+        return
+    try:
+        told = _first_fingerprint(walk)
+        if told is None:
+            return
+        from azureinit.report.goalstate import send_fingerprint
+
+        clock = walk.machine.clock
+        until = min(walk.context.deadline, clock.monotonic() + FINGERPRINT_SECS)
+        send_fingerprint(walk.config, told, fetch=fetch, clock=clock, deadline=until, observe=walk.events.observe)
+        walk.events.tell(INFO, "host key fingerprint", f"the platform knows {told}")
+    except Exception as error:  # noqa: BLE001
+        walk.events.tell(DEBUG, "host key fingerprint", f"not told: {error}")
+
+
+def _first_fingerprint(walk: Walk) -> str | None:
+    """Of the type that is asked for first and is there."""
+    from azureinit.telemetry.console import LONGEST_KEY, fingerprint
+
+    assert walk.facts is not None
+    for kind in walk.config.ssh.host_key_types:
+        for key in walk.facts.ssh.host_keys:
+            public = walk.machine.read(f"{key.path}.pub", limit=LONGEST_KEY) if key.type == kind else None
+            told = fingerprint(public.decode("utf-8", "replace")) if public else None
+            if told is not None:
+                return told.split()[1]
+    return None
 
 
 def _apply(walk: Walk, plan: Plan) -> None:

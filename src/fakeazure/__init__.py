@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fakeazure.ledger import Ledger
     from fakeazure.machine import Machine
     from fakeazure.spec import Scenario
-    from fakeazure.vm import Disk, Expect, Imds, Interface, Key, Media, Vm, Wireserver
+    from fakeazure.vm import Disk, Expect, Imds, Interface, Key, KeyPair, Media, Vm, Wireserver
 else:
     HOMES = {
         "estate": ("Estate",),
@@ -22,7 +22,7 @@ else:
         "ledger": ("Ledger",),
         "machine": ("Machine",),
         "spec": ("Scenario",),
-        "vm": ("Disk", "Expect", "Imds", "Interface", "Key", "Media", "Vm", "Wireserver"),
+        "vm": ("Disk", "Expect", "Imds", "Interface", "Key", "KeyPair", "Media", "Vm", "Wireserver"),
     }
 
     def __getattr__(name):
@@ -47,6 +47,7 @@ __all__ = [
     "Interface",
     "Judgement",
     "Key",
+    "KeyPair",
     "Ledger",
     "Machine",
     "Media",

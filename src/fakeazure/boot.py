@@ -16,7 +16,7 @@ from fakeazure import diskimage, kvp, network, qemu, show
 from fakeazure.catalogue import find_scenario
 from fakeazure.dhcp import Dhcp, offers_for
 from fakeazure.events import Ejected, Login, PoolRead
-from fakeazure.fabric import AZURE_PLACES, Fabric
+from fakeazure.fabric import Fabric, places_for
 from fakeazure.guest import Guest
 from fakeazure.login import NoSsh, prove_login
 from fakeazure.reaper import Workplace
@@ -118,11 +118,13 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
     with ExitStack() as stack:
         stop, place = stack.enter_context(Stop()), stack.enter_context(Workplace())
         network.enter_network()
-        network.make_tap(TAP, gateway=network.gateway_for(scenario.vm.interfaces[0]))
+        wireserver = scenario.wireserver.address or network.WIRESERVER
+        network.make_tap(TAP, gateway=network.gateway_for(scenario.vm.interfaces[0]), wireserver=wireserver)
         accelerator = qemu.choose_accelerator(wishes.accel, qemu.find_program())
         vm, private_key = with_own_key(scenario, place.directory)
         fabric = stack.enter_context(platform(replace(scenario, vm=vm), wishes, directory=place.directory))
-        stack.enter_context(Dhcp(TAP, offers_for(vm), fabric.ledger))
+        offers = offers_for(vm, wireserver=wireserver, leases=scenario.dhcp)
+        stack.enter_context(Dhcp(TAP, offers, fabric.ledger))
         medium = fabric.write_media(place.directory / "provisioning.iso")
         hardware = make_hardware(
             scenario, disk, wishes, accelerator=accelerator, medium=medium, directory=place.directory
@@ -170,7 +172,7 @@ def platform(scenario: Scenario, wishes: Wishes, *, directory: Path) -> Fabric:
         ledger=wishes.ledger or directory / "ledger.jsonl",
         eject=True,
         directory=directory,
-        places=AZURE_PLACES,
+        places=places_for(scenario.wireserver.address),
     )
 
 

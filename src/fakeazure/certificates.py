@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import ssl
 import textwrap
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from fakeazure.goalstate import DECLARATION, INCARNATION, XSI
 from fakeazure.openssl import MAKING, CannotSign, key_pair, openssl, scratch
+from fakeazure.vm import Vm
 
 TENANT = "Windows Azure CRP Certificate Generator"
 # How each of the two ciphers that agents ask for also wraps its key.
@@ -43,6 +48,16 @@ def pkcs12(directory: Path | None) -> bytes:
             if not bag.exists():
                 openssl("pkcs12", "-export", *both, "-passout", "pass:", *OLD_FASHIONED, "-out", str(bag))
             return bag.read_bytes()
+
+
+def with_thumbprints(vm: Vm, place: Callable[[], Path]) -> Vm:
+    """Pairs of keys that name no certificate are the machine's own one's."""
+    if all(pair.fingerprint for pair in vm.key_pairs):
+        return vm
+    certificate, _ = key_pair(TENANT, directory=place())
+    der = ssl.PEM_cert_to_DER_cert(certificate.read_text())
+    own = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
+    return replace(vm, key_pairs=tuple(replace(pair, fingerprint=pair.fingerprint or own) for pair in vm.key_pairs))
 
 
 def sealed(content: bytes, *, transport: str, cipher: str) -> bytes:

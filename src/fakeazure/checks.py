@@ -62,6 +62,17 @@ def number(first: int, last: int) -> Check:
     return check
 
 
+def numbers(first: int, last: int) -> Check:
+    one = number(first, last)
+
+    def check(value: Any) -> tuple[int, ...]:
+        if isinstance(value, list):
+            return tuple(map(one, value))
+        raise ValueError("is not a list of numbers")
+
+    return check
+
+
 def mac_address(value: Any) -> str:
     if re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", text(value).lower()):
         return str(value).lower()

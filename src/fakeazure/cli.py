@@ -20,6 +20,7 @@ from fakeazure.judge import judge
 from fakeazure.login import NoSsh
 from fakeazure.network import NoNetwork
 from fakeazure.nspawn import NoContainer
+from fakeazure.openssl import CannotSign
 from fakeazure.run import CannotRun, run
 from fakeazure.service import CannotServe
 from fakeazure.spec import Scenario, SpecInvalid
@@ -102,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return complain(f"{options.verb} runs no command: leave out what follows --")
         return VERBS[options.verb](options)
     except COMPLAINTS as error:
-        return complain(str(error))
+        return complain(str(error).removeprefix("fakeazure: "))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -173,7 +174,9 @@ VERBS = {
     "new": new_verb,
     "scenarios": scenarios_verb,
 }
-COMPLAINTS = (SpecInvalid, NoSuchScenario, LedgerInvalid, CannotRun, CannotServe, NoContainer, NoNetwork, NoSsh)
+COMPLAINTS = (
+    SpecInvalid, NoSuchScenario, LedgerInvalid, CannotRun, CannotServe, CannotSign, NoContainer, NoNetwork, NoSsh,
+)  # fmt: skip
 
 
 def complain(message: str) -> int:

@@ -17,14 +17,15 @@ from fakeazure import nspawn, proxyagent, show
 from fakeazure.catalogue import find_scenario
 from fakeazure.dhcp import Dhcp, offers_for
 from fakeazure.events import End
-from fakeazure.fabric import AZURE_PLACES, Fabric
+from fakeazure.fabric import Fabric, places_for
 from fakeazure.login import prove_login
-from fakeazure.network import enter_network, gateway_for, make_veth
+from fakeazure.network import WIRESERVER, enter_network, gateway_for, make_veth
 from fakeazure.nspawn import NoContainer
 from fakeazure.reaper import Workplace
 from fakeazure.run import Stop, conclude, end, has_ended, with_own_key
 from fakeazure.spec import Scenario
 from fakeazure.tray import NoDrive, Tray
+from fakeazure.wireserver import HEALTH
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -130,7 +131,11 @@ def boot(scenario: Scenario, root: Path, wishes: Wishes) -> int:
         whole = nspawn.mount_root(root, place.directory, keep=wishes.keep)
         nspawn.prepare_mounts()
         nic = vm.interfaces[0]
-        make_veth(inside=nspawn.INTERFACE, outside=OUTSIDE, mac=nic.mac, gateway=gateway_for(nic))
+        wireserver = scenario.wireserver.address or WIRESERVER
+        make_veth(
+            inside=nspawn.INTERFACE, outside=OUTSIDE, mac=nic.mac, gateway=gateway_for(nic), wireserver=wireserver
+        )
+        offers = offers_for(vm, wireserver=wireserver, leases=scenario.dhcp)
         site = Site(
             fabric=platform(replace(scenario, vm=vm), ledger=wishes.ledger, directory=place.directory, root=whole),
             place=place,
@@ -139,7 +144,7 @@ def boot(scenario: Scenario, root: Path, wishes: Wishes) -> int:
             console=wishes.console or place.directory / "console",
             private_key=private_key,
         )
-        with site.fabric as fabric, Dhcp(OUTSIDE, offers_for(vm), fabric.ledger), furnished(site):
+        with site.fabric as fabric, Dhcp(OUTSIDE, offers, fabric.ledger), furnished(site):
             introduce(site, root)
             attend(site, login=wishes.login, stay=wishes.stay)
             conclude(fabric)
@@ -160,7 +165,7 @@ def platform(scenario: Scenario, *, ledger: Path | None, directory: Path, root: 
         eject=True,
         directory=directory / "platform",
         pools=root / POOLS,
-        places=AZURE_PLACES,
+        places=places_for(scenario.wireserver.address),
     )
 
 
@@ -179,6 +184,8 @@ def furnished(site: Site) -> Iterator[None]:
     site.turn()
     config = site.place.directory / "azure-init.toml"
     tables: dict[str, Any] = {**site.fabric.azure_init}
+    if site.fabric.wire.address:  # which the machine is to find out
+        tables["wireserver"] = {"health_endpoint": f"http://{WIRESERVER}{HEALTH}", **tables.get("wireserver", {})}
     tables["provisioning_media"] = {"path": inside, **tables.get("provisioning_media", {})}
     config.write_text(site.fabric.config_text(**tables), encoding="utf-8")
     site.binds.append(f"--bind-ro={config}:{CONFIG}")

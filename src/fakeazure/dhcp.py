@@ -15,7 +15,7 @@ from typing import Self
 from fakeazure.events import Lease
 from fakeazure.ledger import Ledger
 from fakeazure.network import GATEWAY, IMDS, WIRESERVER, gateway_for
-from fakeazure.vm import Vm
+from fakeazure.vm import Leases, Vm
 
 SERVER_PORT, CLIENT_PORT = 67, 68
 HEAD = struct.Struct("!BBBBIHH4s4s4s4s16s64s128s4s")
@@ -45,17 +45,26 @@ class Offer:
     address: str = "10.0.0.4"
     gateway: str = GATEWAY  # with the length of the subnet's prefix
     wireserver: str = WIRESERVER
+    server: str = WIRESERVER  # the DHCP server itself, which is the name server too
     domain: str = "fakeazure0000000000000000a.ax.internal.cloudapp.net"
     hostname: str | None = None  # Azure sends none
     routes: tuple[str, ...] = ("0.0.0.0/0", f"{WIRESERVER}/32", f"{IMDS}/32")  # all by the gateway
     seconds: int = FOR_EVER
+    omit: tuple[int, ...] = ()  # options that are never sent
 
 
-def offers_for(vm: Vm) -> dict[str, Offer]:
+def offers_for(vm: Vm, *, wireserver: str = WIRESERVER, leases: Leases | None = None) -> dict[str, Offer]:
     """By MAC address. Only the first interface is given routes, so that there is one way out of the machine."""
     offers = {}
+    leases = leases or Leases()
     for number, interface in enumerate(vm.interfaces):
-        offer = Offer(address=interface.address, gateway=gateway_for(interface))
+        offer = Offer(
+            address=interface.address,
+            gateway=gateway_for(interface),
+            wireserver=leases.wireserver or wireserver,
+            routes=("0.0.0.0/0", f"{wireserver}/32", f"{IMDS}/32"),
+            omit=leases.omit,
+        )
         offers[interface.mac.lower()] = offer if number == 0 else replace(offer, routes=())
     return offers
 
@@ -134,10 +143,10 @@ def answer(question: Question, offer: Offer) -> bytes | None:
         return reply(question, OFFER, address=offer.address, options=granted(offer))
     if question.kind == "inform":
         return reply(question, ACK, address=NO_ADDRESS, options=parameters(offer))
-    if question.kind != "request" or question.server not in (None, offer.wireserver):
+    if question.kind != "request" or question.server not in (None, offer.server):
         return None
     if (question.requested or question.address) != offer.address:
-        return reply(question, NAK, address=NO_ADDRESS, options={SERVER: packed(offer.wireserver)})
+        return reply(question, NAK, address=NO_ADDRESS, options={SERVER: packed(offer.server)})
     return reply(question, ACK, address=offer.address, options=granted(offer))
 
 
@@ -153,16 +162,18 @@ def granted(offer: Offer) -> dict[int, bytes]:
 def parameters(offer: Offer) -> dict[int, bytes]:
     gateway = ipaddress.IPv4Interface(offer.gateway)
     options = {
-        SERVER: packed(offer.wireserver),
+        SERVER: packed(offer.server),
         MASK: gateway.netmask.packed,
-        DNS: packed(offer.wireserver),
+        DNS: packed(offer.server),
         DOMAIN: offer.domain.encode("ascii"),
         ENDPOINT: packed(offer.wireserver),
     }
     if offer.routes:
         routes = packed_routes(offer.routes, gateway=gateway.ip)
         options |= {ROUTER: gateway.packed, ROUTES: routes, MICROSOFT_ROUTES: routes}
-    return options if offer.hostname is None else {**options, HOST_NAME: offer.hostname.encode("ascii")}
+    if offer.hostname is not None:
+        options[HOST_NAME] = offer.hostname.encode("ascii")
+    return {code: value for code, value in options.items() if code not in offer.omit}
 
 
 def packed_routes(routes: Iterable[str], *, gateway: ipaddress.IPv4Address) -> bytes:

@@ -24,6 +24,13 @@ AZURE_PLACES: tuple[Address, Address, Address] = (
 )
 
 
+def places_for(wireserver: str) -> tuple[Address, Address, Address]:
+    """The same, with the wireserver and the host plugin where a scenario puts them."""
+    imds, *others = AZURE_PLACES
+    first, second = ((wireserver or host, port) for host, port in others)
+    return imds, first, second
+
+
 class Fabric(Machine):
     """A machine with doors of its own.
 

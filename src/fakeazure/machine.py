@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fakeazure import directions, kvp, media, proxyagent
+from fakeazure.certificates import with_thumbprints
 from fakeazure.events import Boot, Ejected, MediaMade, Told
 from fakeazure.faults import OK, RESTARTING, Answer, parse_script
 from fakeazure.http import HttpRequest
@@ -56,6 +57,7 @@ class Machine:
         self.standing = Standing()
         self.place = place or Place()
         self.keys = keys or self.place
+        self.vm = with_thumbprints(self.vm, self.keys)
         self._hearing = hearing
         self._boots = 0
         self._boot_at = 0.0

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
 from fakeazure import iso, udf
-from fakeazure.vm import Key, Media, Vm, as_bytes
+from fakeazure.vm import Key, KeyPair, Media, Vm, as_bytes
 
 LABEL = "rd_rdfe_stable.250115-1234"  # the shape by which cloud-init's ds-identify knows Azure's disc
 OVF = "http://schemas.dmtf.org/ovf/environment/1"
@@ -105,6 +105,10 @@ def configuration(vm: Vm, media: Media, prefix: str) -> str:
         parts = {"Fingerprint": fingerprint, "Path": escape(key.path), "Value": escape(key.data)}
         return elements({"PublicKey": elements(parts, media, prefix)}, media, prefix)
 
+    def key_pair(pair: KeyPair) -> str:
+        parts = {"Fingerprint": escape(pair.fingerprint), "Path": escape(pair.path)}
+        return elements({"KeyPair": elements(parts, media, prefix)}, media, prefix)
+
     parts = {
         "ConfigurationSetType": "LinuxProvisioningConfiguration",
         "HostName": escape(vm.name if media.hostname is None else media.hostname),
@@ -113,9 +117,13 @@ def configuration(vm: Vm, media: Media, prefix: str) -> str:
     if vm.password is not None:
         parts["UserPassword"] = escape(vm.password)
     parts["DisableSshPasswordAuthentication"] = flag(vm.password_disabled)
+    ssh = {}
     if media.keys and vm.keys:
-        public_keys = "".join(public_key(key) for key in vm.public_keys)
-        parts["SSH"] = elements({"PublicKeys": public_keys}, media, prefix)
+        ssh["PublicKeys"] = "".join(public_key(key) for key in vm.public_keys)
+    if vm.key_pairs:
+        ssh["KeyPairs"] = "".join(map(key_pair, vm.key_pairs))
+    if ssh:
+        parts["SSH"] = elements(ssh, media, prefix)
     if vm.custom_data is not None:
         parts["CustomData"] = base64.b64encode(as_bytes(vm.custom_data)).decode()
     return elements(parts, media, prefix)

@@ -90,24 +90,27 @@ def gateway_for(interface: Interface) -> str:
     return f"{network.network_address + 1}/{network.prefixlen}"
 
 
-def make_tap(name: str = "tap0", *, gateway: str = GATEWAY) -> None:
+def make_tap(name: str = "tap0", *, gateway: str = GATEWAY, wireserver: str = WIRESERVER) -> None:
     """A cable for QEMU; what comes out of it arrives here."""
     if not Path(TUN).exists():
         raise NoNetwork(f"cannot make a tap device: {TUN} is missing; load the kernel's tun module")
     if not os.access(TUN, os.R_OK | os.W_OK):
         raise NoNetwork(f"cannot make a tap device: {TUN} is not for everybody here; run it as root")
     ip("tuntap", "add", "dev", name, "mode", "tap")
-    attach_platform(name, gateway=gateway)
+    attach_platform(name, gateway=gateway, wireserver=wireserver)
 
 
-def make_veth(*, inside: str = "eth0", outside: str = "azure0", mac: str, gateway: str = GATEWAY) -> None:
+def make_veth(
+    *, inside: str = "eth0", outside: str = "azure0", mac: str, gateway: str = GATEWAY, wireserver: str = WIRESERVER
+) -> None:
     """A pair of interfaces: `inside` is to be given to a container, the platform is at the other."""
     ip("link", "add", outside, "type", "veth", "peer", "name", inside, "address", mac)
-    attach_platform(outside, gateway=gateway)
+    attach_platform(outside, gateway=gateway, wireserver=wireserver)
 
 
-def attach_platform(device: str, *, gateway: str) -> None:
-    for address in (gateway, f"{WIRESERVER}/32", f"{IMDS}/32"):
+def attach_platform(device: str, *, gateway: str, wireserver: str) -> None:
+    """The DHCP server is where it always is, wherever the wireserver is."""
+    for address in dict.fromkeys((gateway, f"{WIRESERVER}/32", f"{wireserver}/32", f"{IMDS}/32")):
         ip("address", "add", address, "dev", device)
     ip("link", "set", device, "up")
 

@@ -19,6 +19,7 @@ from fakeazure.checks import (
     mac_address,
     machine_id,
     number,
+    numbers,
     one_of,
     pause,
     seconds,
@@ -31,7 +32,7 @@ from fakeazure.checks import (
 )
 from fakeazure.clock import Clock
 from fakeazure.faults import Answer, BadFault, Script, parse_answer, parse_answers, script_path
-from fakeazure.vm import Disk, Expect, Imds, Interface, Media, Vm, Wireserver
+from fakeazure.vm import Disk, Expect, Imds, Interface, KeyPair, Leases, Media, Vm, Wireserver
 
 Parsed = TypeVar("Parsed")
 
@@ -51,6 +52,7 @@ class Scenario:
     media: Media = field(default_factory=Media)
     imds: Imds = field(default_factory=Imds)
     wireserver: Wireserver = field(default_factory=Wireserver)
+    dhcp: Leases = field(default_factory=Leases)
     clock: Clock = field(default_factory=Clock)
     faults: tuple[Script, ...] = ()
     expect: Expect | None = None
@@ -63,7 +65,7 @@ class Rows:
     """A list of tables, `[[vm.disks]]`: what each may say, and what it becomes."""
 
     options: Mapping[str, Check]
-    kind: type[Interface] | type[Disk]
+    kind: type[Interface] | type[Disk] | type[KeyPair]
 
 
 INTERFACE: dict[str, Check] = {
@@ -78,6 +80,7 @@ DISK: dict[str, Check] = {
     "name": text,
     "caching": one_of(*Disk.CACHING),
 }
+KEY_PAIR: dict[str, Check] = {"path": text, "fingerprint": text}
 PACE: dict[str, Check] = {"latency_secs": pause, "bytes_per_sec": number(0, 1_000_000_000)}
 KNOWN: dict[str, dict[str, Check | Rows]] = {
     "vm": {
@@ -87,6 +90,7 @@ KNOWN: dict[str, dict[str, Check | Rows]] = {
         "password": text,
         "disable_password": switch,
         "keys": keys,
+        "key_pairs": Rows(KEY_PAIR, KeyPair),
         "custom_data": text,
         "user_data": text,
         "pps_type": text,
@@ -125,7 +129,8 @@ KNOWN: dict[str, dict[str, Check | Rows]] = {
         "proxy_agent": one_of(*Imds.PROXY_AGENTS),
         **PACE,
     },
-    "wireserver": {"enable": switch, "goal_state_after_secs": pause, **PACE},
+    "wireserver": {"enable": switch, "address": ipv4_address, "goal_state_after_secs": pause, **PACE},
+    "dhcp": {"omit": numbers(1, 254), "wireserver": ipv4_address},
     "expect": {
         "verdict": one_of(*Expect.VERDICTS),
         "reason": text,
@@ -169,6 +174,7 @@ def parse_scenario(data: bytes, *, name: str) -> Scenario:
         media=Media(**values["media"]),
         imds=Imds(**values["imds"]),
         wireserver=Wireserver(**values["wireserver"]),
+        dhcp=Leases(**values["dhcp"]),
         clock=values["clock"].get("offset", Clock()),
         faults=faults,
         azure_init=azure_init,
@@ -220,7 +226,7 @@ class Reader:
             return ()
         made: list[Any] = []
         for n, row in enumerate(content):
-            values: dict[str, Any] = {"lun": n} if rows.kind is Disk else {}
+            values: dict[str, Any] = {"lun": n} if rows.kind is Disk else {"path": ""} if rows.kind is KeyPair else {}
             for option, value in row.items():
                 values |= self.setting((*path, n, option), value, rows.options)
             made.append(rows.kind(**values))

@@ -20,6 +20,14 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPair:
+    """Named by a certificate: its private key is to be at `path`, the public half beside it."""
+
+    path: str
+    fingerprint: str = ""  # empty: that of the machine's own certificate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
     mac: str = ""  # as 00:0d:3a:12:34:56; empty: one of Azure's, always the same for the same machine
     address: str = ""  # empty: 10.0.0.4, the next one 10.0.0.5 and so on
@@ -51,6 +59,7 @@ class Vm:
     password: str | None = None
     disable_password: bool | None = None  # None: passwords are off unless there is one
     keys: tuple[Key | str, ...] = (PUBLIC_KEY,)
+    key_pairs: tuple[KeyPair, ...] = ()  # only the medium names them
     custom_data: str | bytes | None = None
     user_data: str | bytes | None = None
     pps_type: str = "None"
@@ -128,9 +137,18 @@ class Imds:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wireserver:
     enable: bool = True
+    address: str = ""  # where it is instead, in networks of our own, for DHCP to tell; empty: where Azure's is
     goal_state_after_secs: float = 0.0  # until then 503
     latency_secs: float = 0.0  # before each answer
     bytes_per_sec: int = 0  # how fast an answer comes; 0: as fast as it can
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leases:
+    """How what DHCP says differs from Azure's."""
+
+    omit: tuple[int, ...] = ()  # options that are never sent, by their numbers
+    wireserver: str = ""  # what option 245 says instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

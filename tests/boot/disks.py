@@ -47,8 +47,17 @@ chroot "$1" ssh-keygen -A
 sed -i 's/^Provisioning.Agent=.*/Provisioning.Agent=waagent/' "$1/etc/waagent.conf"
 printf 'auto lo\\niface lo inet loopback\\nallow-hotplug eth0\\niface eth0 inet dhcp\\n' > "$1/etc/network/interfaces"
 """
+# GRUB as a kernel: it begins wherever a kernel can be started, and boots from the menu that is on the disk.
+GRUB = """
+mkdir "$1/boot/grub"
+cp "$1/usr/share/grub/default/grub" "$1/etc/default/grub"
+chroot "$1" grub-mkimage -O i386-pc -o /tmp/core.img -p '(hd0,gpt2)/boot/grub' biosdisk part_gpt ext2 normal linux \
+    search search_fs_uuid echo test configfile minicmd serial terminal loadenv gzio all_video gfxterm
+cat "$1/usr/lib/grub/i386-pc/lnxboot.img" "$1/tmp/core.img" >"$1/boot/grub/grub.lnx"
+"""
 AGENTS = {  # what is installed, and what is set
     "plain": ("", NETWORKD + DHCP),
+    "grub": (",grub-pc-bin,grub2-common", GRUB),
     "cloud-init": (",cloud-init,cloud-guest-utils", NETWORKD + CLOUD_INIT),
     "waagent": (",waagent,fdisk,parted,ifupdown,isc-dhcp-client", WAAGENT),
 }

@@ -191,7 +191,12 @@ class Guest:
 
 @contextmanager
 def running(
-    directory: Path, *, files: Mapping[str, Path], smbios: Sequence[str] = (), doors: Mapping[str, int] | None = None
+    directory: Path,
+    *,
+    files: Mapping[str, Path],
+    smbios: Sequence[str] = (),
+    acpi: Sequence[str] = (),
+    doors: Mapping[str, int] | None = None,
 ) -> Iterator[Guest]:
     """`files`: files and directories of the host, by where they are to lie inside. `doors`: addresses that lead,
     on port 80, to a port of the host's loopback, each through a network card of its own."""
@@ -211,6 +216,7 @@ def running(
         "-chardev", f"socket,id=monitor,path={directory}/monitor", "-mon", "chardev=monitor,mode=control",
         "-device", "ide-cd,id=ide", "-device", "virtio-scsi-pci,id=bus", "-device", "scsi-cd,id=scsi,bus=bus.0",
         *(word for table in smbios for word in ("-smbios", table)),
+        *(word for table in acpi for word in ("-acpitable", table)),
         *network(directory, doors or {}),
     ]  # fmt: skip
     monitor, wire = Line(directory / "monitor"), Line(directory / "wire")

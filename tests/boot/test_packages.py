@@ -16,7 +16,8 @@ from container import PROJECT, debian_root
 from need import need, need_root
 
 SUITES = ("bullseye", "bookworm", "trixie")
-UNITS = ("azure-init.service", "azure-init-local.service", "azure-init-failure.service", "azure-init-resend.service")
+UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
+STATIC = ("azure-init-failure.service", "azure-init-hostname.service")
 CONFFILE = "/etc/azure-init/azure-init.toml"
 # Another layer of the same disk each time, mounted where nobody else sees it; $root is where.
 ENTER = """
@@ -144,7 +145,7 @@ def test_installing_brings_a_command_that_is_compiled_and_enabled(disk: Disk) ->
         assert f"/usr/share/{place}azure-init" in files
     assert files["/etc/azure-init/azure-init.toml.d"].startswith("d 755 root:root")
     enabled = {unit: disk.try_run(f"systemctl is-enabled {unit}").stdout.strip() for unit in UNITS}
-    assert enabled == {unit: "static" if "failure" in unit else "enabled" for unit in UNITS}
+    assert enabled == {unit: "static" if unit in STATIC else "enabled" for unit in UNITS}
 
 
 def test_what_the_package_runs_comes_out_of_the_one_file_and_without_it_out_of_the_directory(disk: Disk) -> None:

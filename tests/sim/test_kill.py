@@ -53,6 +53,7 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
     vm = Vm(password=PASSWORD, disable_password=False, custom_data="#!/bin/sh\n")
     whole = bench(vm=vm)
     whole.install_sshd()
+    (whole.tree / "etc/waagent.conf").touch()
     trace = tmp_path / "trace"
     assert strace(whole, "-o", str(trace), "-e", f"trace={CHANGING}") == 0
     wanted = comparable(whole.tree)
@@ -61,6 +62,7 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
     for call, n in points[part::8]:
         one = bench(vm=vm, expect=Expect(verdict="ready"))
         one.install_sshd()
+        (one.tree / "etc/waagent.conf").touch()
         status = strace(one, "-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={n}")
         if status == KILLED:
             one.fabric.reboot()
@@ -76,3 +78,31 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
         assert b"password_hash" not in one.state("saved").read_bytes(), f"after a kill before {call} {n}"
         assert not [name for name in one.data.iterdir() if name.name.endswith("~")], f"after a kill before {call} {n}"
         one.fabric.stop()
+
+
+def test_a_machine_that_stays_as_it_is_stays_so_wherever_a_run_is_killed(bench: Benches, tmp_path: Path) -> None:
+    need("strace")
+    whole, trace = bench(vm=Vm(name="web-1")), tmp_path / "trace"
+    provisioned_as_another(whole)
+    assert strace(whole, "-o", str(trace), "-e", f"trace={CHANGING}") == 0
+    wanted = comparable(whole.tree)
+    points = [(call, n) for call, times in sorted(count(trace).items()) for n in range(1, times + 1)]
+    for call, n in points:
+        one = bench(vm=whole.fabric.vm, expect=Expect(verdict="ready"))
+        provisioned_as_another(one)
+        if strace(one, "-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={n}") == KILLED:
+            one.fabric.reboot()
+            assert one.agent().status == 0, f"after a kill before {call} {n}"
+        assert comparable(one.tree) == wanted, f"after a kill before {call} {n}"
+        one.fabric.stop()
+    assert "web-1" not in whole.read("etc/hostname")
+
+
+def provisioned_as_another(one: Bench) -> None:
+    one.configure(platform={"changed_vm_id": "keep"})
+    library = one.tree / "var/lib/waagent"
+    library.mkdir()
+    (one.tree / "etc/waagent.conf").touch()
+    (library / "provisioned").write_text("c0ffee00-1111-4222-8333-444444444444")
+    for name in ("Protocol", "GoalState.1.xml", "ovf-env.xml"):
+        (library / name).write_text("x")

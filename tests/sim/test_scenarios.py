@@ -31,6 +31,7 @@ REASONS = {
     "key-cut-off": "invalid SSH public key",
     "key-garbage": "invalid SSH public key",
     "key-line-feed": "invalid SSH public key",
+    "key-pair-missing": "failed to retrieve certificates",
     "key-several": "invalid SSH public key",
     "no-credential": "no usable credential",
     "no-sources": "failed to determine username",

@@ -96,4 +96,4 @@ def test_resend_without_anything_to_tell_asks_nobody(bench: Benches) -> None:
 def test_an_unknown_stage_is_a_usage_error(bench: Benches) -> None:
     one = bench(expect=Expect(verdict="none"))
     ran = one.agent("--stage", "late")
-    assert ran.status == 2 and "local, failed, resend" in ran.err
+    assert ran.status == 2 and "local, failed, resend, hostname" in ran.err

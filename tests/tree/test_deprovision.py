@@ -55,6 +55,7 @@ def tree(tmp_path: Path) -> Path:
     put(root, "var/lib/waagent/events/1.tld", "{}")
     put(root, "var/lib/azure-init/1234.provisioned", "")
     put(root, "var/lib/azure-init/1234.saved", "{}")
+    put(root, "var/lib/azure-init/custom-data.log", "words of somebody's program")
     put(root, "var/log/azure-init.log", "log")
     put(root, "var/log/waagent.log.1", "log")
     put(root, "var/log/azure/extension/out.log", "log")
@@ -78,7 +79,7 @@ GONE = {
     "var/lib/systemd/random-seed",
     *(f"var/lib/cloud/{name}" for name in ("instance", "instances", "instances/i-1", "instances/i-1/user-data.txt")),
     *(f"var/lib/waagent/{name}" for name in ("provisioned", "events", "events/1.tld")),
-    *(f"var/lib/azure-init/1234.{kind}" for kind in ("provisioned", "saved")),
+    *(f"var/lib/azure-init/{name}" for name in ("1234.provisioned", "1234.saved", "custom-data.log")),
     "var/log/azure-init.log",
     "var/log/waagent.log.1",
     *(f"var/log/azure/{name}" for name in ("extension", "extension/out.log")),
@@ -307,7 +308,17 @@ def test_walinuxagents_own_directories_are_where_its_configuration_says(tree: Pa
     assert run(tree, "--force") == 0
     assert list((tree / "srv/agents/waagent").iterdir()) == []
     assert (tree / "var/lib/NetworkManager/NetworkManager.state").exists(), "/var/lib is nobody's own"
-    assert (tree / "var/lib/waagent/provisioned").exists()
+    assert list((tree / "var/lib/waagent").iterdir()) == [], "that is where azure-init was told that it keeps things"
+
+
+def test_in_a_directory_that_is_not_walinuxagents_own_only_its_files_go(tree: Path) -> None:
+    put(tree, "etc/azure-init.toml", '[waagent]\nlib_dir = "/srv/"\n[azure_init_data_dir]\npath = "/opt"\n')
+    for name in ("provisioned", "ovf-env.xml", "CustomData", "disable_agent", "somebody-elses"):
+        put(tree, f"srv/{name}", "x")
+    for name in ("custom-data.log", "custom-data.log.1", "somebody-elses"):
+        put(tree, f"opt/{name}", "x")
+    assert run(tree, "--force") == 0
+    assert [path.name for place in ("srv", "opt") for path in (tree / place).iterdir()] == ["somebody-elses"] * 2
 
 
 def test_what_we_told_sshd_goes_and_the_image_s_own_words_stay(tree: Path) -> None:

@@ -431,3 +431,21 @@ def test_a_torn_line_is_passed_over(tail: bytes) -> None:
     whole = b'{"done": "password ada", "backend": "native"}\n'
     assert Journal("", parse_journal(whole + tail)).done == {"password ada"}
     assert Journal("", parse_journal(tail + b"\n" + whole)).done == {"password ada"}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "too late"])
+def test_what_lives_in_a_unit_of_its_own_is_ended_before_it_starts_and_when_it_is_late(
+    tmp_path: Path, late: bool
+) -> None:
+    calls = tmp_path / "calls"
+    for name, script in (("systemctl", "exit 5"), ("tool", "sleep 1000" if late else "exit 0")):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{calls}\n{script}\n')
+        (tmp_path / name).chmod(0o755)
+    machine = Machine(search=(str(tmp_path), "/usr/bin", "/bin"), environ={})
+    run = Run(argv=("tool",), timeout=0.5 if late else HOURS, unit="its.service", output=str(tmp_path / "log"))
+    try:
+        perform(machine, run, journal=Unwritten())
+    except SubprocessTimeout:
+        assert late
+    ending = ["systemctl kill --signal=KILL its.service", "systemctl stop its.service"]
+    assert calls.read_text().splitlines() == [*ending, "tool", *(ending if late else ())]

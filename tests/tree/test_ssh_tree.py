@@ -22,7 +22,7 @@ from azureinit.plan.actions import Run, Satisfied, Step
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.keys import key_paths, plan_keys
 from azureinit.plan.pubkey import parse_key
-from azureinit.plan.sshd import HEADER, plan_sshd, with_block
+from azureinit.plan.sshd import HEADER, interval, plan_sshd, with_block
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from need import need, need_root, unfit
@@ -362,6 +362,37 @@ def test_what_we_say_would_win_does_win(tmp_path: Path, judge: Path, text: str, 
         (tmp_path / name).write_bytes(HEADER + lines)
     theirs = in_force(config, judge)
     assert (theirs[PASSWORD], theirs[KEYBOARD]) == ("no", "no")
+
+
+@pytest.mark.parametrize("includes", [True, False])
+@pytest.mark.parametrize("allow", [None, False])
+def test_sshd_itself_asks_silent_clients_as_we_told_it(
+    tmp_path: Path, judge: Path, includes: bool, allow: bool | None
+) -> None:
+    """What the plan writes, read by sshd: under --root its paths are those of the tree."""
+    config = Config(ssh=replace(CONFIG.ssh, client_alive_interval=125))
+    old = ("Include /etc/ssh/sshd_config.d/*.conf\n" if includes else "") + "ClientAliveInterval 7\nUsePAM no\n"
+    machine = tree(tmp_path / "root", {MAIN: old})
+    apply(machine, plan_sshd(allow_password=allow, facts=facts_of(machine), config=config))
+    main = tmp_path / "root" / MAIN[1:]
+    main.write_text(main.read_text().replace("/etc/ssh/", f"{tmp_path}/root/etc/ssh/"))
+    theirs = in_force(main, judge)
+    assert theirs["clientaliveinterval"] == "125"
+    assert theirs[PASSWORD] == ("yes" if allow is None else "no")
+    main.write_text(main.read_text().replace(f"{tmp_path}/root/etc/ssh/", "/etc/ssh/"))
+    again = plan_sshd(allow_password=allow, facts=facts_of(machine), config=config)
+    assert not [item for item in again if isinstance(item, Step)]
+
+
+@pytest.mark.parametrize("text", ["90", "90s", "1m30", "1h", "1H2M", "1d", "1w", "2m2m", "x", "1x", "m"])
+def test_we_read_an_interval_as_sshd_does(tmp_path: Path, judge: Path, text: str) -> None:
+    config = tmp_path / "sshd_config"
+    config.write_text(f"ClientAliveInterval {text}\n")
+    ran = subprocess.run([need("sshd"), "-T", "-f", str(config), "-h", str(judge)], capture_output=True, text=True)
+    if interval(text) < 0:
+        assert "invalid time value" in ran.stderr.lower()
+    else:
+        assert f"clientaliveinterval {interval(text)}\n" in ran.stdout
 
 
 # ---- all of it, by logging in

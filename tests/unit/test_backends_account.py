@@ -75,12 +75,12 @@ def test_useradd_makes_the_account_in_one_call(tmp_path: Path) -> None:
         assert run.argv[run.argv.index(option) + 1] == value
     assert "--gid" not in run.argv
     assert step(made, "user bob").failure is UserFailed
-    assert [way.backend for way in step(made, "user bob").ways] == ["useradd", "files"]
+    assert [way.backend for way in step(made, "user bob").ways] == ["files", "useradd"]
 
 
 def test_the_configured_order_is_the_plans(tmp_path: Path) -> None:
-    config = Config(user_provisioners=UserProvisioners(backends=("files", "useradd")))
-    assert [way.backend for way in step(plan(facts_of(tmp_path), config), "user bob").ways] == ["files", "useradd"]
+    config = Config(user_provisioners=UserProvisioners(backends=("useradd", "files")))
+    assert [way.backend for way in step(plan(facts_of(tmp_path), config), "user bob").ways] == ["useradd", "files"]
     config = Config(user_provisioners=UserProvisioners(backends=()))
     assert step(plan(facts_of(tmp_path), config), "user bob").ways == ()
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from azureinit.facts.ssh import KeysFile, Logins, Ssh, parse_answer, parse_version, read_keys_files, read_ssh
+from azureinit.facts.ssh import KeysFile, Logins, Ssh, read_files, read_keys_files
+from azureinit.facts.sshd_answer import Answer, parse_answer, parse_version, read_ssh, remembered, with_answer
 from azureinit.facts.sshd_config import MOST_FILES, Walk, expand, matches, parse_line
 from azureinit.machine import Machine, local_error
 from need import need_root
@@ -185,7 +186,8 @@ def test_no_configuration_is_walked_for_ever() -> None:
 
 
 def test_without_sshd_there_is_nothing_to_know(tmp_path: Path) -> None:
-    assert read(tmp_path, {}) == Ssh(installed=False)
+    ssh = read(tmp_path, {})
+    assert (ssh.installed, ssh.config_path, ssh.files, ssh.said) == (False, None, (), {})
 
 
 def test_the_vendors_configuration_counts_where_etc_has_none(tmp_path: Path) -> None:
@@ -258,6 +260,43 @@ def test_sshd_itself_is_asked_first(tmp_path: Path) -> None:
     ssh = read_ssh(machine, tools=frozenset(("sshd",)), query=True)
     assert (ssh.logins.password, ssh.authorized_keys_files, ssh.version) == (False, (".ssh/a", ".ssh/b"), (9, 3))
     assert ssh.query_failure == ""
+
+
+def again(machine: Machine, before: Ssh) -> Ssh | None:
+    """A second look, without asking."""
+    return remembered(machine, read_files(machine, query=True), before)
+
+
+def answered(root: Path, config: str) -> tuple[Machine, Path, Ssh]:
+    """Of an sshd that refuses passwords, whatever the file says."""
+    machine = tree(root, {"/etc/ssh/sshd_config": config})
+    said = {"passwordauthentication": ("no",), "authorizedkeysfile": (".ssh/a",), "usepam": ("yes",)}
+    answer = Answer(values=said, version=(9, 3))
+    return machine, root / "etc/ssh/sshd_config", with_answer(machine, read_files(machine, query=True), answer)
+
+
+def test_where_our_reading_is_sshds_own_it_is_asked_once(tmp_path: Path) -> None:
+    machine, config, ssh = answered(tmp_path, "PasswordAuthentication NO\n")
+    assert again(machine, ssh) == ssh
+    config.write_text("PasswordAuthentication yes\nAuthorizedKeysFile .ssh/b\n")
+    then = again(machine, ssh)
+    assert then is not None
+    assert (then.logins.password, then.authorized_keys_files, then.use_pam) == (True, (".ssh/b",), True)
+    assert then.version == (9, 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("PasswordAuthentication yes\n", "PasswordAuthentication no\n"),  # sshd said otherwise
+        ("PasswordAuthentication no\n", ""),  # and what by itself?
+    ],
+)
+def test_where_it_is_not_or_a_word_is_gone_sshd_is_asked_again(tmp_path: Path, before: str, after: str) -> None:
+    machine, config, ssh = answered(tmp_path, before)
+    assert not ssh.logins.password
+    config.write_text(after)
+    assert again(machine, ssh) is None
 
 
 def test_an_sshd_that_does_not_answer_says_why_and_how_old_it_is(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakeazure.dhcp import NotDhcp, Offer, Question, answer, offers_for, parse_options, parse_request
-from fakeazure.vm import Interface, Vm
+from fakeazure.vm import Interface, Leases, Vm
 
 pytestmark = pytest.mark.newer
 
@@ -146,6 +146,22 @@ def test_a_lease_that_ends_is_renewed_at_half_and_rebound_at_seven_eighths() -> 
 
 def test_a_host_name_is_sent_only_where_it_is_asked_for() -> None:
     assert answered(ask("discover"), Offer(hostname="web-1"))[1][12] == b"web-1"
+
+
+def test_a_wireserver_elsewhere_is_in_option_245_and_in_the_routes_and_the_server_stays_where_it_is() -> None:
+    (offer,) = offers_for(Vm(), wireserver="10.7.7.7").values()
+    _, options = answered(ask("discover"), offer)
+    assert (options[245], options[54], options[6]) == (bytes((10, 7, 7, 7)), WIRESERVER, WIRESERVER)
+    assert options[121] == options[249] == ROUTES.replace(WIRESERVER, bytes((10, 7, 7, 7)))
+    granted, _ = answered(ask("request", requested="10.0.0.4", server="168.63.129.16"), offer)
+    assert granted[16:20] == bytes((10, 0, 0, 4))
+
+
+def test_an_option_can_be_left_out_or_lie() -> None:
+    (offer,) = offers_for(Vm(), leases=Leases(omit=(245, 121))).values()
+    assert {3, 249} == {3, 121, 245, 249} & answered(ask("discover"), offer)[1].keys()
+    (offer,) = offers_for(Vm(), leases=Leases(wireserver="255.255.255.255")).values()
+    assert answered(ask("discover"), offer)[1][245] == b"\xff" * 4
 
 
 def test_a_machines_interfaces_are_known_by_their_addresses_and_the_first_has_the_way_out() -> None:

@@ -17,6 +17,7 @@ from fakeazure.clock import Clock
 from fakeazure.faults import WORDS
 from fakeazure.lines import key_lines
 from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
+from fakeazure.vm import Leases
 from need import need
 
 AMOUNT_OR_DATE = "an amount such as -3 years or +10m nor a date such as 2001-02-03"
@@ -100,9 +101,13 @@ remove = ["compute.publicKeys"]
 computerName = ""
 [wireserver]
 enable = false
+address = "10.7.7.7"
 goal_state_after_secs = 0.5
 latency_secs = 2
 bytes_per_sec = 100
+[dhcp]
+omit = [121, 249]
+wireserver = "0.0.0.0"
 [clock]
 offset = 2001-02-03
 [azure-init.imds]
@@ -139,8 +144,9 @@ within_secs = 5
     assert scenario.imds.set == {"compute": {"osProfile": {"computerName": ""}}}
     assert (scenario.imds.latency_secs, scenario.imds.bytes_per_sec) == (0.5, 1000)
     assert scenario.own_keys and scenario.wireserver == Wireserver(
-        enable=False, goal_state_after_secs=0.5, latency_secs=2, bytes_per_sec=100
+        enable=False, address="10.7.7.7", goal_state_after_secs=0.5, latency_secs=2, bytes_per_sec=100
     )
+    assert scenario.dhcp == Leases(omit=(121, 249), wireserver="0.0.0.0")
     assert scenario.clock == Clock(at=datetime(2001, 2, 3, tzinfo=UTC))
     assert scenario.description == "everything" and scenario.azure_init == {"imds": {"retry_interval_secs": 0.1}}
     paths = [(script.path, len(script.answers)) for script in scenario.faults]
@@ -152,6 +158,18 @@ within_secs = 5
 
 def test_keys_may_be_plain_strings() -> None:
     assert parse_scenario(b'[vm]\nkeys = ["ssh-rsa A", {data = "B"}]', name="s").vm.keys == ("ssh-rsa A", Key("B"))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("121", "is not a list of numbers"),
+        ("[255]", "255 is not a number from 1 to 254"),
+        ('["a"]', "'a' is not a number"),
+    ],
+)
+def test_an_option_to_leave_out_is_a_number(said: str, why: str) -> None:
+    assert why in problems(f"[dhcp]\nomit = {said}\n")[0]
 
 
 def test_all_mistakes_are_told_at_once_in_the_files_order() -> None:

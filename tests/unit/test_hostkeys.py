@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from azureinit.apply.executor import apply_step
+from azureinit.apply.journal import Unwritten
 from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step
 from azureinit.plan.hostkeys import plan_host_keys
+from azureinit.plan.show import as_text
 from azureinit.record import replace
 from ssh_trees import facts_of, tree
 
@@ -66,3 +69,18 @@ def test_fips_mode_does_without_ed25519(tmp_path: Path) -> None:
     assert isinstance(ed25519, Satisfied)
     assert "FIPS" in ed25519.why
     assert isinstance(ecdsa, Step)
+
+
+def test_a_key_that_others_can_read_stays_and_is_closed(tmp_path: Path) -> None:
+    path = "/etc/ssh/ssh_host_ed25519_key"
+    machine = tree(tmp_path, {"/etc/ssh/sshd_config": "", path: WHOLE})
+    real = tmp_path / path[1:]
+    for mode, closed in ((0o600, True), (0o640, True), (0o644, False), (0o604, False)):
+        real.chmod(mode)
+        (item,) = plan_host_keys(types=("ed25519",), facts=facts_of(machine, tools=TOOLS))
+        assert isinstance(item, Satisfied) == closed, oct(mode)
+    assert isinstance(item, Step) and item.why == f"others can read {path}, and sshd takes no such key"
+    shown = as_text((item,), privileged=True)
+    assert f"write {path} mode 0600" in shown and "AAAA" not in shown
+    apply_step(machine, item, journal=Unwritten(), deadline=float("inf"))
+    assert (real.read_text(), real.stat().st_mode & 0o777) == (WHOLE, 0o600)

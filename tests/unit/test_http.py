@@ -420,11 +420,12 @@ def test_each_attempt_is_observed() -> None:
 
 
 def test_no_file_stays_open_after_success_or_failure() -> None:
+    nobody = unused_url()
     before = set(os.listdir("/proc/self/fd"))
     body_of(answer(body=b"x"))
     refused(b"nonsense")
     with pytest.raises(HttpFailed):
-        ask(unused_url(), retry=ONCE)
+        ask(nobody, retry=ONCE)
     assert set(os.listdir("/proc/self/fd")) == before
 
 

@@ -198,7 +198,7 @@ def test_the_run_s_deadline_ends_the_asking() -> None:
         (answer(body=b"<html><body>Sign in</body></html>"), "not JSON: HTML"),
         (answer(body=b"\r\n <!DOCTYPE html>"), "not JSON: HTML"),
         (answer(body=json.dumps(DOCUMENT).encode()[:-20]), "not JSON: "),
-        (answer(body=b""), "not JSON: Expecting value"),
+        (answer(body=b""), "not JSON: no value at character 0"),
         (answer(body=b"\xff\xfe{"), "not JSON: UnicodeDecodeError"),
         (answer(body=b"[" * 200_000), "not JSON: "),
         (answer(body=b"[]"), "IMDS document has no object compute"),

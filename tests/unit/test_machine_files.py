@@ -534,3 +534,28 @@ def test_a_disk_that_refuses_every_write_has_its_own_error(small: Path) -> None:
         with pytest.raises(ReadOnly, match="Read-only file system"):
             attempt()
     assert (small / "file").read_bytes() == b"old"
+
+
+# ---- what is the vendor's
+
+
+@pytest.mark.parametrize("target", ["../usr/share/file", "/usr/share/file", "link"])
+def test_a_link_into_usr_is_replaced_and_not_written_through(tree: Path, machine: Machine, target: str) -> None:
+    (tree / "usr/share").mkdir(parents=True)
+    (tree / "usr/share/file").write_text("vendor's")
+    (tree / "etc/link").symlink_to("../usr/share/file")
+    (tree / "etc/file").symlink_to(target)
+    assert machine.vendor_target("/etc/file") == "/usr/share/file"
+    machine.write("/etc/file", b"ours")
+    assert (tree / "usr/share/file").read_text() == "vendor's"
+    assert (tree / "etc/file").read_text() == "ours" and mode(tree / "etc/file") == 0o644
+    assert not (tree / "etc/file").is_symlink() and (tree / "etc/link").is_symlink()
+
+
+def test_a_link_elsewhere_is_honoured(tree: Path, machine: Machine) -> None:
+    (tree / "var").mkdir()
+    (tree / "var/file").write_text("old")
+    (tree / "etc/file").symlink_to("../var/file")
+    assert machine.vendor_target("/etc/file") is None
+    machine.write("/etc/file", b"new")
+    assert (tree / "etc/file").is_symlink() and (tree / "var/file").read_text() == "new"

@@ -255,3 +255,29 @@ def test_an_interruption_ends_the_child_too(monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(os.listdir("/proc/self/fd")) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_log_of_its_own_takes_both_streams_in_order_and_nothing_is_told(tmp_path: Path) -> None:
+    log, before = tmp_path / "log", sorted(os.listdir("/proc/self/fd"))
+    for _run in range(2):
+        ran = MACHINE.run(("sh", "-c", "echo 1; echo 2 >&2; echo 3; exit 4"), timeout=20, output=str(log))
+        assert (ran.status, ran.out, ran.err) == (4, b"", b"")
+    with pytest.raises(SubprocessFailed) as raised:
+        ran.check()
+    assert str(raised.value) == f"sh failed (exit status: 4): what it said is in {log}"
+    assert log.read_text() == "1\n2\n3\n" * 2
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_log_of_its_own_is_written_as_it_comes_and_outlives_a_timeout(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(SubprocessTimeout, match="what it said is in") as raised:
+        MACHINE.run(("sh", "-c", "echo begun; sleep 1000"), timeout=0.5, output=str(log))
+    assert "begun" not in str(raised.value)
+    assert log.read_text() == "begun\n"
+
+
+def test_a_log_of_its_own_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    assert MACHINE.run(("sh", "-c", "echo x"), timeout=20, output=str(tmp_path / "none/log")).status == 0

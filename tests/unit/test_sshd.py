@@ -15,7 +15,7 @@ from azureinit.facts.gather import Facts
 from azureinit.facts.ssh import ConfigFile, Logins
 from azureinit.facts.ssh import Ssh as SshFacts
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Write
-from azureinit.plan.sshd import BEGIN, END, HEADER, plan_sshd, with_block
+from azureinit.plan.sshd import BEGIN, END, HEADER, interval, plan_sshd, with_block
 from azureinit.record import replace
 from ssh_trees import DEBIAN, DROPIN, actions_of, facts_of, running, tree
 
@@ -199,3 +199,91 @@ def test_an_old_sshd_is_told_by_the_name_it_knows(
     )
     write = actions_of(plan_sshd(allow_password=False, facts=old, config=CONFIG))[-1]
     assert (b"ChallengeResponseAuthentication no\n" in write.data.partition(END)[0]) is said
+
+
+# ---- silent clients
+
+ALIVE = Config(ssh=Ssh(client_alive_interval=180))
+INTERVAL = b"ClientAliveInterval 180\n"
+
+
+def alive_of(root: Path, files: Mapping[str, str | bytes], *, allow: bool | None = None) -> Write:
+    write = actions_of(plan_sshd(allow_password=allow, facts=facts(root, files), config=ALIVE))[-1]
+    assert isinstance(write, Write)
+    return write
+
+
+def test_silent_clients_are_asked_where_that_is_wanted_whatever_is_said_of_passwords(tmp_path: Path) -> None:
+    assert alive_of(tmp_path, {MAIN: DEBIAN}) == Write(path=DROPIN, data=HEADER + INTERVAL, mode=0o600)
+    left, step = plan_sshd(allow_password=None, facts=facts(tmp_path, {MAIN: DEBIAN}), config=ALIVE)
+    assert left == Satisfied(name="sshd", why="left alone: no source says whether passwords are allowed")
+    assert isinstance(step, Step) and step.why.startswith("must ask a client after 180 s of silence: ")
+
+
+def test_both_wishes_are_one_file_and_one_check(tmp_path: Path) -> None:
+    here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), privsep_dir=True)
+    (step,) = plan_sshd(allow_password=False, facts=here, config=ALIVE)
+    assert isinstance(step, Step) and step.why.startswith("must refuse passwords and ask a client after 180 s")
+    (write,) = actions_of((step,))
+    assert write.data == HEADER + NO + INTERVAL
+    assert write.check == Run(argv=("sshd", "-t", "-h", "/etc/ssh/ssh_host_ed25519_key"))
+
+
+def test_a_file_that_includes_nothing_is_edited_at_its_start(tmp_path: Path) -> None:
+    old = b"UsePAM yes\nClientAliveInterval 5\nMatch User x\nX11Forwarding no\n"
+    write = alive_of(tmp_path, {MAIN: old}, allow=False)
+    assert write == Write(path=MAIN, data=BEGIN + NO + INTERVAL + END + old, was=old)
+    (satisfied,) = plan_sshd(
+        allow_password=False, facts=facts(tmp_path / "b", {MAIN: BEGIN + NO + INTERVAL + END + old}), config=ALIVE
+    )
+    assert satisfied == Satisfied(name="sshd", why="already refuses passwords and asks a client after 180 s of silence")
+
+
+@pytest.mark.parametrize("said", ["180", "180s", "3m", "2m60", "3M", "=180", '"3m"'])
+def test_what_is_so_already_is_not_written_again(tmp_path: Path, said: str) -> None:
+    there = {MAIN: DEBIAN, "/etc/ssh/sshd_config.d/50.conf": f"clientaliveinterval {said}\n"}
+    *_, item = plan_sshd(allow_password=None, facts=facts(tmp_path, there), config=ALIVE)
+    assert item == Satisfied(name="sshd", why="already asks a client after 180 s of silence")
+
+
+@pytest.mark.parametrize("said", ["0", "181", "3h", "3x", "soon"])
+def test_what_says_otherwise_is_outvoted(tmp_path: Path, said: str) -> None:
+    there = {MAIN: DEBIAN, "/etc/ssh/sshd_config.d/50.conf": f"ClientAliveInterval {said}\n"}
+    assert alive_of(tmp_path, there).data == HEADER + INTERVAL
+
+
+def test_what_an_earlier_run_said_of_the_other_stays(tmp_path: Path) -> None:
+    """Or a run that knows of no passwords would let them in again."""
+    assert alive_of(tmp_path, {MAIN: DEBIAN, DROPIN: HEADER + NO}).data == HEADER + NO + INTERVAL
+    write = write_of(tmp_path / "b", {MAIN: DEBIAN, DROPIN: HEADER + NO + INTERVAL}, allow=True)
+    assert write.data == HEADER + YES + INTERVAL
+    block = BEGIN + INTERVAL + END + b"UsePAM yes\n"
+    assert write_of(tmp_path / "c", {MAIN: block}).data == BEGIN + NO + INTERVAL + END + b"UsePAM yes\n"
+
+
+def test_nothing_is_said_of_them_where_sshd_is_not_installed_or_nobody_asks(tmp_path: Path) -> None:
+    (item,) = plan_sshd(allow_password=True, facts=facts(tmp_path, {}), config=ALIVE)
+    assert item == Satisfied(name="sshd", why="not installed")
+    assert b"ClientAlive" not in bytes(write_of(tmp_path / "b", {MAIN: DEBIAN}).data)  # type: ignore[arg-type]
+
+
+def test_a_number_that_sshd_cannot_hold_is_a_failure_that_names_the_setting(tmp_path: Path) -> None:
+    config = Config(ssh=Ssh(client_alive_interval=1 << 31))
+    *_, step = plan_sshd(allow_password=None, facts=facts(tmp_path, {MAIN: DEBIAN}), config=config)
+    assert isinstance(step, Step) and step.failure is SshdFailed
+    (way,) = step.ways
+    assert way == Declined(backend="drop-in", why="ssh.client_alive_interval is above sshd's 2147483647")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0", 0), ("90", 90), ("90s", 90), ("1m30", 90), ("1h1m1s", 3661), ("1d", 86400), ("1w", 604800), ("", -1),
+     ("m", -1), ("1x", -1), ("-1", -1), ("1 m", -1), ("9" * 12, -1)],
+)  # fmt: skip
+def test_intervals_are_read_as_sshd_reads_them(text: str, seconds: int) -> None:
+    assert interval(text) == seconds
+
+
+@given(st.text(alphabet="0123456789smhdw ", max_size=30))
+def test_any_text_is_an_interval_or_none(text: str) -> None:
+    assert interval(text) >= -1

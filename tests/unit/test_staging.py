@@ -29,7 +29,7 @@ TYPED = {
     "azure-init --config x.toml plan --": {"--json", "--check", "--config"},
     "azure-init clean --": {"--logs"},
     "azure-init help ": set(VERBS),
-    "azure-init --stage ": {"local", "failed", "resend"},
+    "azure-init --stage ": {"local", "failed", "resend", "hostname"},
     "azure-init kvp --pool guest ": {"dump", "read", "explain", "report-failure"},
     "azure-init kvp dump --kind ": {"start", "finish", "event"},
     "libazureinit-kvp ": {"info", "dump", "is-stale", "watch"},

@@ -180,6 +180,86 @@ def test_the_host_keys_of_every_shipped_file(distro: str) -> None:
     assert values.get("ssh.host_key_types") == wanted
 
 
+@pytest.mark.parametrize("distro", SHIPPED)
+def test_what_is_taken_of_every_shipped_file(distro: str) -> None:
+    root, anew, kind, watched, decoded, executed, *disk = SHIPPED[distro]
+    wanted: dict[str, object] = {
+        "user.lock_root": root == "y",
+        "ssh.regenerate_host_keys": anew == "y",
+        "hostname.monitor": watched == "y",
+        "custom_data.decode": "y" in (decoded, executed),
+        "custom_data.execute": executed == "y",
+        "kernel.scsi_timeout_secs": 300,
+    }
+    if anew == "y":
+        wanted["ssh.host_key_types"] = ALL_TYPES if kind == "auto" else (kind,)
+    assert taken(shipped(distro).decode()) == wanted
+    undone = {row.option for row in translate(parse_waagent_conf(shipped(distro))).undone}
+    asked = {name for name, value in zip(NAMES[6:], disk) if value not in ("n", "None")}
+    assert undone == asked, "the temporary disk is all that is left"
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("Provisioning.DeleteRootPassword=y", "user.lock_root", True),
+        ("Provisioning.RegenerateSshHostKeyPair=y", "ssh.regenerate_host_keys", True),
+        ("Provisioning.MonitorHostName=y", "hostname.monitor", True),
+        ("Provisioning.DecodeCustomData=y", "custom_data.decode", True),
+        ("Provisioning.ExecuteCustomData=y", "custom_data.execute", True),
+        ("Provisioning.AllowResetSysUser=Y", "user.allow_system_user", True),
+        ("Provisioning.PasswordCryptId=6", "user.password_crypt_id", "6"),
+        ("Provisioning.PasswordCryptId=2a", "user.password_crypt_id", "2a"),
+        ('Provisioning.PasswordCryptId="y"', "user.password_crypt_id", "y"),
+        ("Provisioning.PasswordCryptSaltLength=10", "user.password_salt_length", 10),
+        ("OS.RootDeviceScsiTimeout=300", "kernel.scsi_timeout_secs", 300),
+        ("OS.SshClientAliveInterval=180", "ssh.client_alive_interval", 180),
+        ("Protocol.EndpointDiscovery=static", "wireserver.discovery", "static"),
+        ("Protocol.EndpointDiscovery=dhcp", "wireserver.discovery", "dhcp"),
+        ("Logs.Console=n", "telemetry.console", False),
+        ("Lib.Dir=/srv/waagent", "waagent.lib_dir", "/srv/waagent"),
+    ],
+)
+def test_every_option_that_has_a_key_here_is_taken(line: str, key: str, value: object) -> None:
+    assert taken(line) == {key: value}
+
+
+def test_every_option_but_those_of_the_temporary_disk_has_a_key_here() -> None:
+    keys = {f"{section}.{key}" for section, record in Config.defaults_.items() for key in type(record).fields_}
+    without = {option.name for option in OPTIONS if option.ours and option.ours not in keys}
+    assert without == {option.name for option in OPTIONS if option.ours.startswith("resource_disk.")}
+
+
+def test_a_period_is_taken_where_the_name_is_watched() -> None:
+    period = "Provisioning.MonitorHostNamePeriod=45\n"
+    assert taken(f"Provisioning.MonitorHostName=y\n{period}") == {"hostname.monitor": True, "hostname.monitor_secs": 45}
+    assert "hostname.monitor_secs" not in taken(period)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("Provisioning.PasswordCryptId=2x", 'user.password_crypt_id must be one of "auto", "y"'),
+        ("Provisioning.PasswordCryptId=sha512", 'not the string "sha512"'),
+        ("Provisioning.PasswordCryptId=", 'not the string ""'),
+        ("Provisioning.PasswordCryptSaltLength=-1", "user.password_salt_length must be a whole number from 0 on"),
+        ("OS.SshClientAliveInterval=-5", "ssh.client_alive_interval must be a whole number from 0 on"),
+    ],
+)
+def test_a_value_that_walinuxagent_takes_and_we_do_not_is_told_and_not_taken(line: str, told: str) -> None:
+    imported = translate(parsed(line))
+    assert imported.taken == ()
+    (warning,) = imported.warnings
+    assert warning.startswith(f"line 1: {line.partition('=')[0]}=") and "is not taken: " in warning and told in warning
+
+
+@pytest.mark.parametrize("line", ["Provisioning.PasswordCryptSaltLength=ten", "OS.SshClientAliveInterval=3m"])
+def test_a_number_that_is_none_keeps_our_own(line: str) -> None:
+    imported = translate(parsed(line))
+    assert imported.taken == ()
+    assert "is not a whole number, so WALinuxAgent takes its default; ours is kept" in imported.warnings[0]
+
+
 @pytest.mark.parametrize("distro", ["azurelinux", "photon"])
 def test_a_dead_option_is_told_as_one(distro: str) -> None:
     gone = {row.option: row.why for row in translate(parse_waagent_conf(shipped(distro))).gone}

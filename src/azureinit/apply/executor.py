@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale
-from azureinit.machine import MOST_BYTES
+from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale, SubprocessTimeout
+from azureinit.machine import KERNEL, MOST_BYTES
 from azureinit.plan.actions import (
     Declined,
     EditLine,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from azureinit.telemetry.events import Events
 
 LOCK_TIMEOUT = 15.0  # as long as shadow-utils themselves wait
+STOP_TIMEOUT = 10.0
 
 
 def apply_plan(machine: Machine, plan: Plan, *, journal: Journal, events: Events, deadline: float) -> None:
@@ -72,10 +73,26 @@ def perform(machine: Machine, action: Action, *, journal: Journal, deadline: flo
 def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> None:
     timeout = min(action.timeout, deadline - machine.clock.monotonic())
     stdin = action.stdin.reveal() if action.stdin else b""
-    ran = machine.run(action.argv, stdin=stdin, timeout=timeout)
+    if action.unit is not None:
+        _end_unit(machine, action.unit)
+    try:
+        ran = machine.run(action.argv, stdin=stdin, timeout=timeout, output=action.output)
+    except SubprocessTimeout:
+        if action.unit is not None:
+            _end_unit(machine, action.unit)
+        raise
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
         raise PlanStale(f"{action.makes} appeared while provisioning: {ran.told}", path=action.makes)
     ran.check()
+
+
+def _end_unit(machine: Machine, unit: str) -> None:
+    """Everybody in it, whatever it thinks of that; mostly there is nobody."""
+    for argv in (("systemctl", "kill", "--signal=KILL", unit), ("systemctl", "stop", unit)):
+        try:
+            machine.run(argv, timeout=STOP_TIMEOUT)
+        except AzureInitError:
+            return
 
 
 def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -> None:
@@ -83,7 +100,13 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
     before = machine.read(action.path, beneath=action.beneath) if looked_at else None
     if action.was is not None and before != _bytes(action.was):
         raise PlanStale(f"{action.path} changed while provisioning", path=action.path)
+    if action.path.startswith(KERNEL):
+        from azureinit.machine.kernel import write_in_place
+
+        write_in_place(machine, action.path, _bytes(action.data))
+        return
     old = machine.stat(action.path) if action.check is not None else None
+    link = machine.read_link(action.path) if action.check is not None else None
     machine.write(action.path, _bytes(action.data), mode=action.mode, owner=action.owner, beneath=action.beneath)
     if action.check is None:
         return
@@ -92,6 +115,8 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
     except AzureInitError:
         if before is None or old is None:
             machine.remove(action.path)
+        elif link is not None and machine.read_link(action.path) is None:  # into /usr, where nothing is written
+            machine.symlink(action.path, link)
         else:
             owner = f"{old.st_uid}:{old.st_gid}"
             machine.write(action.path, before, mode=old.st_mode & 0o7777, owner=owner, beneath=action.beneath)

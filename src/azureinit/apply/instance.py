@@ -46,6 +46,14 @@ def marker(machine: Machine, instance: Instance) -> bool:
 def mark_provisioned(machine: Machine, instance: Instance) -> None:
     machine.write(instance.path("provisioned"), b"", mode=0o600)
     machine.remove(instance.path("pending"))
+    _forget_others(machine, instance)
+
+
+def _forget_others(machine: Machine, instance: Instance) -> None:
+    """From now on this is that VM. Should it be one again that it was before, it is not in the state it was in then."""
+    for name in machine.names(instance.data_dir) or ():
+        if _is_ours(name) and not name.startswith(f"{instance.vm_id}."):
+            machine.remove(f"{instance.data_dir.rstrip('/')}/{name}")
 
 
 def forget_pending(machine: Machine, instance: Instance) -> None:
@@ -53,9 +61,9 @@ def forget_pending(machine: Machine, instance: Instance) -> None:
 
 
 def write_pending(machine: Machine, instance: Instance, *, verdict: str, failure: str) -> None:
-    import json
+    from azureinit.jsontext import dumps
 
-    data = json.dumps({"verdict": verdict, "failure": failure}).encode()
+    data = dumps({"verdict": verdict, "failure": failure}).encode()
     machine.write(instance.path("pending"), data, mode=0o600)
 
 
@@ -78,14 +86,15 @@ def read_verdict(machine: Machine) -> str | None:
 
 def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) -> None:
     """Secrets are revealed here and nowhere else: into a 0600 file of ours."""
-    import json
     from binascii import b2a_base64
+
+    from azureinit.jsontext import dumps
 
     plain = {
         key: {"base64": b2a_base64(value.reveal(), newline=False).decode()} if isinstance(value, Secret) else value
-        for key, value in values.items()
+        for key, value in sorted(values.items())
     }
-    data = json.dumps(plain, sort_keys=True).encode()
+    data = dumps(plain).encode()
     if machine.read(instance.path("saved"), limit=MOST_BYTES) != data:
         machine.write(instance.path("saved"), data, mode=0o600)
 
@@ -120,11 +129,11 @@ def _is_ours(name: str) -> bool:
 
 
 def _read_json(machine: Machine, path: str) -> dict[str, Any] | None:
-    import json
+    from azureinit.jsontext import loads
 
     data = machine.read(path, limit=MOST_BYTES)
     try:
-        values = json.loads(data) if data else None
-    except ValueError:
+        values = loads(data.decode()) if data else None
+    except (ValueError, RecursionError):
         return None  # written whole or not at all; anything else is not ours
     return values if isinstance(values, dict) else None

@@ -54,12 +54,12 @@ class Journal:
         self._append({"end": True}, sync=False)
 
     def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
-        import json  # a stage that writes nothing down pays for none of it
+        from azureinit.jsontext import dumps  # a stage that writes nothing down pays for none of it
 
         if self._file is None:
             self._file = self._machine.appender(self.path)
         start, self.torn = b"\n" if self.torn else b"", False
-        self._file.write(start + json.dumps(entry).encode() + b"\n", sync=sync)
+        self._file.write(start + dumps(entry).encode() + b"\n", sync=sync)
 
 
 class Unwritten(Journal):
@@ -83,13 +83,13 @@ def read_journal(machine: Machine, path: str) -> Journal:
 def parse_journal(data: bytes) -> list[dict[str, Any]]:
     if not data:
         return []
-    import json
+    from azureinit.jsontext import loads
 
     entries = []
     for line in data.split(b"\n"):
         try:
-            entry = json.loads(line) if line else None
-        except ValueError:
+            entry = loads(line.decode()) if line else None
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict):
             entries.append(entry)

@@ -112,7 +112,7 @@ def why_no_files(facts: Facts) -> str:
         if not facts.privileged:
             return "only root writes the account files"
         if facts.selinux:
-            return "SELinux is enabled, and the files would lose their labels"
+            return "SELinux is enabled, and its policies trust shadow-utils with the account files"
         if not accounts.nss_plain:
             return f"{accounts.nss_why}, so the files are not all there is"
         if accounts.caches:
@@ -246,16 +246,17 @@ def choose_ids(name: str, accounts: Accounts) -> Ids | str:
     user = accounts.user(name)
     if user:
         return Ids(uid=user.uid, gid=user.gid)
-    uid = _after_highest((user.uid for user in accounts.users), low=policy.uid_min, high=policy.uid_max)
+    users, groups = (*accounts.users, *accounts.vendor_users), (*accounts.groups, *accounts.vendor_groups)
+    uid = _after_highest((user.uid for user in users), low=policy.uid_min, high=policy.uid_max)
     if uid is None:
         return f"no user number from {policy.uid_min} to {policy.uid_max} is free"
     own = accounts.group(name)
     if own:
         return Ids(uid=uid, gid=own.gid)
     if not policy.user_group:
-        default = next((group for group in accounts.groups if policy.group in (group.name, str(group.gid))), None)
+        default = next((group for group in groups if policy.group in (group.name, str(group.gid))), None)
         return Ids(uid=uid, gid=default.gid) if default else f"the default group {policy.group!a} does not exist"
-    taken = {group.gid for group in accounts.groups}
+    taken = {group.gid for group in groups}
     if uid not in taken and policy.gid_min <= uid <= policy.gid_max:
         return Ids(uid=uid, gid=uid)
     gid = _after_highest(taken, low=policy.gid_min, high=policy.gid_max)

@@ -38,7 +38,8 @@ Options:
   -g, --groups <GROUPS>   supplementary groups of the admin, comma separated, repeatable [env: AZURE_INIT_USER_GROUPS]
       --config <CONFIG>   configuration file or directory, read last [env: AZURE_INIT_CONFIG]
       --stage <STAGE>     a boot's unit beside the run itself: local (the host name, before DHCP), failed (tell the
-                          platform that the run died), resend (a Ready it has not accepted yet)
+                          platform that the run died), resend (a Ready it has not accepted yet), hostname (wait for
+                          the host name to change, and tell DNS)
       --root <DIR>        work on the file tree in DIR; the running kernel and services are not touched
   -V, --version           print the version
   -h, --help              print this text; after a command, what that one takes
@@ -51,7 +52,7 @@ Exit codes: 0 done, already done, or not on Azure; 1 failed; 2 usage; 3 plan --c
 """
 VERBS = ("provision", "plan", "facts", "config", "clean", "deprovision", "kvp", "help")
 VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root", "--stage": "stage"}
-STAGES = ("local", "failed", "resend")
+STAGES = ("local", "failed", "resend", "hostname")
 
 
 class Command(Record):
@@ -253,7 +254,7 @@ def provision(command: Command, machine: Machine) -> int:
 
         usable = load_usable(machine, config=command.config, groups=command.groups)
         return reject(_context(machine, usable, started=started), error)
-    context = _context(machine, loaded.config, started=started, console=command.stage != "local")
+    context = _context(machine, loaded.config, started=started, console=command.stage not in ("local", "hostname"))
     for warning in loaded.warnings:
         context.events.tell(30, "config", warning)
     if command.stage:

@@ -27,6 +27,10 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
     removed = clean(machine, config.azure_init_data_dir.path)
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     if options.logs:
+        output = f"{config.azure_init_data_dir.path.rstrip('/')}/custom-data.log"
+        removed = tuple(path for path in (output, f"{output}.1") if machine.remove(path))
+        if removed:
+            print(f"removed {', '.join(removed)}")
         for path in (config.azure_init_log_path.path, f"{config.azure_init_data_dir.path.rstrip('/')}/trace.jsonl"):
             machine.remove(f"{path}.1")
             print(f"removed {path}" if machine.remove(path) else f"no log at {path}")

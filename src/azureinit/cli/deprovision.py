@@ -10,7 +10,9 @@ from azureinit.cli.parser import Parser, parsed
 from azureinit.config.waagent import read_waagent_conf
 from azureinit.converge import today
 from azureinit.errors import AzureInitError, LocalError, OvfInvalid
+from azureinit.facts.bootloader import read_loader
 from azureinit.facts.gather import SUDOERS, read_facts
+from azureinit.facts.kernel import read_persistent_net, read_timeout_rules
 from azureinit.facts.remains import (
     WAAGENT_SUDOERS,
     parse_sudoer,
@@ -21,6 +23,7 @@ from azureinit.facts.remains import (
 )
 from azureinit.plan.actions import Remove, Way
 from azureinit.plan.deprovision import Leaving, plan_deprovision
+from azureinit.plan.kernel import plan_kernel_undo
 from azureinit.plan.plan import work_left
 from azureinit.plan.show import as_text
 from azureinit.record import Record, replace
@@ -80,7 +83,9 @@ def _parser() -> Parser:
         help="the provisioned account too, with its home; never one of the system's",
     )
     parser.add_argument(
-        "--lock-root", action="store_true", help="root's password too (waagent.conf may say so as well)"
+        "--lock-root",
+        action="store_true",
+        help="root's password too (user.lock_root and waagent.conf may say so as well)",
     )
     parser.add_argument("--force", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, and change nothing")
@@ -113,17 +118,21 @@ def _plan(machine: Machine, config: Config, options: Any, waagent_conf: str) -> 
         facts = replace(facts, tools=facts.tools | {"userdel"})
     waagent = _waagent(machine, waagent_conf)
     data_dir = config.azure_init_data_dir.path
-    lock_root = options.lock_root or waagent.lock_root
-    leaving = None if options.user is None else _leaving(machine, options.user, data_dir, waagent)
+    lock_root = options.lock_root or config.user.lock_root or waagent.lock_root
+    libraries = tuple(dict.fromkeys((waagent.library, config.waagent.lib_dir)))
+    leaving = None if options.user is None else _leaving(machine, options.user, data_dir, libraries)
     remains = read_remains(
         machine,
         data_dir=data_dir,
         log=config.azure_init_log_path.path,
         kvp_directory=config.telemetry.kvp_directory,
-        waagent_dirs=(waagent.library, waagent.logs),
+        waagent_dirs=(*libraries, waagent.logs),
         homes=_homes(facts),
     )
-    return plan_deprovision(
+    kernel = plan_kernel_undo(
+        timeout_rules=read_timeout_rules(machine), rules=read_persistent_net(machine), loader=read_loader(machine)
+    )
+    rest = plan_deprovision(
         facts=facts,
         remains=remains,
         config=config,
@@ -133,6 +142,7 @@ def _plan(machine: Machine, config: Config, options: Any, waagent_conf: str) -> 
         lock_root=lock_root,
         today=today(machine),
     )
+    return (*kernel, *rest)
 
 
 def _homes(facts: Facts) -> tuple[str, ...]:
@@ -141,11 +151,12 @@ def _homes(facts: Facts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(user.home.rstrip("/") for user in people if user.home[:1] == "/"))
 
 
-def _leaving(machine: Machine, asked: str, data_dir: str, waagent: Waagent) -> Leaving | None:
+def _leaving(machine: Machine, asked: str, data_dir: str, libraries: tuple[str, ...]) -> Leaving | None:
     """Whom the command line names, else whom our own files do, else WALinuxAgent's."""
     theirs = machine.read(WAAGENT_SUDOERS)
     name = asked or read_admin(machine, sudoers=SUDOERS, data_dir=data_dir)
-    name = name or _media_user(machine, f"{waagent.library.rstrip('/')}/ovf-env.xml") or parse_sudoer(theirs or b"")
+    told = (_media_user(machine, f"{library.rstrip('/')}/ovf-env.xml") for library in libraries)
+    name = name or next(filter(None, told), None) or parse_sudoer(theirs or b"")
     if not name:
         return None
     return Leaving(name=name, spools=read_spools(machine, name), waagent_sudoers=theirs)

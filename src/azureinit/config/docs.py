@@ -50,7 +50,8 @@ KEYS: dict[str, str] = {
     "ssh.client_alive_interval": "Seconds of silence after which sshd asks whether a client is still there; 0 leaves "
     "sshd's setting alone.",
     "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
-    "user_provisioners.backends": "Tried in order until one succeeds; `files` edits the account files itself.",
+    "user_provisioners.backends": "Tried in order until one succeeds; `files` edits the account files itself, and "
+    "leaves it to `useradd` wherever they are not all there is (directory services, SELinux, caches, auditing).",
     "password_provisioners.backends": "Tried in order until one succeeds; `passwd`, known from older files, "
     "locks the password if none was given.",
     "imds.endpoint": "Base URL of the service; the path is added to it.",
@@ -60,7 +61,7 @@ KEYS: dict[str, str] = {
     "imds.total_retry_timeout_secs": "Longest time for all tries together.",
     "provisioning_media.enable": "Look for provisioning media at all.",
     "provisioning_media.path": "A device, an image file or a directory to read; empty means find the device.",
-    "provisioning_media.eject": "Eject the media before Ready is reported.",
+    "provisioning_media.eject": "Eject the media before Ready is reported; not where Ignition may read them again.",
     "provisioning_media.wait_secs": "How long media is waited for when nothing else can give what it carries.",
     "azure_proxy_agent.enable": "Wait for azure-proxy-agent when it stands between this machine and the platform.",
     "azure_proxy_agent.wait_secs": "How long azure-proxy-agent may take to be ready.",
@@ -73,6 +74,8 @@ KEYS: dict[str, str] = {
     "names the usual one; `static` takes the usual one unasked.",
     "report.protocol": "`json` is the platform's newer endpoint, `xml` the older one with its goal state; `auto` turns "
     "to the older where the newer was refused three times.",
+    "report.host_key_fingerprint": "Tell the platform, after Ready, the fingerprint of the first of `ssh.host_key_types` "
+    "that is there.",
     "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
     "telemetry.kvp_filter": "Which events go to the pool, as `level` or `target=level`, comma separated; "
     "unset means the built-in choice.",
@@ -92,11 +95,13 @@ KEYS: dict[str, str] = {
     "sources.grace_secs": "How long the other source is waited for once one has given enough.",
     "user.groups": "Supplementary groups of the account; groups that do not exist are skipped.",
     "user.sudo": "Give the account sudo.",
-    "user.lock_root": "Take root's password away.",
-    "user.allow_system_user": "Let the platform name an account of the system's own as the admin.",
+    "user.lock_root": "Take root's password away, at `azure-init deprovision` too; nothing of it is kept.",
+    "user.allow_system_user": "Let the platform name an account of the system's own as the admin, even root; never "
+    "nobody.",
     "user.password_crypt_id": "How the password is hashed, by the mark such hashes begin with (`y` is yescrypt, `6` "
-    "SHA-512); `auto` takes the best that this system's libcrypt can do.",
-    "user.password_salt_length": "Length of the salt in characters; 0 leaves it to libcrypt.",
+    "SHA-512); `auto` takes yescrypt where this system's libcrypt has it, else, and in FIPS mode, SHA-512.",
+    "user.password_salt_length": "Length of the salt in characters; 0 takes the usual one, and one that the method "
+    "cannot take becomes the nearest that it can.",
     "run.deadline_secs": "Longest time for a whole run.",
     "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
     "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
@@ -105,18 +110,21 @@ KEYS: dict[str, str] = {
     "waagent.honour": "Take what waagent.conf says wherever no file of ours, variable or flag says anything; "
     "`azure-init config import-waagent` shows what that is.",
     "waagent.lib_dir": "The directory where WALinuxAgent keeps its state.",
-    "hostname.monitor": "Tell a changed host name to the platform's DNS, whoever changed it.",
-    "hostname.monitor_secs": "Time between two looks at the name.",
-    "custom_data.save": "Keep customData as the file `CustomData` in `waagent.lib_dir`.",
+    "hostname.monitor": "Tell a changed host name to the platform's DNS, whoever changed it, as long as the machine "
+    "runs: `azure-init-hostname.service`.",
+    "hostname.monitor_secs": "Longest time between two looks at the name; a change is mostly seen at once.",
+    "custom_data.save": "Keep customData as the file `CustomData` in `waagent.lib_dir`, base64 as it was given.",
     "custom_data.decode": "Decode it from base64 before it is kept.",
-    "custom_data.execute": "Run it as a program before Ready, once; implies `custom_data.decode`. A program that fails "
-    "is a failure of the provisioning.",
-    "custom_data.execute_timeout_secs": "Longest time that program may take.",
-    "kernel.scsi_timeout_secs": "Time a disk has to answer before the kernel gives it up; 0 leaves it alone.",
+    "custom_data.execute": "Run it as a program before Ready, until it has succeeded once; implies the other two. A "
+    "program that fails is a failure of the provisioning.",
+    "custom_data.execute_timeout_secs": "Longest time that program may take; never longer than the run has left.",
+    "kernel.scsi_timeout_secs": "Time a disk (SCSI or NVMe) has to answer before the kernel gives it up; 0 leaves it "
+    "alone.",
     "kernel.mask_persistent_net": "Mask udev's rules that tie a network interface's name to its address.",
     "kernel.entropy": "Feed the kernel's random numbers from the table Hyper-V provides, on kernels before 6.9.",
-    "kernel.numa_off": "Boot with `numa=off`.",
-    "kernel.serial_console": "Boot with `console=ttyS0 earlyprintk=ttyS0`.",
+    "kernel.numa_off": "Boot with `numa=off`; of use to kernels up to 2.6.37 only.",
+    "kernel.serial_console": "Boot with `console=ttyS0 earlyprintk=ttyS0`; on arm64 with `console=ttyAMA0 "
+    "earlycon=pl011,0xeffec000`.",
 }
 
 KIND_NAMES = {

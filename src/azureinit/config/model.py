@@ -59,7 +59,7 @@ class HostnameProvisioners(Record):
 
 
 class UserProvisioners(Record):
-    backends: UserBackends = ("useradd", "files")
+    backends: UserBackends = ("files", "useradd")
 
 
 class PasswordProvisioners(Record):
@@ -97,6 +97,7 @@ class Wireserver(Record):
 
 class Report(Record):
     protocol: Protocol = "auto"
+    host_key_fingerprint: bool = True
 
 
 class Telemetry(Record):

@@ -11,7 +11,11 @@ from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from azureinit.machine import Machine
+
+    Named = TypeVar("Named", "Passwd", "Group")
 
 LOGIN_DEFS = ("/etc/login.defs", "/usr/etc/login.defs")
 USERADD_DEFAULTS = ("/etc/default/useradd", "/usr/etc/default/useradd")
@@ -20,7 +24,9 @@ VENDOR_SKELETON = "/usr/etc/skel"
 NSS_DATABASES = ("passwd", "group", "shadow", "gshadow")
 # What answers from the files below and from the running system alone.
 NSS_PLAIN = ("files", "compat", "systemd")
-CACHES = (("nscd", "/run/nscd/socket"), ("sssd", "/run/sssd.pid"))
+# Where the accounts of a vendor who keeps /etc for the machine's owner lie, by the service that reads them.
+VENDOR_FILES = {"altfiles": ("/usr/lib",), "usrfiles": ("/usr/share/baselayout", "/usr/etc")}
+CACHES = (("nscd", "/run/nscd/socket"), ("sssd", "/run/sssd.pid"), ("auditd", "/run/auditd.pid"))
 MOST_SKELETON_ENTRIES = 500
 MOST_SKELETON_BYTES = 4 << 20
 MOST_HOMES = 1000
@@ -81,12 +87,18 @@ class Accounts(Record):
     nss_plain: bool
     nss_why: str
     caches: tuple[str, ...]
+    # Accounts that are there and not in /etc, where no tool of ours or of the system's can change them.
+    vendor_users: tuple[Passwd, ...] = ()
+    vendor_groups: tuple[Group, ...] = ()
 
     def user(self, name: str) -> Passwd | None:
         return next((user for user in self.users if user.name == name), None)
 
     def group(self, name: str) -> Group | None:
         return next((group for group in self.groups if group.name == name), None)
+
+    def vendor_user(self, name: str) -> Passwd | None:
+        return next((user for user in self.vendor_users if user.name == name), None)
 
     def groups_of(self, name: str) -> frozenset[str]:
         """Every group the user is in, the primary one included."""
@@ -132,11 +144,16 @@ def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
     passwd_bytes = machine.read("/etc/passwd", limit=MOST_BYTES) or b""
     group_bytes = machine.read("/etc/group", limit=MOST_BYTES) or b""
     users = parse_passwd(passwd_bytes)
+    groups = parse_group(group_bytes)
     if before is not None:
         policy, skeleton, problem, nss_why = before.policy, before.skeleton, before.skeleton_problem, before.nss_why
+        vendor_users, vendor_groups = before.vendor_users, before.vendor_groups
     else:
         policy = parse_policy(_first(machine, LOGIN_DEFS), _first(machine, USERADD_DEFAULTS))
-        nss_why = nss_problem(_first(machine, NSSWITCH), passwd_bytes + b"\n" + group_bytes)
+        nsswitch = _first(machine, NSSWITCH)
+        nss_why = nss_problem(nsswitch, passwd_bytes + b"\n" + group_bytes)
+        vendor_users = parse_passwd(_read_vendor(machine, nsswitch, "passwd")) if nss_why else ()
+        vendor_groups = parse_group(_read_vendor(machine, nsswitch, "group")) if nss_why else ()
         try:
             skeleton, problem = _read_skeleton(machine, policy.skeleton)
         except LocalError as error:
@@ -144,7 +161,7 @@ def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
     return Accounts(
         policy=policy,
         users=users,
-        groups=parse_group(group_bytes),
+        groups=groups,
         shadow=_read_secret(machine, "/etc/shadow", unreadable),
         gshadow=_read_secret(machine, "/etc/gshadow", unreadable),
         unreadable=tuple(unreadable),
@@ -159,6 +176,8 @@ def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
         nss_plain=not nss_why,
         nss_why=nss_why,
         caches=() if machine.rooted else tuple(name for name, path in CACHES if machine.stat(path)),
+        vendor_users=_others(vendor_users, users),
+        vendor_groups=_others(vendor_groups, groups),
     )
 
 
@@ -233,6 +252,17 @@ def _fields(data: Secret | None, name: str) -> tuple[Secret, ...] | None:
 
 def _first(machine: Machine, paths: tuple[str, ...]) -> bytes:
     return next((data for data in map(machine.read, paths) if data is not None), b"")
+
+
+def _read_vendor(machine: Machine, nsswitch: bytes, name: str) -> bytes:
+    places = [place for service, places in VENDOR_FILES.items() if service.encode() in nsswitch for place in places]
+    return b"\n".join(machine.read(f"{place}/{name}", limit=MOST_BYTES) or b"" for place in places)
+
+
+def _others(vendor: tuple[Named, ...], local: tuple[Named, ...]) -> tuple[Named, ...]:
+    """Without those that /etc has too, which wins."""
+    known = {one.name for one in local}
+    return tuple(one for one in vendor if one.name not in known)
 
 
 def _read_secret(machine: Machine, path: str, unreadable: list[str]) -> Secret | None:

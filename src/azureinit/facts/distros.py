@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
+# What a boot loader says to the kernel of a system that Ignition sets up.
+IGNITION_WORDS = (b"ignition.", b"flatcar.oem.id=", b"flatcar.first_boot", b"coreos.oem.id=", b"coreos.first_boot")
 OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 
 
@@ -20,6 +22,8 @@ class Distro(Record):
     hosts_line: bool = False
     # Drop-in file that must sort before the vendor's own: the first value sshd reads counts.
     sshd_dropin: str = "/etc/ssh/sshd_config.d/00-azure-init.conf"
+    # An account of the image's own that is meant for an admin, though its number is the system's.
+    admin: str | None = None
 
 
 ROWS = {
@@ -33,6 +37,7 @@ ROWS = {
     "suse": Distro(id="suse"),
     "arch": Distro(id="arch"),
     "alpine": Distro(id="alpine", hosts_line=True),
+    "flatcar": Distro(id="flatcar", admin="core"),
 }
 
 

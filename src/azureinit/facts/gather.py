@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 from azureinit.facts.accounts import Accounts, read_accounts
-from azureinit.facts.distros import Distro, choose_distro, read_release
-from azureinit.facts.ssh import KeysFile, Ssh, read_ssh
+from azureinit.facts.dhcpnames import NameFile, read_name_files
+from azureinit.facts.distros import IGNITION_WORDS, Distro, choose_distro, read_release
+from azureinit.facts.ssh import KeysFile, Ssh, read_files
+from azureinit.facts.sshd_answer import ask_sshd, remembered, with_answer
 from azureinit.machine import MOST_BYTES
-from azureinit.record import Record
+from azureinit.record import Record, Secret, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.config.model import Config
+    from azureinit.facts.keypairs import PairFile
     from azureinit.machine import Machine
 
 TOOLS = ("chpasswd", "hostnamectl", "restorecon", "ssh-keygen", "sshd", "systemctl", "useradd", "usermod", "visudo")
-WAAGENT = ("/etc/waagent.conf", "/usr/share/waagent/waagent.conf", "/usr/sbin/waagent", "/usr/bin/waagent")
-WAAGENT_DIR = "/var/lib/waagent"
+WAAGENT = (
+    "/etc/waagent.conf",
+    "/usr/share/waagent/waagent.conf",
+    "/usr/share/oem/waagent.conf",
+    "/usr/sbin/waagent",
+    "/usr/bin/waagent",
+)
+SELINUX = "/etc/selinux/config"
+IGNITION_RESULT = "/etc/.ignition-result.json"
+IGNITION_ENV = "/run/ignition.env"
 SUDOERS_DIR = "/etc/sudoers.d"
 SUDOERS = "/etc/sudoers.d/azure-init-user"
 
 
-class Waagent(Record):
-    """WALinuxAgent is here, for extensions; what its marker of a provisioned machine says."""
+class Kept(Record):
+    """A file that may hold secrets, as it lies there."""
 
-    marker: bytes | None
+    data: Secret
+    mode: int
+
+
+class Waagent(Record):
+    """WALinuxAgent is here, for extensions; what its directory says of this machine."""
+
+    marker: bytes | None  # the VM that is provisioned
+    media: Kept | None = None  # its copy of ovf-env.xml
+    disabled: bool = False
+    published: bytes | None = None  # the host's name, as DNS was told it
+
+
+class Ignition(Record):
+    """Ignition sets this machine up, and may do so again in a boot to come; `sign`: how we know."""
+
+    sign: str
+    # It ran in this boot by somebody's own configuration, so that what is there is what they wanted.
+    fresh: bool = False
+    # And with it the host's name appeared.
+    wrote_hostname: bool = False
+
+
+class Labels(Record):
+    """Of a tree under --root: the file that tells them, where its homes really lie, and the tool that gives them."""
+
+    contexts: str
+    homes: str
+    tool: str | None
 
 
 class Host(Record):
@@ -37,6 +78,7 @@ class Host(Record):
     kernel_hostname: str
     hostname_file: bytes | None
     hosts_file: bytes | None
+    name_files: tuple[NameFile, ...] = ()  # that may have a DHCP client send a name of their own
 
 
 class Facts(Record):
@@ -51,13 +93,18 @@ class Facts(Record):
     kernel_hostname: str
     hostname_file: bytes | None
     hosts_file: bytes | None
+    name_files: tuple[NameFile, ...] = ()
     sudoers_dir: bool
     sudoers_file: bytes | None
     accounts: Accounts
     ssh: Ssh
     waagent: Waagent | None = None
-    # Of the admin's home, once the admin's name is known.
+    ignition: Ignition | None = None
+    labels: Labels | None = None
+    # Of the admin's home, once the admin's name is known; the names of the pieces only where somebody merges them.
     keys_files: tuple[KeysFile, ...] = ()
+    pair_files: tuple[PairFile, ...] = ()
+    key_pieces: tuple[str, ...] = ()
 
 
 def read_host(machine: Machine) -> Host:
@@ -70,13 +117,25 @@ def read_host(machine: Machine) -> Host:
         kernel_hostname=machine.hostname(),
         hostname_file=machine.read("/etc/hostname"),
         hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
+        name_files=read_name_files(machine),
     )
 
 
-def read_facts(machine: Machine, config: Config, before: Facts | None = None) -> Facts:
-    """With `before`, what provisioning cannot change is taken from there."""
+def read_facts(
+    machine: Machine,
+    config: Config,
+    before: Facts | None = None,
+    meanwhile: Callable[[Facts], object] | None = None,
+) -> Facts:
+    """With `before`, what provisioning cannot change is taken from there.
+
+    `meanwhile` gets all that is known before sshd has answered, and may make what sshd lacks.
+    """
     tools = before.tools if before else frozenset(tool for tool in TOOLS if machine.find(tool))
-    return Facts(
+    query = config.ssh.query_sshd_config
+    asking = ask_sshd(machine, tools=tools, query=query) if before is None or before.ssh.heard is None else None
+    accounts = read_accounts(machine, before.accounts if before else None)
+    facts = Facts(
         root="" if not machine.rooted else machine.root,
         rooted=machine.rooted,
         privileged=machine.privileged,
@@ -87,20 +146,63 @@ def read_facts(machine: Machine, config: Config, before: Facts | None = None) ->
         kernel_hostname=machine.hostname(),
         hostname_file=machine.read("/etc/hostname"),
         hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
+        name_files=read_name_files(machine),
         sudoers_dir=machine.is_dir(SUDOERS_DIR),
         sudoers_file=machine.read(SUDOERS) if machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS) else None,
-        accounts=read_accounts(machine, before.accounts if before else None),
-        ssh=read_ssh(machine, tools=tools, query=config.ssh.query_sshd_config),
-        waagent=read_waagent(machine),
+        accounts=accounts,
+        ssh=read_files(machine, query=query, key_files=config.ssh.regenerate_host_keys),
+        waagent=read_waagent(machine, config.waagent.lib_dir),
+        ignition=before.ignition if before else read_ignition(machine),
+        labels=before.labels if before else _read_labels(machine, accounts.policy.home),
     )
+    if meanwhile is not None:
+        meanwhile(facts)
+    if asking is None and before is not None:
+        again = remembered(machine, facts.ssh, before.ssh)
+        if again is not None:
+            return replace(facts, ssh=again)
+        asking = ask_sshd(machine, tools=tools, query=query)
+    return facts if asking is None else replace(facts, ssh=with_answer(machine, facts.ssh, asking()))
+
+
+def _read_labels(machine: Machine, home_base: str) -> Labels | None:
+    if not machine.rooted or machine.stat(SELINUX) is None:
+        return None
+    from azureinit.facts.labels import read_labels
+
+    return read_labels(machine, SELINUX, home_base=home_base)
 
 
 def _runs_systemd(machine: Machine) -> bool:
     return not machine.rooted and machine.is_dir("/run/systemd/system")
 
 
-def read_waagent(machine: Machine) -> Waagent | None:
+def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
     if all(machine.stat(path) is None for path in WAAGENT):
         return None
-    seen = machine.is_open(WAAGENT_DIR)
-    return Waagent(marker=machine.read(f"{WAAGENT_DIR}/provisioned", limit=4096) if seen else None)
+    if not machine.is_open(lib_dir):
+        return Waagent(marker=None)
+    library = lib_dir.rstrip("/")
+    return Waagent(
+        marker=machine.read(f"{library}/provisioned", limit=4096),
+        media=read_kept(machine, f"{library}/ovf-env.xml"),
+        disabled=machine.stat(f"{library}/disable_agent") is not None,
+        published=machine.read(f"{library}/published_hostname", limit=4096),
+    )
+
+
+def read_kept(machine: Machine, path: str) -> Kept | None:
+    found = machine.read_with_status(path, limit=MOST_BYTES)
+    return None if found is None else Kept(data=Secret(found[0]), mode=found[1].st_mode & 0o7777)
+
+
+def read_ignition(machine: Machine) -> Ignition | None:
+    """None where it has no part in this machine."""
+    found = [path for path in (IGNITION_RESULT, IGNITION_ENV) if machine.stat(path)]
+    if IGNITION_RESULT in found:
+        from azureinit.facts.ignition import read_result
+
+        return read_result(machine, IGNITION_RESULT)
+    told = () if machine.rooted else (machine.read("/proc/cmdline") or b"").split()
+    found += [word.decode("ascii", "replace") for word in told if word.startswith(IGNITION_WORDS)]
+    return Ignition(sign=found[0]) if found else None

@@ -1,4 +1,4 @@
-"""DHCP leases, as whichever client this machine has wrote them down. Of each: address, server, option 245, lifetime.
+"""DHCP leases, as whichever client this machine has wrote them down, and the one that is in force on a link.
 
 A file is known by its content, not by its place: NetworkManager keeps its own form, or dhclient's when that is its
 client.
@@ -11,9 +11,10 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from azureinit.machine import Machine
+    from azureinit.machine.dhcp import ClasslessRoute
 
 # Who, where, and how the names end; a name that is only a number is a link's index.
 PLACES = (
@@ -27,15 +28,23 @@ PLACES = (
     ("dhcpcd", "/var/lib/dhcpcd5", ".lease"),
     ("dhcpcd", "/var/db/dhcpcd", ".lease"),
 )
+THIS_BOOT = "/run/"  # what lies elsewhere may be of another boot, or of another machine
 MOST_FILES, MOST_BYTES = 64, 1 << 20  # of one place; of one file
 NAMES = {
     "address": ("ADDRESS", "ip_address", "fixed-address"),
     "server": ("SERVER_ADDRESS", "dhcp_server_identifier", "dhcp-server-identifier"),
-    "wireserver": ("OPTION_245", "private_245", "unknown-245"),
+    "wireserver": ("OPTION_245", "private_245", "unknown-245", "option-245"),
     "lifetime": ("LIFETIME", "dhcp_lease_time", "dhcp-lease-time"),
-}
+    "expiry": ("expire",),
+    "router": ("ROUTER", "routers"),
+    "routes": ("CLASSLESS_ROUTES", "ROUTES", "OPTION_121", "rfc3442_classless_static_routes",
+               "rfc3442-classless-static-routes", "classless-static-routes", "unknown-121", "option-121"),
+    "microsoft": ("OPTION_249", "ms_classless_static_routes", "ms-classless-static-routes", "unknown-249",
+                  "option-249"),
+}  # fmt: skip
+PREFIX = "dhcp4."  # of NetworkManager's keys, from 1.40 on
+FOREVER = 0xFFFFFFFF
 COOKIE, OPTIONS = bytes((99, 130, 83, 99)), 240  # in a DHCP packet, before its options
-PAD, LEASE_TIME, SERVER, WIRESERVER, END = 0, 51, 54, 245, 255
 
 
 class Lease(Record):
@@ -45,27 +54,75 @@ class Lease(Record):
     server: str = ""
     wireserver: str = ""  # option 245
     lifetime: int | None = None  # seconds
+    expires: float | None = None  # seconds since 1970; None: never, or it is not said
+    routes: tuple[ClasslessRoute, ...] = ()  # of option 121, else 249, else the default through the router
+    mac: str = ""  # of the card it was given to, where that is said
+    odd: str = ""  # what option 245 holds instead of an address
+
+
+class Standing(Record):
+    """The lease that is in force on a link, and what in others was passed over."""
+
+    lease: Lease | None
+    told: tuple[str, ...] = ()
 
 
 def read_leases(machine: Machine, links: Mapping[int, str]) -> tuple[tuple[Lease, ...], tuple[str, ...]]:
     """The leases, and what could not be read. `links`: their names by their indexes."""
     found: dict[tuple[str, str], Lease] = {}
-    problems = []
-    for client, directory, ending in PLACES:
+    problems: list[str] = []
+    for place in PLACES:
+        for lease in _leases(machine, place, links, problems):
+            found[lease.link, lease.client] = lease
+    return tuple(found.values()), tuple(problems)
+
+
+def read_standing(machine: Machine, *, link: str, index: int, mac: str, held: Callable[[], frozenset[str]]) -> Standing:
+    """The last of the first client that was told a wireserver; else of the first that has one at all.
+
+    `held`: the addresses that the link has. What outlives a boot is in force only while its address is one of them.
+    """
+    without: Lease | None = None
+    told: list[str] = []
+    for place in PLACES:
+        chosen: Lease | None = None
+        for lease in _leases(machine, place, {index: link}, told):
+            if lease.link != link or (lease.mac and mac and lease.mac != mac):
+                continue
+            kept = not place[1].startswith(THIS_BOOT)
+            over = lease.expires is not None and lease.expires <= machine.clock.now()
+            if kept and (over or lease.address not in held()):
+                continue
+            if lease.odd or (lease.wireserver and not is_a_host(lease.wireserver)):
+                odd = lease.odd or lease.wireserver
+                told.append(f"option 245 of the lease of {link} ({lease.client}) is no wireserver: {odd}")
+            elif lease.wireserver:
+                chosen = lease
+            without = without or lease
+        if chosen is not None:
+            return Standing(lease=chosen, told=tuple(told))
+    return Standing(lease=without, told=tuple(told))
+
+
+def _leases(
+    machine: Machine, place: tuple[str, str, str], links: Mapping[int, str], problems: list[str]
+) -> Iterator[Lease]:
+    client, directory, ending = place
+    try:
+        names = machine.names(directory) or ()
+    except LocalError as error:
+        problems.append(str(error))
+        return
+    for name in [name for name in names if name.endswith(ending)][:MOST_FILES]:
+        path = f"{directory}/{name}"
         try:
-            names = machine.names(directory) or ()
+            found = machine.read_with_status(path, limit=MOST_BYTES)
         except LocalError as error:
             problems.append(str(error))
             continue
-        for name in [name for name in names if name.endswith(ending)][:MOST_FILES]:
-            try:
-                data = machine.read(f"{directory}/{name}", limit=MOST_BYTES) or b""
-            except LocalError as error:
-                problems.append(str(error))
-                continue
-            for lease in parse_leases(data, client=client, link=link_of(name.removesuffix(ending), links)):
-                found[lease.link, client] = lease
-    return tuple(found.values()), tuple(problems)
+        if found is not None:
+            link = link_of(name.removesuffix(ending), links)
+            yield from parse_leases(found[0], client=client, link=link, written=found[1].st_mtime)
 
 
 def link_of(name: str, links: Mapping[int, str]) -> str:
@@ -76,16 +133,20 @@ def link_of(name: str, links: Mapping[int, str]) -> str:
     return max(known, key=len, default=name)
 
 
-def parse_leases(data: bytes, *, client: str, link: str) -> list[Lease]:
-    """In the order of the file: of two of one link, the later is the one that counts."""
+def parse_leases(data: bytes, *, client: str, link: str, written: float = 0.0) -> list[Lease]:
+    """In the order of the file: of two of one link, the later is the one that counts. `written`: when it was."""
     if data[OPTIONS - len(COOKIE) : OPTIONS] == COOKIE:
-        found = [(link, _packet(data))]
+        lease = _packet(data, client=client, link=link, written=written)
+        found = [] if lease is None else [lease]
     elif b"lease {" in data:
-        found = [(values.get("interface", link), _chosen(values)) for values in _blocks(data)]
+        from azureinit.facts.dhclient import QUOTED, parse_blocks
+
+        blocks = parse_blocks(data.decode("utf-8", "replace"))
+        named = ((values.get("interface", link).removeprefix(QUOTED), values) for values in blocks)
+        found = [_lease(values, client=client, link=name, written=written) for name, values in named]
     else:
-        found = [(link, _chosen(_pairs(data)))]
-    # 0.0.0.0 is no address either.
-    return [_lease(values, client=client, link=name) for name, values in found if parse_ipv4(values["address"])]
+        found = [_lease(_pairs(data), client=client, link=link, written=written)]
+    return [lease for lease in found if parse_ipv4(lease.address)]  # 0.0.0.0 is no address either
 
 
 def parse_ipv4(text: str) -> int | None:
@@ -96,69 +157,111 @@ def parse_ipv4(text: str) -> int | None:
     return None if max(numbers) > 255 else numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8 | numbers[3]
 
 
-def _lease(values: Mapping[str, str], *, client: str, link: str) -> Lease:
-    lifetime = values["lifetime"]
+def is_a_host(address: str) -> bool:
+    """One that somebody else can have: not nobody, not this machine itself, not many."""
+    number = parse_ipv4(address)
+    return number is not None and number >> 24 not in (0, 127) and number >> 24 < 224
+
+
+def _lease(values: Mapping[str, str], *, client: str, link: str, written: float) -> Lease:
+    said = {field: next((values[name] for name in names if name in values), "") for field, names in NAMES.items()}
+    wireserver = _address(said["wireserver"])
+    lifetime = _lifetime(said["lifetime"])
+    expires = _end(written, lifetime)
+    if said["expiry"]:
+        from azureinit.facts.dhclient import parse_expiry
+
+        expires = parse_expiry(said["expiry"])
     return Lease(
         link=link,
         client=client,
-        address=values["address"],
-        server=values["server"] if parse_ipv4(values["server"]) else "",
-        wireserver=_from_hex(values["wireserver"]),
-        lifetime=int(lifetime[:10]) if lifetime.isascii() and lifetime.isdigit() else None,
+        address=said["address"],
+        server=said["server"] if parse_ipv4(said["server"]) else "",
+        wireserver=wireserver,
+        lifetime=lifetime,
+        expires=expires,
+        routes=_routes(said["routes"]) or _routes(said["microsoft"]) or _default(said["router"]),
+        odd=ascii(said["wireserver"][:40]) if said["wireserver"] and not wireserver else "",
     )
 
 
-def _chosen(values: Mapping[str, str]) -> dict[str, str]:
-    return {field: next((values[name] for name in names if name in values), "") for field, names in NAMES.items()}
+def _lifetime(text: str) -> int | None:
+    if text == "infinity":
+        return FOREVER
+    return int(text[:10]) if text.isascii() and text.isdigit() else None
 
 
-def _from_hex(text: str) -> str:
-    """`a83f8110`, `a8:3f:81:10`, or an address already."""
-    try:
-        octets = bytes.fromhex(text.replace(":", ""))
-    except ValueError:
-        return text if parse_ipv4(text) else ""
-    return _dotted(octets)
+def _end(written: float, lifetime: int | None) -> float | None:
+    """Where no date is said: the file is written with every renewal."""
+    return None if lifetime is None or lifetime >= FOREVER else written + lifetime
 
 
-def _dotted(octets: bytes) -> str:
-    return ".".join(map(str, octets)) if len(octets) == 4 else ""
+def _address(value: str) -> str:
+    """`a83f8110`, `a8:3f:81:10`, four letters in quotes, or an address already."""
+    if len(value) == 8 and value.isalnum():  # what is met most often, without a module more
+        try:
+            return ".".join(map(str, bytes.fromhex(value)))
+        except ValueError:
+            return ""
+    if not value or parse_ipv4(value) is not None:
+        return value
+    from azureinit.facts.dhclient import octets
+
+    found = octets(value) or b""
+    return ".".join(map(str, found)) if len(found) == 4 else ""
+
+
+def _routes(value: str) -> tuple[ClasslessRoute, ...]:
+    """`0.0.0.0/0,10.0.0.1 168.63.129.16/32,10.0.0.1`, the same without commas, or as they came, in numbers."""
+    if not value:
+        return ()
+    if "/" not in value:
+        from azureinit.facts.dhclient import octets
+        from azureinit.machine.dhcp import parse_classless_routes
+
+        return parse_classless_routes(octets(value) or b"")
+    words = value.replace(",", " ").split()
+    found = []
+    for network, gateway in zip(words[::2], words[1::2]):
+        destination, _, prefix = network.partition("/")
+        number = int(prefix) if prefix.isascii() and prefix.isdigit() and len(prefix) < 3 else 33
+        if parse_ipv4(destination) is None or parse_ipv4(gateway) is None or number > 32:
+            return ()
+        found.append((destination, number, gateway if parse_ipv4(gateway) else ""))
+    return tuple(found)
+
+
+def _default(router: str) -> tuple[ClasslessRoute, ...]:
+    gateway = "".join(router.replace(",", " ").split()[:1])
+    return (("0.0.0.0", 0, gateway),) if parse_ipv4(gateway) else ()
 
 
 def _pairs(data: bytes) -> dict[str, str]:
     """KEY=VALUE, one a line."""
     lines = data.decode("utf-8", "replace").splitlines()
     pairs = (line.partition("=") for line in lines)
-    return {key.strip(): value.strip() for key, equals, value in pairs if equals}
+    return {key.strip().removeprefix(PREFIX): value.strip() for key, equals, value in pairs if equals}
 
 
-def _blocks(data: bytes) -> Iterable[dict[str, str]]:
-    """dhclient's: `lease { option dhcp-lease-time 3600; ... }`, one after another."""
-    for block in data.decode("utf-8", "replace").split("lease {")[1:]:
-        values = {}
-        for statement in block.partition("}")[0].split(";"):
-            words = statement.split()
-            if words[:1] == ["option"]:
-                del words[0]
-            if len(words) == 2:
-                values[words[0]] = words[1].strip('"')
-        yield values
-
-
-def _packet(data: bytes) -> dict[str, str]:
+def _packet(data: bytes, *, client: str, link: str, written: float) -> Lease | None:
     """dhcpcd's: the answer of the server as it came."""
-    options: dict[int, bytes] = {}
-    place = OPTIONS
-    while place < len(data) and data[place] != END:
-        if data[place] == PAD:
-            place += 1
-            continue
-        length = data[place + 1] if place + 1 < len(data) else 0
-        options[data[place]] = data[place + 2 : place + 2 + length]
-        place += 2 + length
-    return {
-        "address": _dotted(data[16:20]),
-        "server": _dotted(options.get(SERVER, b"")),
-        "wireserver": _dotted(options.get(WIRESERVER, b"")),
-        "lifetime": str(int.from_bytes(options[LEASE_TIME], "big")) if len(options.get(LEASE_TIME, b"")) == 4 else "",
-    }
+    from azureinit.machine.dhcp import LEASE_TIME, ROUTER, SERVER, WIRESERVER, chosen_routes, dotted, parse_reply
+
+    reply = parse_reply(data)
+    if reply is None:
+        return None
+    options = reply.options
+    lifetime = int.from_bytes(options[LEASE_TIME], "big") if len(options.get(LEASE_TIME, b"")) == 4 else None
+    wireserver = dotted(options.get(WIRESERVER, b""))
+    return Lease(
+        link=link,
+        client=client,
+        address=reply.address,
+        server=dotted(options.get(SERVER, b"")),
+        wireserver=wireserver,
+        lifetime=lifetime,
+        expires=_end(written, lifetime),
+        routes=chosen_routes(options) or _default(dotted(options.get(ROUTER, b"")[:4])),
+        mac=reply.mac.hex(":"),
+        odd=f"{len(options[WIRESERVER])} bytes" if WIRESERVER in options and not wireserver else "",
+    )

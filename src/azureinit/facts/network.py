@@ -65,7 +65,7 @@ def read_network(machine: Machine) -> Network:
             problems.append(str(error))
             return None
 
-    links = tried(lambda: tuple(_with_driver(machine, link) for link in read_links()))
+    links = tried(lambda: read_driven_links(machine))
     leases, unread = read_leases(machine, {link.index: link.name for link in links or ()})
     return Network(
         links=links,
@@ -76,6 +76,10 @@ def read_network(machine: Machine) -> Network:
         silent=tried(lambda: parse_arp(machine.read("/proc/net/arp") or b"")) or (),
         problems=(*problems, *unread),
     )
+
+
+def read_driven_links(machine: Machine) -> tuple[Link, ...]:
+    return tuple(_with_driver(machine, link) for link in read_links())
 
 
 def _with_driver(machine: Machine, link: Link) -> Link:

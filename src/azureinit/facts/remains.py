@@ -20,6 +20,7 @@ DBUS_ID = "/var/lib/dbus/machine-id"
 RESOLV_CONF = "/etc/resolv.conf"
 WAAGENT_SUDOERS = "/etc/sudoers.d/waagent"
 WAAGENT_UNITS = ("walinuxagent.service", "waagent.service")
+MONITOR = "azure-init-hostname.service"
 POOL = ".kvp_pool_*"
 QUERY_TIMEOUT = 10.0
 # By name: why it goes, and where it is; the last part of a path may be a pattern.
@@ -63,8 +64,7 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 # Of WALinuxAgent's, beside its own directories: its firewall's unit, and the limits it gave itself.
-WAAGENT_FILES = (
-    "/var/log/waagent.log*",
+UNIT_FILES = (
     *(f"/etc/systemd/system/{name}-network-setup.service" for name in ("waagent", "walinuxagent")),
     *(
         f"/etc/systemd/system/multi-user.target.wants/{name}-network-setup.service"
@@ -78,12 +78,18 @@ WAAGENT_FILES = (
         for dropin in ("10-Slice.conf", "11-CPUAccounting.conf", "12-CPUQuota.conf", "13-MemoryAccounting.conf")
     ),
 )
+WAAGENT_FILES = ("/var/log/waagent.log*", *UNIT_FILES)
+# Of ours in its directory, where that is too many people's to be emptied.
+IN_LIBRARY = ("provisioned", "ovf-env.xml", "CustomData", "disable_agent", "published_hostname")
 HISTORIES = (
     ".bash_history", ".ash_history", ".sh_history", ".zsh_history", ".histfile", ".python_history", ".lesshst",
     ".viminfo", ".mysql_history", ".psql_history", ".sqlite_history",
 )  # fmt: skip
 # In a data directory that may be others' too.
-DATA = ("*.provisioned", "*.pending", "*.saved", "*.journal", "trace.jsonl*", "lock")
+DATA = (
+    "*.provisioned", "*.pending", "*.saved", "*.journal", "trace.jsonl*", "published_hostname", "custom-data.log*",
+    "lock",
+)  # fmt: skip
 RESOLVCONF = ("/etc/resolvconf/resolv.conf.d/original", "/etc/resolvconf/resolv.conf.d/tail")
 BACKUPS = ("/etc/passwd-", "/etc/shadow-", "/etc/group-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-")
 SPOOLS = ("/var/mail", "/var/spool/mail", "/var/spool/cron/crontabs", "/var/spool/cron", "/var/lib/systemd/linger")
@@ -105,7 +111,7 @@ class Remains(Record):
     pools: tuple[str, ...]  # that hold anything
     # None: not there. Empty: a file. Else what the link says.
     resolv_conf: str | None
-    running: tuple[str, ...]  # units of WALinuxAgent
+    running: tuple[str, ...]  # units of WALinuxAgent, and the one of ours that stays
 
 
 def read_remains(
@@ -119,7 +125,9 @@ def read_remains(
 ) -> Remains:
     places = dict(PLACES)
     places["histories"] = ("what was typed here", tuple(f"{home}/{name}" for home in homes for name in HISTORIES))
-    emptied = tuple(f"{path.rstrip('/')}/*" for path in waagent_dirs if is_own(path))
+    emptied = tuple(
+        f"{path.rstrip('/')}/{name}" for path in waagent_dirs for name in (("*",) if is_own(path) else IN_LIBRARY)
+    )
     places["WALinuxAgent"] = ("what it knows of this machine", (*emptied, *WAAGENT_FILES))
     places["resolvconf"] = ("the name servers were this machine's", RESOLVCONF)
     data = tuple(f"{data_dir.rstrip('/')}/{name}" for name in (("*",) if is_own(data_dir) else DATA))
@@ -130,7 +138,7 @@ def read_remains(
         groups=tuple(_read_group(machine, name, why, patterns) for name, (why, patterns) in places.items()),
         machine_id=machine.read(MACHINE_ID),
         dbus_id=dbus is not None and machine.read_link(DBUS_ID) is None,
-        pools=tuple(path for path in _expand(machine, f"{kvp_directory.rstrip('/')}/{POOL}") if _size(machine, path)),
+        pools=tuple(path for path in expand(machine, f"{kvp_directory.rstrip('/')}/{POOL}") if _size(machine, path)),
         resolv_conf=None if found is None else machine.read_link(RESOLV_CONF) or "",
         running=_read_running(machine),
     )
@@ -150,7 +158,7 @@ def read_admin(machine: Machine, *, sudoers: str, data_dir: str) -> str | None:
     name = parse_sudoer(machine.read(sudoers) or b"")
     if name:
         return name
-    for path in _expand(machine, f"{data_dir.rstrip('/')}/*.saved"):
+    for path in expand(machine, f"{data_dir.rstrip('/')}/*.saved"):
         name = parse_saved_name(machine.read(path, limit=16 << 20) or b"")
         if name:
             return name
@@ -180,13 +188,13 @@ def is_own(path: str) -> bool:
 
 
 def _read_group(machine: Machine, name: str, why: str, patterns: tuple[str, ...]) -> Group:
-    found = [path for pattern in patterns for path in _expand(machine, pattern)]
+    found = [path for pattern in patterns for path in expand(machine, pattern)]
     mounts = tuple(path for path in found if _is_mount(machine, path))
     paths = (f"{path}/" if _is_directory(machine, path) else path for path in found if path not in mounts)
     return Group(name=name, why=why, paths=tuple(dict.fromkeys(paths)), mounts=mounts)
 
 
-def _expand(machine: Machine, pattern: str) -> Iterator[str]:
+def expand(machine: Machine, pattern: str) -> Iterator[str]:
     directory, _, last = pattern.rpartition("/")
     if machine.rooted and pattern.startswith("/run/"):
         return  # not the image's
@@ -219,7 +227,7 @@ def _read_running(machine: Machine) -> tuple[str, ...]:
     if machine.rooted or not machine.is_dir("/run/systemd/system"):
         return ()
     running = []
-    for unit in WAAGENT_UNITS:
+    for unit in (*WAAGENT_UNITS, MONITOR):
         if any(machine.stat(f"{place}/{unit}") is not None for place in UNIT_DIRS):
             try:
                 asked = machine.run(("systemctl", "is-active", "--quiet", unit), timeout=QUERY_TIMEOUT)

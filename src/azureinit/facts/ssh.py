@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import stat
 
-from azureinit.errors import AzureInitError, LocalError
+from azureinit.errors import LocalError
 from azureinit.facts.sshd_config import Walk, expand
 from azureinit.facts.trust import directories_above, kind, normal, path_problem, read_trail
-from azureinit.record import Record, replace
+from azureinit.record import Record, Secret, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,17 +20,25 @@ MAIN = "/etc/ssh/sshd_config"
 VENDOR = "/usr/etc/ssh/sshd_config"
 DROPINS = "/etc/ssh/sshd_config.d"
 PRIVSEP = "/run/sshd"
+# Who makes one list of keys of the pieces in ~/.ssh/authorized_keys.d: the first into authorized_keys, where direct
+# writes are lost; the second for sshd, at every login.
+MERGER, READER = "update-ssh-keys", "ssh-key-dir"
 PID_FILE = "/run/sshd.pid"
 FIPS = "/proc/sys/crypto/fips_enabled"
 UNITS = ("ssh.service", "sshd.service")
 UNIT_DIRS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
 KEY_TYPES = ("ed25519", "ecdsa", "rsa")
-QUERY_TIMEOUT = 10.0
-ASKED = (9, 3)  # the first sshd that answers -G
+KEYS_DIR, KEY_PREFIX, KEY_SUFFIX = "/etc/ssh", "ssh_host_", "_key"
 ONE_KEYBOARD = (8, 7)  # from here on ChallengeResponseAuthentication is another name of KbdInteractiveAuthentication
+OTHERS = 0o007  # a group of their own may read them in some distributions
 PASSWORD, KEYBOARD = "passwordauthentication", "kbdinteractiveauthentication"
 CHALLENGE = "challengeresponseauthentication"
+PIECES = ".ssh/authorized_keys.d"
+MOST_PIECES = 100
 DENIED = (errno.EACCES, errno.EPERM, errno.EISDIR)
+
+
+NOTHING: Values = {}
 
 
 class ConfigFile(Record):
@@ -53,6 +61,8 @@ class HostKey(Record):
     # A file that ends before its last line, as a crash or a full disk leaves it, is there but not whole.
     there: bool
     whole: bool
+    # What is in it, where others may read that too: sshd takes no such key.
+    exposed: Secret | None = None
     # A link in the place of its public half, which a program would follow out of --root.
     public_link: str | None = None
     # Why it cannot be made.
@@ -64,20 +74,29 @@ class Ssh(Record):
     # The main configuration in force, and whether it is the vendor's own in /usr, which is not ours to touch.
     config_path: str | None = None
     vendor: bool = False
+    # Where it leads, if it is a link into /usr.
+    link: str | None = None
     # Everything the configuration was made from, in reading order.
     files: tuple[ConfigFile, ...] = ()
     unreadable: tuple[str, ...] = ()
     dropin_dir: bool = False
+    # What they say for everyone; and of that what sshd said was in force, where both readings agree.
+    said: Values = NOTHING
+    heard: Values | None = None
     logins: Logins = Logins(password=True, keyboard=True)
     # What Match blocks say of them.
     exceptions: tuple[Conditional, ...] = ()
     # As sshd holds them, tokens unexpanded; None where nobody said.
     authorized_keys_files: tuple[str, ...] | None = None
+    # MERGER, READER or nobody.
+    pieces: str | None = None
     use_pam: bool = False
     # At least this version; None where sshd was not asked.
     version: tuple[int, int] | None = None
     query_failure: str = ""
     host_keys: tuple[HostKey, ...] = ()
+    # Every file of a host key that lies here, of whatever type: looked for only where they are to be made anew.
+    key_files: tuple[str, ...] = ()
     fips: bool = False
     running: bool = False
     unit: str | None = None
@@ -88,20 +107,25 @@ class Ssh(Record):
 
     def logins_with(self, path: str, data: bytes) -> Logins:
         """What would be in force if that file were this."""
-        files = {file.path: file.data for file in self.files}
-        files[path] = data
+        return logins_of(self.values_with(path, data), self.version)
+
+    def values_with(self, path: str, data: bytes) -> Values:
+        """What the files would say for everyone if that one were this."""
+        return self.walk({**{file.path: file.data for file in self.files}, path: data}).values
+
+    def walk(self, files: dict[str, bytes]) -> Walk:
+        """A reading of these, as an sshd of that version reads them."""
 
         def names(directory: str) -> tuple[str, ...]:
             prefix = directory.rstrip("/") + "/"
             return tuple({known[len(prefix) :].split("/")[0] for known in files if known.startswith(prefix)})
 
-        walk = Walk(
-            self.config_path or path,
+        return Walk(
+            self.config_path or MAIN,
             read=files.get,
             expand=lambda pattern: expand(pattern, names),
             aliases=aliases_of(self.version),
         )
-        return logins_of(walk.values, self.version)
 
     def sets(self, keyword: str) -> bool:
         """Whether any of the files says the word at the start of a line, in force or not."""
@@ -127,42 +151,65 @@ def logins_of(values: Values, version: tuple[int, int] | None) -> Logins:
     return Logins(password=says(PASSWORD, default=True), keyboard=keyboard)
 
 
-def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
+def read_files(machine: Machine, *, query: bool, key_files: bool = False) -> Ssh:
+    """What its files say, and what lies around: sshd itself is asked by sshd_answer."""
     path = next((path for path in (MAIN, VENDOR) if machine.is_file(path)), None)
-    askable = query and "sshd" in tools and not machine.rooted
-    answer, failure, version = _ask(machine) if askable else (None, "", None)
-    if path is None and answer is None:
-        # A program without a configuration never starts.
-        return Ssh(installed=False, query_failure=failure, version=version)
     unreadable: list[str] = []
-    walk = _walk(machine, path or MAIN, unreadable, version)
-    values = walk.values if answer is None else answer
-    keys_files = values.get("authorizedkeysfile") if query else None
-    if keys_files is not None and [name.lower() for name in keys_files] == ["none"]:
-        keys_files = ()
+    walk = _walk(machine, path or MAIN, unreadable)
     running = not machine.rooted and _is_running(machine)
-    return Ssh(
-        installed=True,
+    ssh = Ssh(
+        installed=path is not None,  # a program without a configuration never starts
         config_path=path,
         vendor=path == VENDOR,
+        link=machine.vendor_target(path) if path else None,
         files=tuple(ConfigFile(path=name, data=data) for name, data in walk.files.items()),
         unreadable=tuple(unreadable),
         dropin_dir=machine.is_dir(DROPINS),
-        logins=logins_of(values, version),
-        exceptions=tuple(said for said in walk.conditional if said.keyword in (PASSWORD, KEYBOARD, CHALLENGE)),
-        authorized_keys_files=keys_files,
-        use_pam=values.get("usepam", ("no",))[0].lower() == "yes",
-        version=version,
-        query_failure=failure,
+        said=walk.values,
+        exceptions=about_logins(walk),
         host_keys=_read_host_keys(machine, walk.host_keys),
+        key_files=_read_key_files(machine, walk.host_keys) if key_files else (),
         fips=not machine.rooted and (machine.read(FIPS) or b"").strip() == b"1",
         running=running,
         unit=_find_unit(machine) if running else None,
         privsep_dir=machine.is_dir(PRIVSEP),
     )
+    return in_force(machine, ssh, walk.values, query=query)
 
 
-def _walk(machine: Machine, path: str, unreadable: list[str], version: tuple[int, int] | None) -> Walk:
+def in_force(machine: Machine, ssh: Ssh, values: Values, *, query: bool = True) -> Ssh:
+    keys_files = values.get("authorizedkeysfile") if query else None
+    if keys_files is not None and [name.lower() for name in keys_files] == ["none"]:
+        keys_files = ()
+    return replace(
+        ssh,
+        logins=logins_of(values, ssh.version),
+        authorized_keys_files=keys_files,
+        pieces=_who_reads_pieces(machine, values.get("authorizedkeyscommand", ("none",))[0]),
+        use_pam=values.get("usepam", ("no",))[0].lower() == "yes",
+    )
+
+
+def about_logins(walk: Walk) -> tuple[Conditional, ...]:
+    return tuple(said for said in walk.conditional if said.keyword in (PASSWORD, KEYBOARD, CHALLENGE))
+
+
+def _who_reads_pieces(machine: Machine, command: str) -> str | None:
+    if command.rpartition("/")[2] == READER and machine.is_file(command):
+        return READER
+    return MERGER if machine.is_file(f"/usr/bin/{MERGER}") else None
+
+
+def read_pieces(machine: Machine, home: str) -> tuple[str, ...]:
+    """The names in the directory of pieces; whatever is wrong with it is told when they are read."""
+    try:
+        names = machine.names(f"{home.rstrip('/')}/{PIECES}") or ()
+    except LocalError:
+        return ()
+    return tuple(name for name in names if not name.startswith("."))[:MOST_PIECES]
+
+
+def _walk(machine: Machine, path: str, unreadable: list[str]) -> Walk:
     def read(name: str) -> bytes | None:
         try:
             return machine.read(name)
@@ -172,47 +219,29 @@ def _walk(machine: Machine, path: str, unreadable: list[str], version: tuple[int
             unreadable.append(name)
             return None
 
-    return Walk(path, read=read, expand=lambda pattern: expand(pattern, machine.names), aliases=aliases_of(version))
-
-
-def _ask(machine: Machine) -> tuple[Values | None, str, tuple[int, int] | None]:
-    """What sshd says is in force, or why it did not, and its version as far as either tells."""
-    try:
-        ran = machine.run(("sshd", "-G"), timeout=QUERY_TIMEOUT)
-    except AzureInitError as error:
-        return None, str(error), None
-    if ran.status == 0:
-        return parse_answer(ran.out), "", ASKED
-    told = ran.err.decode("utf-8", "replace")
-    first = next(iter(told.split("\n")), "").strip() or f"exit status {ran.status}"
-    return None, f"sshd -G: {first[:200]}", parse_version(told)
-
-
-def parse_answer(out: bytes) -> Values:
-    values: Values = {}
-    for line in out.decode("utf-8", "surrogateescape").splitlines():
-        keyword, *arguments = line.split(" ")
-        if arguments:
-            values.setdefault(keyword.lower(), tuple(word for word in arguments if word))
-    return {keyword: arguments for keyword, arguments in values.items() if arguments}
-
-
-def parse_version(text: str) -> tuple[int, int] | None:
-    """From `OpenSSH_9.2p1 ...`, which an sshd says with its usage."""
-    major, _, rest = text.partition("OpenSSH_")[2].partition(".")
-    minor = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    return (int(major), int(minor)) if major.isdecimal() and minor and len(major + minor) < 9 else None
+    return Walk(path, read=read, expand=lambda pattern: expand(pattern, machine.names), aliases=aliases_of(None))
 
 
 def _read_host_keys(machine: Machine, configured: list[str]) -> tuple[HostKey, ...]:
     """Those sshd would load: where its configuration names some, those whose name tells their type."""
-    paths = configured or [f"/etc/ssh/ssh_host_{kind}_key" for kind in KEY_TYPES]
+    paths = configured or [f"{KEYS_DIR}/{KEY_PREFIX}{kind}{KEY_SUFFIX}" for kind in KEY_TYPES]
     named = ((next((type_ for type_ in KEY_TYPES if type_ in path.rpartition("/")[2]), None), path) for path in paths)
     return tuple(_read_host_key(machine, type_, path) for type_, path in named if type_ and path.startswith("/"))
 
 
+def _read_key_files(machine: Machine, configured: list[str]) -> tuple[str, ...]:
+    """By the names that everybody gives them, and where the configuration says: links too, wherever they lead."""
+    by_name = (f"{KEYS_DIR}/{name}" for name in machine.names(KEYS_DIR) or () if name.startswith(KEY_PREFIX))
+    named = [path for path in by_name if path.endswith((KEY_SUFFIX, f"{KEY_SUFFIX}.pub", f"{KEY_SUFFIX}-cert.pub"))]
+    told = (f"{path}{half}" for path in configured if path.startswith("/") for half in ("", ".pub"))
+    there = (path for path in told if machine.stat(path, follow=False) is not None)
+    return tuple(dict.fromkeys((*sorted(named), *there)))
+
+
 def with_host_keys_again(machine: Machine, ssh: Ssh) -> Ssh:
-    """After some were made: nothing else has changed."""
+    """After some may have been made: nothing else has changed."""
+    if all(key.whole and key.exposed is None for key in ssh.host_keys):
+        return ssh
     return replace(ssh, host_keys=tuple(_read_host_key(machine, key.type, key.path) for key in ssh.host_keys))
 
 
@@ -221,13 +250,16 @@ def _read_host_key(machine: Machine, type_: str, path: str) -> HostKey:
     try:
         found = machine.stat(path)
         real = machine.real(path, final=found is None)  # one that is there makes room first, even if it is a link
-        whole = found is not None and _is_whole(machine, path)
+        data = _private_half(machine, path) if found is not None else b""
+        whole = data is None or _is_whole(data)
+        exposed = whole and found is not None and found.st_mode & OTHERS
         return HostKey(
             type=type_,
             path=path,
             real=real,
             there=found is not None,
             whole=whole,
+            exposed=Secret(data) if exposed and data is not None else None,
             public_link=_public_link(machine, real) if machine.rooted else None,
             problem=problem,
         )
@@ -241,13 +273,17 @@ def _public_link(machine: Machine, real: str) -> str | None:
     return public if found is not None and stat.S_ISLNK(found.st_mode) else None
 
 
-def _is_whole(machine: Machine, path: str) -> bool:
+def _private_half(machine: Machine, path: str) -> bytes | None:
     try:
-        lines = (machine.read(path, limit=64 * 1024) or b"").strip().split(b"\n")
+        return machine.read(path, limit=64 * 1024) or b""
     except LocalError as error:
         if error.errno not in DENIED:
             raise
-        return True  # not ours to read without privileges; sshd will have made it
+        return None  # not ours to read without privileges; sshd will have made it
+
+
+def _is_whole(data: bytes) -> bool:
+    lines = data.strip().split(b"\n")
     return len(lines) > 2 and lines[0].startswith(b"-----BEGIN ") and lines[-1].startswith(b"-----END ")
 
 

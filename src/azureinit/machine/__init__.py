@@ -16,6 +16,7 @@ from azureinit.machine.clock import rfc3339 as rfc3339
 from azureinit.machine.files import (
     DIRECTORY,
     close,
+    copy_attributes,
     create,
     inside,
     list_names,
@@ -43,7 +44,7 @@ from azureinit.machine.files import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
 
     from azureinit.machine.processes import Ran
@@ -144,6 +145,13 @@ class Machine:
                 return None
             raise local_error(error, "read", path) from error
 
+    def vendor_target(self, path: str) -> str | None:
+        """Where a link leads, if that is in /usr: the vendor's, and never written through."""
+        if self.read_link(path) is None:
+            return None
+        followed = self.real(path)[len(self.root) :] if self.rooted else os.path.realpath(path)
+        return followed if followed.startswith("/usr/") else None
+
     def is_dir(self, path: str) -> bool:
         found = self.stat(path)
         return found is not None and stat_.S_ISDIR(found.st_mode)
@@ -196,6 +204,8 @@ class Machine:
                     ids = self.owner_ids(owner) if owner else (before.st_uid, before.st_gid) if before else None
                     if ids:
                         os.fchown(file, *ids)
+                if before:
+                    copy_attributes(name, directory, file)
                 wanted = mode if mode is not None else stat_.S_IMODE(before.st_mode) if before else 0o644
                 os.fchmod(file, wanted)
                 if sync:
@@ -314,7 +324,8 @@ class Machine:
             real = self.real(path, final=False).rstrip("/")
             if os.path.islink(real):
                 followed = self.real(path) if self.rooted else os.path.realpath(real)
-                if os.path.isfile(followed):  # a dangling link is replaced, a living one honoured
+                # A dangling link is replaced, a living one honoured, but not into /usr.
+                if os.path.isfile(followed) and self.vendor_target(path) is None:
                     real = followed
             return None, real
         except OSError as error:
@@ -330,11 +341,24 @@ class Machine:
         return None
 
     def run(
-        self, argv: tuple[str, ...], *, stdin: bytes = b"", timeout: float, env: Mapping[str, str] | None = None
+        self,
+        argv: tuple[str, ...],
+        *,
+        stdin: bytes = b"",
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        output: str | None = None,
     ) -> Ran:
+        """`output`: a log of its own for what it says on both streams, instead of in what is returned."""
         from azureinit.machine.processes import run
 
-        return run(self, argv, stdin=stdin, timeout=timeout, env=env or {})
+        return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output)
+
+    def start(self, argv: tuple[str, ...]) -> Callable[[float], Ran]:
+        """Goes on while we do; what is returned waits for its end, as many seconds as it is told."""
+        from azureinit.machine.processes import start
+
+        return start(self, argv)
 
     def hostname(self) -> str:
         return os.uname().nodename

@@ -5,65 +5,181 @@ from __future__ import annotations
 import os
 
 from azureinit.errors import AzureInitError, LocalError, PasswordFailed, SubprocessFailed, ToolMissing
-from azureinit.record import Secret
+from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from azureinit.machine import Machine
 
 LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2")
-METHOD = "$6$"
 SALT_LETTERS = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-SALT_LENGTH = 16
-HASH_LENGTH = 86
+LONGEST_SETTING = 192  # libcrypt's CRYPT_GENSALT_OUTPUT_SIZE
 OPENSSL_LONGEST = 256  # it cuts what is longer, and says so only on stderr
+FIPS = "/proc/sys/crypto/fips_enabled"
+AUTO = ("y", "6")
 
 
-def hash_password(machine: Machine, password: Secret) -> Secret:
-    """Its SHA-512 crypt: by libcrypt in this process, else by openssl, which reads it from stdin."""
+class Method(Record):
+    """`salt`: its shortest, its longest and its usual length. `added`: what a hash adds to its setting."""
+
+    name: str
+    salt: tuple[int, int, int]
+    added: int
+    plain: bool = False  # any letters are a salt; the others encode bytes in ways that libcrypt knows
+    longest: int = 0  # bytes of a password that count
+
+
+# By the mark between a hash's first two dollars.
+METHODS = {
+    "y": Method(name="yescrypt", salt=(22, 86, 22), added=44),
+    "gy": Method(name="gost-yescrypt", salt=(22, 86, 22), added=44),
+    "6": Method(name="SHA-512", salt=(1, 16, 16), added=87, plain=True),
+    "5": Method(name="SHA-256", salt=(1, 16, 16), added=44, plain=True),
+    "2b": Method(name="bcrypt", salt=(22, 22, 22), added=31, longest=72),
+    "2a": Method(name="bcrypt (2a)", salt=(22, 22, 22), added=31, longest=72),
+    "1": Method(name="MD5", salt=(1, 8, 8), added=23, plain=True),
+}
+
+
+def hash_password(
+    machine: Machine,
+    password: Secret,
+    *,
+    crypt_id: str = "auto",
+    salt_length: int = 0,
+    warn: Callable[[str], object] | None = None,
+) -> Secret:
+    """Its hash by libcrypt in this process, else by openssl, which reads the password from stdin.
+
+    `salt_length`: 0 is the method's usual one. One that it cannot take becomes the nearest that it can, and `warn` is
+    told: a machine nobody can enter would be worse.
+    """
     if b"\0" in password.reveal() or not password:
         why = LocalError("the password is empty" if not password else "the password holds a NUL byte")
         raise PasswordFailed("password hash", {"crypt": why}, hint="give a password without NUL bytes")
-    # 64 letters, so that no byte is likelier to give one than another.
-    salt = "".join(SALT_LETTERS[byte % len(SALT_LETTERS)] for byte in os.urandom(SALT_LENGTH))
     failures: dict[str, AzureInitError] = {}
-    for name, hashed in (("libcrypt", _libcrypt), ("openssl", _openssl)):
+    library = _library(failures)
+    # Where libcrypt refuses a method it would not know such a hash again at a login: openssl's help ends there.
+    name = "openssl" if library is None else "libcrypt"
+    for mark in _marks(machine, crypt_id):
+        length, told = _salt_length(mark, salt_length)
         try:
-            return _checked(hashed(machine, password, f"{METHOD}{salt}"), name)
+            if library is None:
+                made = _openssl(machine, password, mark, length)
+            else:
+                made = _libcrypt(library, password, mark, length)
         except AzureInitError as error:
             failures[name] = error
-    raise PasswordFailed("password hash", failures, hint="install libcrypt or openssl")
+            continue
+        if told and warn is not None:
+            warn(told)
+        return made
+    raise PasswordFailed("password hash", failures, hint=_hint(library))
 
 
-def _libcrypt(_machine: Machine, password: Secret, setting: str) -> bytes:
+def _marks(machine: Machine, crypt_id: str) -> tuple[str, ...]:
+    """What to try, in order. A system under --root may have a libcrypt of its own, which reads SHA-512 in any case."""
+    if crypt_id != "auto":
+        return (crypt_id,)
+    fips = (machine.read(FIPS) or b"").strip() == b"1"  # it approves of no yescrypt
+    return AUTO[1:] if machine.rooted or fips else AUTO
+
+
+def _salt_length(mark: str, asked: int) -> tuple[int, str]:
+    """What the method takes, and what to say where that is not what was asked for."""
+    method = METHODS[mark]
+    shortest, longest, usual = method.salt
+    length = min(max(asked, shortest), longest) if asked else usual
+    if length == (asked or usual):
+        return length, ""
+    takes = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
+    return length, (
+        f"user.password_salt_length is {asked}, but {method.name} takes {takes} characters: {length} are used"
+    )
+
+
+def _hash_with(library: Any, password: bytes, setting: bytes, method: Method) -> bytes | None:
+    """None where libcrypt does not know the method: it returns a token then, or nothing."""
+    hashed = library.crypt(password, setting) or b""
+    return hashed if hashed.startswith(setting) and len(hashed) == len(setting) + method.added else None
+
+
+def _libcrypt(library: Any, password: Secret, mark: str, length: int) -> Secret:
+    method = METHODS[mark]
+    if method.longest and len(password) > method.longest:
+        raise LocalError(f"{method.name} would heed only the first {method.longest} bytes of the password")
+    setting = _setting(library, mark, length)
+    hashed = _hash_with(library, password.reveal(), setting, method) if setting else None
+    if hashed is None:
+        raise SubprocessFailed(f"it made no {method.name} hash", command="libcrypt")
+    return Secret(hashed)
+
+
+def _setting(library: Any, mark: str, length: int) -> bytes | None:
+    """Method and salt, as a hash begins with them; None where libcrypt makes no such salts."""
+    import ctypes
+
+    if METHODS[mark].plain:
+        return _plain_setting(mark, length).encode()
+    try:
+        make = library.crypt_gensalt_rn
+    except AttributeError:
+        return None  # that of glibc itself, which knows nothing newer than SHA-512
+    make.restype = ctypes.c_char_p
+    make.argtypes = (ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int)
+    count = (length * 6 + 7) // 8 if length > 22 else 16  # 22 letters are 132 bits: the last one has 4 to spare
+    room = ctypes.create_string_buffer(LONGEST_SETTING)
+    setting: bytes | None = make(f"${mark}$".encode(), 0, os.urandom(count), count, room, LONGEST_SETTING)
+    return setting
+
+
+def _plain_setting(mark: str, length: int) -> str:
+    # 64 letters, so that no byte is likelier to give one than another.
+    return f"${mark}$" + "".join(SALT_LETTERS[byte % len(SALT_LETTERS)] for byte in os.urandom(length))
+
+
+def _library(failures: dict[str, AzureInitError]) -> Any:
     try:
         import ctypes
-    except ImportError as error:
-        raise ToolMissing("this Python has no ctypes") from error
-    library = None
+    except ImportError:
+        failures["libcrypt"] = ToolMissing("this Python has no ctypes")
+        return None
     for name in LIBRARIES:
         try:
             library = ctypes.CDLL(name)
-            break
         except OSError:
             continue
+        library.crypt.restype = ctypes.c_char_p
+        library.crypt.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+        return library
+    failures["libcrypt"] = ToolMissing(f"none of {', '.join(LIBRARIES)} is installed")
+    return None
+
+
+def _hint(library: Any) -> str:
+    """What could be asked of this machine instead."""
     if library is None:
-        raise ToolMissing(f"none of {', '.join(LIBRARIES)} is installed")
-    library.crypt.restype = ctypes.c_char_p
-    library.crypt.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
-    return library.crypt(password.reveal(), setting.encode()) or b""
+        return "install libcrypt; or openssl, for SHA-512, SHA-256 and MD5 alone"
+    able = []
+    for mark, method in METHODS.items():
+        setting = _setting(library, mark, method.salt[2])
+        if setting and _hash_with(library, b"anything", setting, method):
+            able.append(f'"{mark}" ({method.name})')
+    return f"set user.password_crypt_id to what this libcrypt can do: {', '.join(able)}" if able else ""
 
 
-def _openssl(machine: Machine, password: Secret, setting: str) -> bytes:
+def _openssl(machine: Machine, password: Secret, mark: str, length: int) -> Secret:
+    method = METHODS[mark]
+    if not method.plain:
+        raise LocalError(f"openssl makes no {method.name} hashes")
     if b"\n" in password.reveal() or len(password) > OPENSSL_LONGEST:
         raise LocalError(f"openssl takes one line of at most {OPENSSL_LONGEST} bytes")
-    argv = ("openssl", "passwd", "-6", "-salt", setting[len(METHOD) :], "-stdin")
-    return machine.run(argv, stdin=password.reveal() + b"\n", timeout=30.0).check().out.rstrip(b"\n")
-
-
-def _checked(hashed: bytes, name: str) -> Secret:
-    """A failed crypt returns a token, not an error."""
-    parts = hashed.split(b"$")
-    if not hashed.startswith(METHOD.encode()) or len(parts) != 4 or len(parts[3]) != HASH_LENGTH:
-        raise SubprocessFailed(f"{name} gave no SHA-512 hash", command=name)
+    setting = _plain_setting(mark, length)
+    argv = ("openssl", "passwd", f"-{mark}", "-salt", setting[len(mark) + 2 :], "-stdin")
+    hashed = machine.run(argv, stdin=password.reveal() + b"\n", timeout=30.0).check().out.rstrip(b"\n")
+    if not hashed.startswith(setting.encode()) or len(hashed) != len(setting) + method.added:
+        raise SubprocessFailed(f"it made no {method.name} hash", command="openssl")
     return Secret(hashed)

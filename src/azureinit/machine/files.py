@@ -11,6 +11,8 @@ from azureinit.errors import LocalError, NoSpace, ReadOnly
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 MAX_LINKS = 40
+# What a file keeps when it is replaced: its SELinux label, its access list, its owner's notes. Not its content's seals.
+KEPT = ("security.selinux", "system.posix_acl_access", "user.")
 SLOWEST_PIPE = 10.0  # seconds; a pipe in a file's place whose writer never comes
 CDROM_DRIVE_STATUS, CDSL_CURRENT = 0x5326, 0x7FFFFFFF
 CDROM_NOT_READY = (1, 2, 3)  # no disc, tray open, not ready yet
@@ -140,6 +142,22 @@ def lstat(name: str, directory: int | None) -> os.stat_result | None:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def copy_attributes(name: str, directory: int | None, new: int) -> None:
+    """What the old file has beside its content, as far as we may: where there is a policy, labels are restored."""
+    try:
+        old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:
+        return
+    try:
+        for attribute in os.listxattr(old):
+            if attribute.startswith(KEPT):
+                os.setxattr(new, attribute, os.getxattr(old, attribute))
+    except OSError:
+        pass
+    finally:
+        os.close(old)
 
 
 def unlink(name: str, directory: int | None) -> None:

@@ -1,10 +1,10 @@
-"""What only the running kernel can do: its host name, an optical drive, a mount that nobody else sees."""
+"""What only the running kernel can do: its host name and settings, an optical drive, a mount that nobody else sees."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import socket
+from _socket import sethostname  # without the enums of `socket`
 
 from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import local_error
@@ -22,17 +22,32 @@ MOUNT_TIMEOUT = 30.0
 
 def set_hostname(name: str) -> None:
     try:
-        socket.sethostname(name)
+        sethostname(name)
     except OSError as error:
         raise local_error(error, "set", "the kernel's host name") from error
 
 
+def architecture() -> str:
+    return os.uname().machine
+
+
+def write_in_place(machine: Machine, path: str, data: bytes) -> None:
+    """A file that is the kernel itself: never made, never replaced, told in one go."""
+    try:
+        file = os.open(machine.real(path), os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            os.write(file, data)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise local_error(error, "write", path) from error
+
+
 def eject(machine: Machine, device: str, *, timeout: float) -> None:
     """Bounded: a drive that never answers is left to its thread."""
-    import threading
+    from azureinit.machine.threads import start
 
     failures: list[OSError] = []
-    finished = threading.Event()
 
     def work() -> None:
         try:
@@ -47,10 +62,8 @@ def eject(machine: Machine, device: str, *, timeout: float) -> None:
                 os.close(drive)
         except OSError as error:
             failures.append(error)
-        finished.set()
 
-    threading.Thread(target=work, daemon=True).start()
-    if not machine.clock.wait(finished.wait, timeout):
+    if not machine.clock.wait(start(work).wait, timeout):
         raise LocalError(f"cannot eject {device}: no answer within {timeout:g} s", path=device)
     if failures:
         raise local_error(failures[0], "eject", device)

@@ -5,8 +5,8 @@ The parsers are pure and take whole answers. What is cut off or of an unknown ki
 
 from __future__ import annotations
 
+import _socket as socket  # without the enums of `socket`
 import os
-import socket
 import struct
 
 from azureinit.errors import LocalError
@@ -95,7 +95,8 @@ def _ask(kind: int, what: str) -> bytes:
     """The whole answer; asked again where it changed while it was told."""
     answer = b""
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as kernel:
+        kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        try:
             kernel.settimeout(PATIENCE)
             kernel.bind((0, 0))
             for sequence in range(1, TRIES + 1):
@@ -105,6 +106,8 @@ def _ask(kind: int, what: str) -> bytes:
                 answer, changed = _answer(kernel, sequence)
                 if not changed:
                     break
+        finally:
+            kernel.close()
     except OSError as error:
         raise local_error(error, "ask the kernel for its", what) from error
     return answer

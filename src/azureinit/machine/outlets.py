@@ -63,6 +63,13 @@ class LogFile:
             except (OSError, LocalError):
                 self._given_up = self._file is None  # a full disk may have room again
 
+    def close(self) -> None:
+        with self._lock:
+            self._given_up = True
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
     def _append(self, line: bytes) -> None:
         file = self._open() if self._file is None else self._file
         for _try in range(MOST_TRIES):

@@ -10,12 +10,15 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from azureinit.machine import Machine
+    from azureinit.machine.outlets import LogFile
 
 SIGKILL, SIGPIPE = 9, 13
+NOTHING: Mapping[str, str] = {}
 KEPT = 2 << 20  # of each stream
+LOGGED = 1 << 20  # of a log before it is put aside as `.1`
 TOLD = 500
 PIPE = 1 << 16
 MOST_LEFT = 16  # reads of a stream whose child has ended
@@ -28,6 +31,7 @@ class Ran(Record):
     status: int  # negative: the signal that ended it
     out: bytes
     err: bytes
+    output: str | None = None  # where both went instead
 
     @property
     def ending(self) -> str:
@@ -36,6 +40,8 @@ class Ran(Record):
     @property
     def told(self) -> str:
         """What it complained of, at least the end of it. Never its output, which may be a secret read or made."""
+        if self.output is not None:
+            return f"what it said is in {self.output}"
         return self.err.strip().decode("utf-8", "replace")[-TOLD:]
 
     def check(self) -> Ran:
@@ -46,22 +52,53 @@ class Ran(Record):
         raise SubprocessFailed(text, command=command, exit_status=self.ending)
 
 
-def run(machine: Machine, argv: tuple[str, ...], *, stdin: bytes, timeout: float, env: Mapping[str, str]) -> Ran:
+def run(
+    machine: Machine,
+    argv: tuple[str, ...],
+    *,
+    stdin: bytes,
+    timeout: float,
+    env: Mapping[str, str],
+    output: str | None = None,
+) -> Ran:
+    return start(machine, argv, stdin=stdin, env=env, output=output)(timeout)
+
+
+def start(
+    machine: Machine,
+    argv: tuple[str, ...],
+    *,
+    stdin: bytes = b"",
+    env: Mapping[str, str] = NOTHING,
+    output: str | None = None,
+) -> Callable[[float], Ran]:
+    """To be called, with a timeout from then on, for what came of it. What it says meanwhile has to fit into a pipe."""
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
         raise ToolMissing(f"{argv[0]} is not installed", command=argv[0])
     environ = {"PATH": ":".join(machine.search), "LC_ALL": "C", "LANG": "C", **env}
-    child, pipes = _spawn(path, argv, environ)
-    return _Child(child, pipes, stdin).wait(machine, argv, timeout=timeout)
+    log = _log(machine, output) if output is not None else None
+    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log)
+    return lambda timeout: child.wait(machine, argv, timeout=timeout)
 
 
-def _spawn(path: str, argv: tuple[str, ...], environ: dict[str, str]) -> tuple[int, tuple[int, int, int]]:
+def _log(machine: Machine, path: str) -> LogFile:
+    """Private, written as it comes, and never more than two pieces of it."""
+    from azureinit.machine.outlets import LogFile
+
+    return LogFile(machine, path, limit=LOGGED)
+
+
+def _spawn(
+    path: str, argv: tuple[str, ...], environ: dict[str, str], *, merged: bool
+) -> tuple[int, tuple[int, int, int]]:
+    """`merged`: both streams come as one, in the order in which they were written."""
     pairs: list[tuple[int, int]] = []
     spawned = False
     try:
         for _stream in range(3):
             pairs.append(os.pipe2(os.O_CLOEXEC))  # noqa: PERF401 - those made are closed if the next cannot be
-        theirs = (pairs[0][0], pairs[1][1], pairs[2][1])
+        theirs = (pairs[0][0], pairs[1][1], pairs[1 if merged else 2][1])
         actions = [(os.POSIX_SPAWN_DUP2, end, stream) for stream, end in enumerate(theirs)]
         child = os.posix_spawn(path, argv, environ, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE])
         spawned = True
@@ -82,8 +119,8 @@ def _spawn(path: str, argv: tuple[str, ...], environ: dict[str, str]) -> tuple[i
 class _Child:
     """One child, its three streams, and its end."""
 
-    def __init__(self, child: int, pipes: tuple[int, int, int], stdin: bytes) -> None:
-        self.child, self.stdin = child, memoryview(stdin)
+    def __init__(self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None) -> None:
+        self.child, self.stdin, self.log = child, memoryview(stdin), log
         self.feed, self.out, self.err = pipes
         self.kept = {self.out: bytearray(), self.err: bytearray()}
         self.open = set(pipes)
@@ -117,10 +154,13 @@ class _Child:
                 self.kill()
             for end in (*self.open, *((self.exited,) if self.exited >= 0 else ())):
                 os.close(end)
+            if self.log is not None:
+                self.log.close()
         return self.ran(argv, os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status))
 
     def ran(self, argv: tuple[str, ...], status: int) -> Ran:
-        return Ran(argv=argv, status=status, out=bytes(self.kept[self.out]), err=bytes(self.kept[self.err]))
+        out, err = bytes(self.kept[self.out]), bytes(self.kept[self.err])
+        return Ran(argv=argv, status=status, out=out, err=err, output=None if self.log is None else self.log.path)
 
     def late(self, argv: tuple[str, ...], timeout: float) -> SubprocessTimeout:
         command = argv[0].rpartition("/")[2]
@@ -154,7 +194,10 @@ class _Child:
             return True
         except BrokenPipeError:
             return False  # it did not want the rest; its exit status tells
-        self.kept[end] += data[: KEPT - len(self.kept[end])]
+        if self.log is not None:
+            self.log.write(data)
+        else:
+            self.kept[end] += data[: KEPT - len(self.kept[end])]
         return bool(data)
 
     def close(self, end: int) -> None:

@@ -1,8 +1,10 @@
-"""The kernel's announcements of new routes."""
+"""The kernel's announcements: of new routes, and of a new host name."""
 
 from __future__ import annotations
 
-import socket
+import os
+import select
+from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket  # without the enums of `socket`
 
 from azureinit.machine import local_error
 
@@ -11,12 +13,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 IPV4_ROUTES = 0x40
+HOSTNAME = "/proc/sys/kernel/hostname"
 
 
 class RouteWatch:
     def __init__(self) -> None:
         try:
-            self.kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+            self.kernel = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)
             self.kernel.bind((0, IPV4_ROUTES))
         except OSError as error:
             raise local_error(error, "listen to", "the kernel's routes") from error
@@ -36,3 +39,23 @@ class RouteWatch:
             return False
         except OSError as error:  # more was announced than fits: look again
             return error.errno is not None
+
+
+class HostnameWatch:
+    def __init__(self) -> None:
+        try:
+            self.file = os.open(HOSTNAME, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise local_error(error, "read", HOSTNAME) from error
+        self.kernel = select.poll()
+        self.kernel.register(self.file, select.POLLERR | select.POLLPRI)
+
+    def __enter__(self) -> HostnameWatch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        os.close(self.file)
+
+    def wait(self, seconds: float) -> bool:
+        """True when it was set since this was opened, or since the last time we said so; by anybody."""
+        return bool(self.kernel.poll(seconds * 1000))

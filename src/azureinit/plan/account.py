@@ -39,13 +39,13 @@ def plan_account(
 ) -> Plan:
     """`lock` takes away the password an existing account has: nobody's wish unless a caller says so."""
     user = facts.accounts.user(username)
-    check_username(username)
+    system = config.user.allow_system_user
+    check_username(username, system=system)
     if user is not None:
-        _check_not_the_systems(user, facts.accounts)
+        _check_not_the_systems(user, facts.accounts, allowed=system or username == facts.distro.admin)
+    _check_not_the_vendors(username, facts.accounts)
     wanted, missing = _sorted_groups(username, groups, facts.accounts)
-    cautions = tuple(
-        Caution(name=f"groups of {username}", why=f"group {quoted(name)} does not exist; skipped") for name in missing
-    )
+    cautions = tuple(Caution(name=f"groups of {username}", why=_why_skipped(name, facts.accounts)) for name in missing)
     intent = AccountIntent(name=username, groups=wanted, today=today)
     return (
         *_plan_user(intent, user, facts, config),
@@ -61,10 +61,33 @@ def plan_account(
     )
 
 
-def _check_not_the_systems(user: Passwd, accounts: Accounts) -> None:
-    if user.uid < accounts.policy.uid_min or user.uid == NOBODY:
+def _check_not_the_systems(user: Passwd, accounts: Accounts, *, allowed: bool) -> None:
+    """Nobody is never one to log in: whatever may do nothing runs as it."""
+    nobody = user.uid == NOBODY or user.name == "nobody"
+    if nobody or (is_systems(user, accounts) and not allowed):
         hint = "choose an admin user name that the image does not use itself"
+        if not nobody:
+            hint += ", or set user.allow_system_user"
         raise InvalidUsername(f"user name {quoted(user.name)} belongs to the system (uid {user.uid})", hint=hint)
+
+
+def _check_not_the_vendors(username: str, accounts: Accounts) -> None:
+    """One of those in /usr would neither be made nor changed: for every tool it is there already, and not in /etc."""
+    user = accounts.vendor_user(username)
+    if user is not None:
+        hint = "choose an admin user name that the image does not use itself"
+        told = f"user name {quoted(username)} belongs to the system (uid {user.uid}, among the accounts in /usr)"
+        raise InvalidUsername(told, hint=hint)
+
+
+def _why_skipped(group: str, accounts: Accounts) -> str:
+    if any(vendor.name == group for vendor in accounts.vendor_groups):
+        return f"group {quoted(group)} is in /usr and not in /etc/group, so nobody can be added to it; skipped"
+    return f"group {quoted(group)} does not exist; skipped"
+
+
+def is_systems(user: Passwd, accounts: Accounts) -> bool:
+    return user.uid < accounts.policy.uid_min or user.uid == NOBODY
 
 
 def _sorted_groups(name: str, groups: tuple[str, ...], accounts: Accounts) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -101,6 +124,8 @@ def _plan_home(user: Passwd, facts: Facts) -> Plan:
     """Nothing is added to a home that has an owner."""
     name = f"home of {user.name}"
     home = facts.accounts.home(user.home)
+    if is_systems(user, facts.accounts) and user.name != facts.distro.admin:
+        return (Satisfied(name=name, why=f"is the system's affair: {user.home}"),)
     if home is not None and not (home.uid == 0 and home.empty and user.uid and facts.privileged):
         return (Satisfied(name=name, why=f"is {user.home}"),)
     way: Way | Declined

@@ -16,12 +16,16 @@ class Run(Record):
     """A program, by name; `stdin` is the only way a secret reaches it.
 
     `makes`: a file it makes and never overwrites. One that is there when it fails is somebody else's: a stale plan.
+    `output`: a log of its own for what it says, which nobody else is told. `unit`: it lives there; what still does when
+    it is started or has taken too long is ended.
     """
 
     argv: tuple[str, ...]
     stdin: Secret | None = None
     timeout: float = 60.0
     makes: str | None = None
+    output: str | None = None
+    unit: str | None = None
 
 
 class Write(Record):

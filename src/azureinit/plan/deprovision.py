@@ -6,16 +6,16 @@ the next run does the rest.
 
 from __future__ import annotations
 
-from azureinit.backends.account import NO_PASSWORD, why_no_files, why_no_tool
-from azureinit.backends.password import SET, PasswordIntent
+from azureinit.backends.account import why_no_files, why_no_tool
 from azureinit.facts.gather import SUDOERS
 from azureinit.facts.remains import BACKUPS, DBUS_ID, MACHINE_ID, RESOLV_CONF, WAAGENT_SUDOERS
-from azureinit.plan.account import NOBODY
+from azureinit.plan.account import is_systems
 from azureinit.plan.actions import Caution, Declined, EditLine, Locked, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.hostname import OWN_ADDRESS
 from azureinit.plan.names import quoted
+from azureinit.plan.rootlock import plan_root_lock
 from azureinit.plan.sshd import BEGIN, END, HEADER
-from azureinit.record import Record, Secret
+from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def plan_deprovision(
     account: Plan = (Caution(name="user", why="no provisioned account is known here"),) if user else ()
     if leaving is not None:
         account = (*_plan_user(leaving, facts), *_plan_sudoers(leaving, facts))
-    root = (_plan_root(facts, config, today),) if lock_root else ()
+    root = (plan_root_lock(facts=facts, config=config, today=today),) if lock_root else ()
     groups = {group.name: group for group in remains.groups}
     last = groups.pop("azure-init")
     resolvconf = groups.pop("resolvconf")
@@ -102,7 +102,7 @@ def _plan_user(leaving: Leaving, facts: Facts) -> Plan:
     spools = (_removal(f"spools of {leaving.name}", "mail and timed jobs", leaving.spools),) if leaving.spools else ()
     if user is None:
         return (Satisfied(name=name, why="does not exist"), *spools)
-    if user.uid < accounts.policy.uid_min or user.uid == NOBODY:
+    if is_systems(user, accounts):
         declined = Declined(backend="native", why=f"it belongs to the system (uid {user.uid})")
         return (Step(name=name, why="was asked to go", ways=(declined,)),)
     home, problem = _home(user, facts)
@@ -178,7 +178,7 @@ def _plan_sudoers(leaving: Leaving, facts: Facts) -> Plan:
     """Only with the account: what stays stays a sudoer. WALinuxAgent's file may be about others too."""
     items: list[Item] = []
     user = facts.accounts.user(leaving.name)
-    if user is not None and (user.uid < facts.accounts.policy.uid_min or user.uid == NOBODY):
+    if user is not None and is_systems(user, facts.accounts):
         return ()
     why = f"{leaving.name} goes"
     if facts.sudoers_file is not None:
@@ -206,14 +206,6 @@ def _plan_backups(backups: tuple[str, ...], *, changed: bool) -> Plan:
     if not backups:
         return ()
     return (_step("account backups", "they still tell of who is gone", *(Remove(path=path) for path in backups)),)
-
-
-def _plan_root(facts: Facts, config: Config, today: int) -> Item:
-    if facts.accounts.password_state("root") in ("none", "locked"):
-        return Satisfied(name="password root", why="cannot be used already")
-    intent = PasswordIntent(name="root", field=Secret(NO_PASSWORD), today=today)
-    ways = tuple(SET[backend](intent, facts) for backend in config.password_provisioners.backends)
-    return Step(name="password root", why="is to be locked", ways=ways)
 
 
 # ---- the machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.errors import HostKeysFailed
-from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step, Way
+from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ def _plan_type(kind: str, facts: Facts) -> Plan:
 
 
 def _plan_key(name: str, key: HostKey, facts: Facts) -> Item:
+    if key.exposed is not None:
+        write = Write(path=key.path, data=key.exposed, mode=0o600, was=key.exposed)
+        why = f"others can read {key.path}, and sshd takes no such key"
+        return Step(name=name, why=why, ways=(Way(backend="native", actions=(write,)),), failure=HostKeysFailed)
     if key.whole:
         return Satisfied(name=name, why=key.path)
     why = f"{key.path} is torn" if key.there else f"no {key.path}"

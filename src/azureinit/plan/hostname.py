@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 OWN_ADDRESS = "127.0.1.1"
 LOOPBACK = "127.0.0.1"
+DHCP_NAME = "DHCP host name"
 
 
 def plan_hostname(*, hostname: str, facts: Facts | Host, config: Config) -> Plan:
@@ -32,7 +33,7 @@ def plan_hostname(*, hostname: str, facts: Facts | Host, config: Config) -> Plan
             ways=tuple(SET[name](intent, facts) for name in config.hostname_provisioners.backends),
             failure=HostnameFailed,
         )
-    return (item, *_plan_hosts(hostname, facts))
+    return (item, *_plan_hosts(hostname, facts), *_plan_dhcp_names(hostname, facts))
 
 
 def _told(facts: Facts | Host) -> str:
@@ -51,6 +52,14 @@ def _plan_hosts(hostname: str, facts: Facts | Host) -> Plan:
     write = Write(path="/etc/hosts", data=new.encode("utf-8", "surrogateescape"), was=facts.hosts_file)
     ways = (Way(backend="native", actions=(write,)),)
     return (Step(name="hosts", why=f"{OWN_ADDRESS} -> {hostname}", ways=ways, failure=HostnameFailed),)
+
+
+def _plan_dhcp_names(hostname: str, facts: Facts | Host) -> Plan:
+    if not facts.name_files:
+        return ()
+    from azureinit.plan.dhcpnames import plan_dhcp_names
+
+    return plan_dhcp_names(hostname=hostname, files=facts.name_files)
 
 
 def hosts_with(text: str, hostname: str) -> str:

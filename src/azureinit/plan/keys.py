@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.errors import KeysFailed
-from azureinit.facts.ssh import KeysFile
+from azureinit.facts.ssh import MERGER, READER, KeysFile
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.pubkey import key_identity, parse_key
 from azureinit.record import Record
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 BACKEND = "native"
 DEFAULT = ".ssh/authorized_keys"
+PIECE = "azure-init"  # in authorized_keys.d
 LONGEST_PATH = 4096
 OTHERS_WRITE = 0o022
 
@@ -41,7 +42,9 @@ def key_paths(
     *, username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config
 ) -> tuple[str, ...]:
     """The files that must be looked at before the keys can be planned."""
-    return tuple(_targets(username, home, keys, facts, config).lines)
+    wanted = _targets(username, home, keys, facts, config).lines
+    merged = _below(home, DEFAULT)
+    return tuple(dict.fromkeys((*wanted, *(f"{merged}.d/{name}" for name in facts.key_pieces if merged in wanted))))
 
 
 def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Plan:
@@ -59,12 +62,17 @@ def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: F
         return (*cautions, step)
     actions: list[Action] = []
     for file, lines in files:
-        actions += _plan_file(file, lines, username, facts)
+        actions += [action for action in _plan_file(file, lines, username, facts) if action not in actions]
     where = ", ".join(targets.lines)
     if not actions:
         return (*cautions, Satisfied(name=name, why=f"in {where}"))
-    way = Way(backend=BACKEND, actions=tuple(actions))
-    return (*cautions, Step(name=name, why=f"{_count(keys)} -> {where}", ways=(way,), failure=KeysFailed))
+    ways: tuple[Way | Declined, ...] = (Way(backend=BACKEND, actions=tuple(actions)),)
+    merged = _below(home, DEFAULT)
+    if facts.ssh.pieces == MERGER and merged in targets.lines:
+        from azureinit.plan.pieces import merged_ways
+
+        ways = merged_ways(merged, targets.lines, tuple(actions), username=username, facts=facts)
+    return (*cautions, Step(name=name, why=f"{_count(keys)} -> {where}", ways=ways, failure=KeysFailed))
 
 
 def _count(keys: tuple[PublicKey, ...]) -> str:
@@ -80,16 +88,25 @@ def _targets(username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts
     lines: dict[str, dict[tuple[str, str] | None, str]] = {}
     for key in keys:
         line = parse_key(key.data)
-        own = _inside(key.path, username, home) if key.path else None
+        own = inside_home(key.path, username, home) if key.path else None
         if key.path and own is None:
-            cautions.append(f"the key's path {_shown(key.path)} is not in {home}: {read[0]} is used")
+            cautions.append(f"the key's path {shown(key.path)} is not in {home}: {read[0]} is used")
         # A file sshd does not read would honour the path and lock the admin out: then it goes to both.
         for path in (own or read[0],) if own is None or own in read else (own, read[0]):
-            lines.setdefault(path, {}).setdefault(key_identity(line), line)
+            for place in _places(path, home, facts):
+                lines.setdefault(place, {}).setdefault(key_identity(line), line)
     return Targets(
         lines={path: tuple(found.values()) for path, found in lines.items()},
         cautions=tuple(dict.fromkeys(cautions)),
     )
+
+
+def _places(path: str, home: str, facts: Facts) -> tuple[str, ...]:
+    """Where a list of keys is made of pieces, ours is one of them; where it is a file, that one follows."""
+    if facts.ssh.pieces is None or path != _below(home, DEFAULT):
+        return (path,)
+    own = f"{path}.d/{PIECE}"
+    return (own,) if facts.ssh.pieces == READER else (own, path)
 
 
 def _read_by_sshd(username: str, home: str, facts: Facts, config: Config) -> tuple[list[str], list[str]]:
@@ -99,7 +116,7 @@ def _read_by_sshd(username: str, home: str, facts: Facts, config: Config) -> tup
     for pattern in facts.ssh.authorized_keys_files or ():
         path = _expanded(pattern, username, home, facts)
         if path is None:
-            cautions.append(f"sshd's AuthorizedKeysFile {_shown(pattern)} cannot be worked out: not used")
+            cautions.append(f"sshd's AuthorizedKeysFile {shown(pattern)} cannot be worked out: not used")
         else:
             paths.append(path)
     if facts.ssh.authorized_keys_files == ():
@@ -136,10 +153,13 @@ def _below(home: str, path: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _inside(path: str, username: str, home: str) -> str | None:
+def inside_home(path: str, username: str, home: str) -> str | None:
     """Where the platform's own path lies in the home; it takes every home to be in /home."""
     if not _is_plain(path) or path.endswith("/"):
         return None
+    if path.startswith("$HOME/"):  # which to WALinuxAgent is where all homes are
+        rest = path[len("$HOME/") :]
+        path = rest[len(username) + 1 :] if rest.startswith(f"{username}/") else rest
     absolute = _below(home, path)
     for base in (home.rstrip("/"), f"/home/{username}"):
         if absolute.startswith(f"{base}/"):
@@ -152,7 +172,7 @@ def _is_plain(path: str) -> bool:
     return 0 < len(path) <= LONGEST_PATH and letters and ".." not in path.split("/")
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     return ascii(text[:100])[1:-1]
 
 
@@ -161,16 +181,12 @@ def _shown(text: str) -> str:
 
 def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Facts) -> list[Action]:
     """Every action ends in the same file, however much of it was already there."""
-    owner, uid = _owner(file, username, facts)
+    owner, uid = owner_of(file, username, facts)
     mode = 0o644 if file.home is None else 0o600
-    actions: list[Action] = []
-    for directory in file.directories:
-        wanted = _directory_mode(directory, own=file.home is not None, uid=uid, facts=facts)
-        if wanted is not None:
-            actions.append(MakeDir(path=directory.path, mode=wanted, owner=owner, beneath=file.beneath))
+    actions = plan_directories(file, username, facts)
     before = file.data if file.data is not None else _from_skeleton(file, username, facts)
     after = with_keys(before or b"", lines)
-    right = file.home is None or (file.mode == mode and _is_owner(file.uid, uid, facts))
+    right = file.home is None or (_is_mode(file.mode, mode, facts) and is_owner(file.uid, uid, facts))
     if file.data is None or after != file.data or not right:
         # A file of the system's that is there keeps its mode and owner: it was made by someone who knew.
         keep = file.home is None and file.data is not None
@@ -186,14 +202,31 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Fac
     return actions
 
 
-def _owner(file: KeysFile, username: str, facts: Facts) -> tuple[str | None, int | None]:
+def plan_directories(file: KeysFile, username: str, facts: Facts) -> list[Action]:
+    """On the way to it, made or put right."""
+    owner, uid = owner_of(file, username, facts)
+    modes = (
+        (directory.path, _directory_mode(directory, own=file.home is not None, uid=uid, facts=facts))
+        for directory in file.directories
+    )
+    return [
+        MakeDir(path=path, mode=mode, owner=owner, beneath=file.beneath) for path, mode in modes if mode is not None
+    ]
+
+
+def owner_of(file: KeysFile, username: str, facts: Facts) -> tuple[str | None, int | None]:
     if file.home is None:
         return None, None
     user = facts.accounts.user(username)
     return username, user.uid if user else None
 
 
-def _is_owner(found: int | None, wanted: int | None, facts: Facts) -> bool:
+def _is_mode(found: int | None, wanted: int, facts: Facts) -> bool:
+    """A merger makes them in its own way: there it is enough that nobody else can write."""
+    return found == wanted or (facts.ssh.pieces == MERGER and found is not None and not found & OTHERS_WRITE)
+
+
+def is_owner(found: int | None, wanted: int | None, facts: Facts) -> bool:
     """Without privileges owners are neither set nor asked for."""
     return not facts.privileged or (wanted is not None and found == wanted)
 
@@ -205,9 +238,9 @@ def _directory_mode(directory: Directory, *, own: bool, uid: int | None, facts: 
     if not own:
         return None
     if directory.path.endswith("/.ssh"):
-        right, wanted = _is_owner(directory.uid, uid, facts), 0o700
+        right, wanted = is_owner(directory.uid, uid, facts), 0o700
     else:
-        right, wanted = directory.uid == 0 or _is_owner(directory.uid, uid, facts), directory.mode & ~OTHERS_WRITE
+        right, wanted = directory.uid == 0 or is_owner(directory.uid, uid, facts), directory.mode & ~OTHERS_WRITE
     return None if right and directory.mode == wanted else wanted
 
 

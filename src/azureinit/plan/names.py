@@ -12,16 +12,20 @@ LONGEST_USERNAME = 32  # utmp's field, and useradd's limit
 LONGEST_HOSTNAME = 64  # the kernel's HOST_NAME_MAX
 LONGEST_LABEL = 63
 SHOWN = 40
+EVERYBODYS = ("", "(none)", "localhost", "localhost4", "localhost6")
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 DIGITS = frozenset("0123456789")
 IN_USERNAME = LETTERS | DIGITS | frozenset("_.-")
 IN_LABEL = LETTERS | DIGITS | frozenset("-")
 
 
-def check_username(name: str, *, reserved: Collection[str] = ()) -> str:
-    """The name, if useradd of Debian and of RHEL would both take it and it is nobody's yet that matters."""
+def check_username(name: str, *, reserved: Collection[str] = (), system: bool = False) -> str:
+    """The name, if useradd of Debian and of RHEL would both take it and it is nobody's yet that matters.
+
+    `system`: root will do.
+    """
     why = _username_problem(name)
-    if not why and (name == "root" or name in reserved):
+    if not why and ((name == "root" and not system) or name in reserved):
         why = "belongs to the system"
     if why:
         hint = "choose an admin user name of letters, digits, '_', '.' and '-' that the image does not use itself"
@@ -36,6 +40,11 @@ def check_hostname(name: str) -> str:
         hint = "choose a computer name of letters, digits and '-'"
         raise InvalidHostname(f"host name {quoted(name)} {why}", hint=hint)
     return name
+
+
+def is_everybodys(hostname: str) -> bool:
+    """A name that tells no host from another, and must not reach DNS."""
+    return hostname.lower().partition(".")[0] in EVERYBODYS
 
 
 def quoted(name: str) -> str:

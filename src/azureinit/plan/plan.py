@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
     from azureinit.sources.metadata import Metadata
 
+LABELLED = ("/etc/hostname", "/etc/hosts", SUDOERS, "/etc/ssh")
 BEFORE_READY = ("ed25519", "ecdsa")
 
 
@@ -35,10 +36,13 @@ def make_plan(
     """Everything between this machine and the one that was asked for. `done`: what the journal remembers."""
     username = metadata.username or ""
     allow = None if metadata.disable_password is None else not metadata.disable_password
+    host_keys, facts = _plan_host_keys(facts, config, done)
     steps = (
-        *plan_waagent(vm_id=vm_id, waagent=facts.waagent),
+        *_plan_ignition(metadata, facts, done),
+        *plan_waagent(vm_id=vm_id, waagent=facts.waagent, lib_dir=config.waagent.lib_dir, metadata=metadata),
         *plan_hostname(hostname=metadata.hostname or "", facts=facts, config=config),
-        *plan_host_keys(types=_early(config), facts=facts),
+        *_plan_published(metadata, facts, config),
+        *host_keys,
         *plan_account(
             username=username,
             groups=config.user.groups,
@@ -50,13 +54,64 @@ def make_plan(
         ),
         *plan_sudoers(username=username, has_password=metadata.has_password, facts=facts, config=config),
         *plan_keys(username=username, home=home_of(username, facts), keys=metadata.keys, facts=facts, config=config),
+        *_plan_pairs(metadata, facts),
         *plan_sshd(allow_password=allow, facts=facts, config=config),
+        *_plan_root(metadata, facts, config, today),
     )
     return (*steps, *_plan_labels(steps, home_of(username, facts), facts, done))
 
 
-def plan_after_ready(*, facts: Facts, config: Config) -> Plan:
+def _plan_ignition(metadata: Metadata, facts: Facts, done: frozenset[str]) -> Plan:
+    if facts.ignition is None:
+        return ()
+    from azureinit.plan.ignition import plan_ignition
+
+    return plan_ignition(metadata, done=done)
+
+
+def _plan_pairs(metadata: Metadata, facts: Facts) -> Plan:
+    if not metadata.key_pairs:
+        return ()
+    from azureinit.plan.keypairs import plan_key_pairs
+
+    username = metadata.username or ""
+    return plan_key_pairs(username=username, home=home_of(username, facts), pairs=metadata.key_pairs, facts=facts)
+
+
+def _plan_root(metadata: Metadata, facts: Facts, config: Config, today: int) -> Plan:
+    """Once the admin can log in: where that fails, root's may be the last way in."""
+    if not config.user.lock_root:
+        return ()
+    from azureinit.plan.rootlock import NAME, plan_root_lock
+
+    if metadata.username == "root" and metadata.has_password:
+        return (Caution(name=NAME, why="user.lock_root is true, but root is the admin with a password: left alone"),)
+    return (plan_root_lock(facts=facts, config=config, today=today),)
+
+
+def _plan_published(metadata: Metadata, facts: Facts, config: Config) -> Plan:
+    if facts.waagent is None:
+        return ()
+    from azureinit.plan.published import plan_published
+
+    return plan_published(hostname=metadata.hostname or "", waagent=facts.waagent, lib_dir=config.waagent.lib_dir)
+
+
+def _plan_host_keys(facts: Facts, config: Config, done: frozenset[str]) -> tuple[Plan, Facts]:
+    """And the machine as everything after that finds it."""
+    if config.ssh.regenerate_host_keys:
+        from azureinit.plan.regenerate import plan_regeneration
+
+        anew, without = plan_regeneration(types=_early(config), facts=facts, done=done)
+        if work_left(anew):
+            return anew, without
+        return (*anew, *plan_host_keys(types=_early(config), facts=facts)), facts
+    return plan_host_keys(types=_early(config), facts=facts), facts
+
+
+def plan_after_ready(*, facts: Facts, config: Config, done: frozenset[str] = frozenset()) -> Plan:
     """What the admin does not need in order to log in."""
+    _before, facts = _plan_host_keys(facts, config, done)
     types = tuple(kind for kind in config.ssh.host_key_types if kind not in _early(config))
     plan = plan_host_keys(types=types, facts=facts) if facts.ssh.installed else ()
     return tuple(replace(item, why=f"{item.why}; after Ready") if isinstance(item, Step) else item for item in plan)
@@ -79,13 +134,16 @@ def work_left(plan: Plan) -> tuple[Step, ...]:
 def _plan_labels(steps: Plan, home: str, facts: Facts, done: frozenset[str]) -> Plan:
     """Files are labelled last and all at once: facts cannot see labels, so the journal remembers it."""
     name = "selinux labels"
-    if not facts.selinux:
+    if not facts.selinux and facts.labels is None:
         return ()
     if name in done and not work_left(steps):
         return (Satisfied(name=name, why="restored"),)
+    if facts.labels is not None:
+        from azureinit.plan.labels import plan_labels
+
+        return plan_labels(name, (*LABELLED, home), facts.labels, facts)
     if "restorecon" not in facts.tools:
         return (Caution(name=name, why="SELinux is enabled, but restorecon is not installed: left as they are"),)
-    paths = ("/etc/hostname", "/etc/hosts", SUDOERS, "/etc/ssh", home)
     # -i: not every machine has every one of them.
-    ways = (Way(backend="restorecon", actions=(Run(argv=("restorecon", "-i", "-R", "-F", *paths)),)),)
+    ways = (Way(backend="restorecon", actions=(Run(argv=("restorecon", "-i", "-R", "-F", *LABELLED, home)),)),)
     return (Step(name=name, why="SELinux is enabled", ways=ways, once=True),)

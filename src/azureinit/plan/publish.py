@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from azureinit.backends.publish import PUBLISH
 from azureinit.plan.actions import Caution, Satisfied, Step
+from azureinit.plan.names import is_everybodys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,12 +12,13 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 NAME = "publish hostname"
-NOBODY = ("localhost", "localhost.localdomain")
 
 
 def plan_publish(*, hostname: str, lessee: Lessee, renamed: bool) -> Plan:
     """`renamed`: the kernel had another name until this run, and that is the one the lease was taken under."""
-    if not renamed or hostname in NOBODY:
+    if is_everybodys(hostname):
+        return (Satisfied(name=NAME, why=f"{hostname or 'no name'} is every machine's name: DNS is not told"),)
+    if not renamed:
         return (Satisfied(name=NAME, why=f"{lessee.link} asked for its address as {hostname}"),)
     if not lessee.client:
         why = f"no DHCP client is known to hold the lease of {lessee.link}: DNS has its name after the next boot"

@@ -61,6 +61,8 @@ def _printable(line: str) -> str:
 def describe(action: Action, *, privileged: bool) -> Iterator[str]:
     if isinstance(action, Run):
         yield "run " + shlex.join(action.argv) + (" (with a secret on its standard input)" if action.stdin else "")
+        if action.output is not None:
+            yield f"  (for at most {action.timeout:g} s; what it says goes to {action.output})"
     elif isinstance(action, Write):
         yield f"write {action.path}{_mode(action.mode)}{_owner(action.owner, privileged)}"
         yield from _difference(action)

@@ -1,10 +1,11 @@
-"""Whether sshd takes passwords: told where the first value is read, which is the one that counts."""
+"""Whether sshd takes passwords, and when it asks silent clients: told where the first value is read, which counts."""
 
 from __future__ import annotations
 
 from azureinit.errors import SshdFailed
 from azureinit.facts.ssh import ONE_KEYBOARD, PRIVSEP, Logins
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Way, Write
+from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,27 +19,61 @@ DROPIN, WHOLE = "drop-in", "sshd_config"
 HEADER = b"# Written by azure-init. sshd takes the first value it reads.\n"
 BEGIN = b"# azure-init: begin. sshd takes the first value it reads.\n"
 END = b"# azure-init: end\n"
+PASSWORDS = ("PasswordAuthentication", "KbdInteractiveAuthentication", "ChallengeResponseAuthentication")
+ALIVE = "ClientAliveInterval"
+LONGEST_INTERVAL = (1 << 31) - 1  # sshd's own
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+class Wanted(Record):
+    """None leaves it as it is."""
+
+    logins: Logins | None
+    alive: int | None  # seconds
+
+    def lacking(self, ssh: Ssh, logins: Logins, *, path: str, data: bytes) -> Wanted:
+        """What of it is not so with an sshd of those logins, whose files are the same but for this one."""
+        alive = self.alive
+        if alive is not None and alive == interval(ssh.values_with(path, data).get(ALIVE.lower(), ("0",))[0]):
+            alive = None
+        return Wanted(logins=None if self.logins == logins else self.logins, alive=alive)
+
+    def in_words(self, s: str = "") -> str:
+        words = []
+        if self.logins is not None:
+            words.append(f"{'take' if self.logins.password else 'refuse'}{s} passwords")
+        if self.alive is not None:
+            words.append(f"ask{s} a client after {self.alive} s of silence")
+        return " and ".join(words)
+
+
+NOTHING = Wanted(logins=None, alive=None)
 
 
 def plan_sshd(*, allow_password: bool | None, facts: Facts, config: Config) -> Plan:
     ssh = facts.ssh
     why_not = _why_not(allow_password, ssh, config)
-    if allow_password is None or why_not:
-        return (Satisfied(name=NAME, why=why_not),)
-    return (
-        *_plan_logins(Logins(password=allow_password, keyboard=allow_password), facts, config),
-        *_exceptions(ssh, allow_password=allow_password),
-    )
+    left = (Satisfied(name=NAME, why=why_not),) if why_not else ()
+    logins = None
+    if allow_password is not None and not why_not:
+        logins = Logins(password=allow_password, keyboard=allow_password)
+    wanted = Wanted(logins=logins, alive=(config.ssh.client_alive_interval or None) if ssh.installed else None)
+    if wanted == NOTHING:
+        return left
+    exceptions = () if logins is None else _exceptions(ssh, allow_password=logins.password)
+    return (*left, *_plan_wanted(wanted, facts, config), *exceptions)
 
 
-def _plan_logins(wanted: Logins, facts: Facts, config: Config) -> Plan:
+def _plan_wanted(wanted: Wanted, facts: Facts, config: Config) -> Plan:
     ssh = facts.ssh
-    if ssh.logins == wanted:
-        return (Satisfied(name=NAME, why=f"already {'takes' if wanted.password else 'refuses'} passwords"),)
+    main = ssh.config_path or ""
+    lacking = wanted.lacking(ssh, ssh.logins, path=main, data=ssh.data(main) or b"")
+    if lacking == NOTHING:
+        return (Satisfied(name=NAME, why=f"already {wanted.in_words('s')}"),)
     if ssh.config_path is None:
         return (Caution(name=NAME, why="sshd is installed, but its configuration is nowhere we know: left alone"),)
-    why = f"must {'take' if wanted.password else 'refuse'} passwords"
-    write = _write(wanted, facts, config)
+    why = f"must {lacking.in_words()}"
+    write = _write(lacking, facts, config)
     if isinstance(write, Declined):
         return (Step(name=NAME, why=why, ways=(write,), failure=SshdFailed),)
     return _step(write, why, facts)
@@ -67,36 +102,60 @@ def _why_not(allow_password: bool | None, ssh: Ssh, config: Config) -> str:
     return "" if ssh.installed else "not installed"
 
 
-def _write(wanted: Logins, facts: Facts, config: Config) -> Write | Declined:
+def _write(wanted: Wanted, facts: Facts, config: Config) -> Write | Declined:
     """The drop-in if it would win, else the whole file with our lines before everything."""
     ssh, path = facts.ssh, facts.distro.sshd_dropin
-    lines = _lines(wanted, ssh)
+    if (wanted.alive or 0) > LONGEST_INTERVAL:
+        return Declined(backend=DROPIN, why=f"ssh.client_alive_interval is above sshd's {LONGEST_INTERVAL}")
+
+    def would_do(path: str, data: bytes) -> bool:
+        return wanted.lacking(ssh, ssh.logins_with(path, data), path=path, data=data) == NOTHING
+
     check = _check(facts, config)
     was = ssh.data(path)
-    if was != HEADER + lines and ssh.logins_with(path, HEADER + lines) == wanted:
-        return Write(path=path, data=HEADER + lines, mode=0o600, was=was, check=check)
+    new = HEADER + _lines(wanted, ssh, before=(was or b"").partition(HEADER)[2])
+    if was != new and would_do(path, new):
+        return Write(path=path, data=new, mode=0o600, was=was, check=check)
     main = ssh.config_path or ""
     if ssh.vendor:
         return Declined(backend=WHOLE, why=f"{main} is the vendor's, and {path} would not count there")
     old = ssh.data(main)
     if old is None:
         return Declined(backend=WHOLE, why=f"{main} cannot be read")
-    new = with_block(old, lines)
+    new = with_block(old, _lines(wanted, ssh, before=old.partition(BEGIN)[2].partition(END)[0]))
     if new == old:
         return Declined(backend=WHOLE, why=f"{main} begins with our lines, and sshd says that they do not count")
-    if ssh.logins_with(main, new) != wanted:
+    if not would_do(main, new):
         return Declined(backend=WHOLE, why=f"a Match all block counts more than the start of {main}")
     return Write(path=main, data=new, was=old, check=check)
 
 
-def _lines(wanted: Logins, ssh: Ssh) -> bytes:
-    names = ["PasswordAuthentication", "KbdInteractiveAuthentication"]
-    # An sshd that holds the two apart heeds this one; where its version is unknown the image's own file hints at it.
-    apart = ssh.sets("ChallengeResponseAuthentication") if ssh.version is None else ssh.version < ONE_KEYBOARD
-    if apart:
-        names.append("ChallengeResponseAuthentication")
-    value = "yes" if wanted.password else "no"
-    return "".join(f"{name} {value}\n" for name in names).encode()
+def _lines(wanted: Wanted, ssh: Ssh, *, before: bytes) -> bytes:
+    """What is wanted, beside what an earlier run said of what is now left as it is."""
+    said: list[str] = []
+    if wanted.logins is not None:
+        # An sshd that holds two apart heeds the third; where its version is unknown the image's own file hints at it.
+        apart = ssh.sets(PASSWORDS[2]) if ssh.version is None else ssh.version < ONE_KEYBOARD
+        value = "yes" if wanted.logins.password else "no"
+        said += [f"{name} {value}" for name in (PASSWORDS if apart else PASSWORDS[:2])]
+    decided = (PASSWORDS if wanted.logins is not None else ()) + ((ALIVE,) if wanted.alive is not None else ())
+    said += [line for line in before.decode("ascii", "replace").split("\n") if line and not line.startswith(decided)]
+    if wanted.alive is not None:
+        said.append(f"{ALIVE} {wanted.alive}")
+    return "".join(f"{line}\n" for line in said).encode()
+
+
+def interval(text: str) -> int:
+    """Seconds of `90`, `90s` or `1m30s`; -1 for what sshd would not take."""
+    total, digits = 0, ""
+    for letter in text.lower():
+        if letter in "0123456789":
+            digits += letter
+        elif letter in UNITS and 0 < len(digits) < 12:
+            total, digits = total + int(digits) * UNITS[letter], ""
+        else:
+            return -1
+    return total + int(digits or 0) if text and len(digits) < 12 else -1
 
 
 def with_block(data: bytes, lines: bytes) -> bytes:
@@ -127,10 +186,14 @@ def _step(write: Write, why: str, facts: Facts) -> Plan:
         actions.append(MakeDir(path=directory, mode=0o755))
     actions.append(write)
     cautions: Plan = ()
+    if whole and ssh.link:
+        why_file = f"{write.path} is a link to {ssh.link}, where no drop-in counts: it becomes this machine's own file"
+        cautions = (Caution(name=NAME, why=why_file),)
     if ssh.running and facts.systemd and ssh.unit and "systemctl" in facts.tools:
         # Not waited for: sshd may be ordered after the unit we are, and the reload with it.
         actions.append(Run(argv=("systemctl", "--no-block", "try-reload-or-restart", ssh.unit)))
     elif ssh.running:
-        cautions = (Caution(name=NAME, why="is running and not under systemd: heeded when it is next started"),)
+        late = "is running and not under systemd: heeded when it is next started"
+        cautions = (*cautions, Caution(name=NAME, why=late))
     way = Way(backend=WHOLE if whole else DROPIN, actions=tuple(actions))
     return (Step(name=NAME, why=f"{why}: {write.path}", ways=(way,), failure=SshdFailed), *cautions)

@@ -1,4 +1,4 @@
-"""WALinuxAgent beside us: it stays for extensions, finds its own marker, and neither provisions nor reports."""
+"""WALinuxAgent beside us: it stays for extensions, and finds what its own provisioning would have left it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,66 @@ from azureinit.plan.actions import MakeDir, Satisfied, Step, Way, Write
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.facts.gather import Waagent
-    from azureinit.plan.actions import Plan
+    from azureinit.plan.actions import Action, Item, Plan
+    from azureinit.record import Secret
+    from azureinit.sources.metadata import Metadata
 
-LIBRARY = "/var/lib/waagent"
-MARKER = f"{LIBRARY}/provisioned"
 
-
-def plan_waagent(*, vm_id: str | None, waagent: Waagent | None) -> Plan:
-    """Written whether we succeed or fail: where we failed, its Ready would hide that."""
+def plan_waagent(*, vm_id: str | None, waagent: Waagent | None, lib_dir: str, metadata: Metadata | None = None) -> Plan:
+    """Written whether we succeed or fail: where we failed, its Ready would hide that, and the media are taken away."""
     if waagent is None or vm_id is None:
         return ()
-    name = "waagent marker"
-    if waagent.marker is not None and waagent.marker.strip().lower() in _spellings(vm_id):
-        return (Satisfied(name=name, why="it knows that this machine is provisioned"),)
-    actions = (MakeDir(path=LIBRARY, mode=0o700), Write(path=MARKER, data=f"{vm_id}\n".encode(), mode=0o600))
+    document = metadata.document if metadata is not None else None
+    off = metadata is not None and metadata.guest_agent_off
     return (
-        Step(
-            name=name, why="it is installed, and must not provision too", ways=(Way(backend="native", actions=actions),)
-        ),
+        _plan_marker(vm_id, waagent, lib_dir),
+        *_plan_media(document, waagent, lib_dir),
+        *((_plan_off(waagent, lib_dir),) if off else ()),
     )
 
 
-def _spellings(vm_id: str) -> tuple[bytes, bytes]:
+def in_library(lib_dir: str, name: str) -> str:
+    return f"{lib_dir.rstrip('/')}/{name}"
+
+
+def write_private(lib_dir: str, name: str, data: bytes | Secret, *, mode: int = 0o600) -> tuple[Action, ...]:
+    """In a directory that only root may look into."""
+    directory = MakeDir(path=lib_dir.rstrip("/"), mode=0o700)
+    return (directory, Write(path=in_library(lib_dir, name), data=data, mode=mode))
+
+
+def _plan_marker(vm_id: str, waagent: Waagent, lib_dir: str) -> Item:
+    """With it, it neither provisions nor reports."""
+    name = "waagent marker"
+    if waagent.marker is not None and waagent.marker.strip().lower() in spellings(vm_id):
+        return Satisfied(name=name, why="it knows that this machine is provisioned")
+    why = "it is installed, and must not provision too"
+    return _step(name, why, write_private(lib_dir, "provisioned", f"{vm_id}\n".encode()))
+
+
+def _plan_media(document: Secret | None, waagent: Waagent, lib_dir: str) -> Plan:
+    name, kept = "waagent media", waagent.media
+    if kept is not None and (document is None or (kept.data == document and not kept.mode & 0o077)):
+        return (Satisfied(name=name, why="it has a copy of ovf-env.xml"),)
+    if document is None:
+        return ()
+    why = "it reads ovf-env.xml when the media are gone; without the password"
+    return (_step(name, why, write_private(lib_dir, "ovf-env.xml", document)),)
+
+
+def _plan_off(waagent: Waagent, lib_dir: str) -> Item:
+    name = "waagent off"
+    if waagent.disabled:
+        return Satisfied(name=name, why="it is told to rest")
+    why = "ProvisionGuestAgent is false: no extensions on this machine"
+    return _step(name, why, write_private(lib_dir, "disable_agent", b""))
+
+
+def _step(name: str, why: str, actions: tuple[Action, ...]) -> Step:
+    return Step(name=name, why=why, ways=(Way(backend="native", actions=actions),))
+
+
+def spellings(vm_id: str) -> tuple[bytes, bytes]:
     """It takes the id as we know it, and as Gen1 firmware tells it: the first three groups byte-swapped."""
     raw = bytes.fromhex(vm_id.replace("-", ""))
     digits = (raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]).hex()

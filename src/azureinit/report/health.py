@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from azureinit.errors import HttpFailed, VerdictUndelivered
 from azureinit.http import Retry, send
+from azureinit.jsontext import dumps
 from azureinit.record import replace
 from azureinit.version import VERSION
 
@@ -97,4 +96,4 @@ def _send(
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    return dumps(value, ascii_only=False).encode("utf-8", "replace")

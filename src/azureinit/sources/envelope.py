@@ -70,6 +70,7 @@ def _decrypt(machine: Machine, envelope: bytes, transport: Transport, *, deadlin
     recipient, sealed = (f"{PLACE}/transport.{machine.pid}.{kind}" for kind in ("pem", "cms"))
     names = ("-in", machine.real(sealed), "-recip", machine.real(recipient), "-inkey", "/dev/stdin")
     machine.make_dirs(PLACE, mode=0o700)
+    _clear(machine)
     try:
         machine.write(recipient, transport.certificate.encode(), mode=0o600, sync=False)
         machine.write(sealed, envelope, mode=0o600, sync=False)
@@ -78,6 +79,15 @@ def _decrypt(machine: Machine, envelope: bytes, transport: Transport, *, deadlin
     finally:
         machine.remove(recipient)
         machine.remove(sealed)
+
+
+def _clear(machine: Machine) -> None:
+    """What a run that died left here."""
+    for name in machine.names(PLACE) or ():
+        kind, _, rest = name.lstrip(".").partition(".")
+        pid = rest.partition(".")[0]
+        if kind == "transport" and pid.isdigit() and not machine.is_another(int(pid)):
+            machine.remove(f"{PLACE}/{name}")
 
 
 def public_half(machine: Machine, key: str, *, deadline: float) -> bytes | None:

@@ -53,21 +53,34 @@ def walk(data: bytes, reader: Reader, *, name: str, invalid: type[AzureInitError
     """Every element of the document, told to the reader. Names come as `URI local`, or alone where they have no URI."""
     if len(data) > limit:
         raise invalid(f"{name} has {len(data)} bytes, more than the {limit} allowed")
-    if b"\0" not in data[:4] and data[:2] not in UTF16_MARKS:
-        data = data.strip(b" \t\r\n\0")
-    guard = Guard(reader, name=name, invalid=invalid)
-    parser = pyexpat.ParserCreate(encoding(data), " ")
+    data = stripped(data)
+    parser = guarded(encoding(data), reader, name=name, invalid=invalid)
     parser.buffer_text = True
+    parse(parser, data, name=name, invalid=invalid)
+
+
+def guarded(codec: str | None, reader: Reader, *, name: str, invalid: type[AzureInitError]) -> pyexpat.XMLParserType:
+    guard = Guard(reader, name=name, invalid=invalid)
+    parser = pyexpat.ParserCreate(codec, " ")
     parser.XmlDeclHandler = guard.declaration  # or else the document chooses among all of Python's codecs
     parser.StartDoctypeDeclHandler = guard.doctype
     parser.StartElementHandler = guard.start
     parser.EndElementHandler = guard.end
     parser.CharacterDataHandler = reader.data
+    return parser
+
+
+def parse(parser: pyexpat.XMLParserType, data: bytes, *, name: str, invalid: type[AzureInitError]) -> None:
     try:
         parser.Parse(data, True)
     except pyexpat.ExpatError as error:
         what = pyexpat.ErrorString(error.code)
         raise invalid(f"{name} is not XML: {what}, line {error.lineno} column {error.offset}") from None
+
+
+def stripped(data: bytes) -> bytes:
+    """Without the padding that some writers leave around a document of single bytes."""
+    return data if b"\0" in data[:4] or data[:2] in UTF16_MARKS else data.strip(b" \t\r\n\0")
 
 
 def encoding(data: bytes) -> str | None:

@@ -8,7 +8,7 @@ passwords are on IMDS is not enough, since only the media carry the password: th
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed
-from azureinit.record import Record
+from azureinit.record import Record, replace
 from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised, lacks_password, merge
 
 TYPE_CHECKING = False
@@ -43,16 +43,19 @@ def ask_sources(
     observe: Observe,
     saved: Metadata | None = None,
     route: bool = False,
+    mend: Callable[[str], bool] | None = None,
 ) -> Callable[[], Gathered]:
     """Starts asking at once; what it returns waits for the answers. `saved`: what an earlier run kept of the media.
 
-    `route`: the network may still be on its way up, so IMDS is asked once there is a way to it.
+    `route`: the network may still be on its way up, so IMDS is asked once there is a way to it; `mend` is told of a
+    host to which there is none for long.
     """
-    import threading
     from _queue import Empty, SimpleQueue
 
+    from azureinit.machine.threads import Flag, start
+
     inbox: SimpleQueue[tuple[str, Metadata | AzureInitError]] = SimpleQueue()
-    media_known = threading.Event()
+    media_known = Flag()
     media: list[Medium] = []
 
     def ask_media() -> Metadata:
@@ -60,7 +63,7 @@ def ask_sources(
             media.append(_read_media(machine, config, deadline=deadline, observe=observe))
         finally:
             media_known.set()
-        return from_ovf(media[0].ovf)
+        return replace(from_ovf(media[0].ovf), document=media[0].document)
 
     def ask_imds() -> Metadata:
         from azureinit.sources.imds import query_imds
@@ -68,7 +71,8 @@ def ask_sources(
         if route:
             from azureinit.sources.route import host_of, wait_for_route
 
-            wait_for_route(machine, host_of(config.imds.endpoint), until=deadline)
+            host = host_of(config.imds.endpoint)
+            wait_for_route(machine, host, until=deadline, late=lambda: mend is not None and mend(host))
             inbox.put((ROUTE, Metadata()))
 
         def wait_for_proxy(refusal: str) -> str:
@@ -82,7 +86,7 @@ def ask_sources(
         )
 
     for name, ask in (("imds", ask_imds), ("media", ask_media)):
-        threading.Thread(target=_answer, args=(inbox.put, name, ask), daemon=True).start()
+        start(_answerer(inbox.put, name, ask))
 
     def receive(seconds: float) -> tuple[str, Metadata | AzureInitError] | None:
         try:
@@ -146,13 +150,16 @@ def _too_late(name: str, seconds: float) -> AzureInitError:
     return kind(f"no answer within {seconds:.1f} s")
 
 
-def _answer(put: Callable[[tuple[str, Metadata | AzureInitError]], None], name: str, ask: Ask) -> None:
-    try:
-        put((name, ask()))
-    except AzureInitError as error:
-        put((name, error))
-    except Exception as error:  # noqa: BLE001 - a thread's bug must reach the verdict too
-        put((name, AzureInitError(f"{name}: {type(error).__name__}: {error}")))
+def _answerer(put: Callable[[tuple[str, Metadata | AzureInitError]], None], name: str, ask: Ask) -> Callable[[], None]:
+    def answer() -> None:
+        try:
+            put((name, ask()))
+        except AzureInitError as error:
+            put((name, error))
+        except Exception as error:  # noqa: BLE001 - a thread's bug must reach the verdict too
+            put((name, AzureInitError(f"{name}: {type(error).__name__}: {error}")))
+
+    return answer
 
 
 def _read_media(machine: Machine, config: Config, *, deadline: float, observe: Observe) -> Medium:
@@ -190,8 +197,12 @@ def wait_for_proxy_agent(machine: Machine, config: Config, *, refusal: str, dema
 def from_saved(values: Mapping[str, object]) -> Metadata:
     """What an earlier run of this VM kept of its media."""
     from azureinit.sources.imds import PublicKey
+    from azureinit.sources.metadata import KeyPair
 
     kept = {key: value for key, value in values.items() if key in Metadata.fields_}
     pairs: list[tuple[str, str | None]] = kept.pop("keys", [])  # type: ignore[assignment]
     keys = tuple(PublicKey(data=data, path=path) for data, path in pairs)
-    return Metadata(**kept, keys=keys)  # type: ignore[arg-type]
+    named: list[tuple[str, str | None]] = kept.pop("key_pairs", [])  # type: ignore[assignment]
+    kept["thumbprints"] = tuple((thumbprint, path) for thumbprint, path in kept.get("thumbprints", ()))  # type: ignore[attr-defined]
+    key_pairs = tuple(KeyPair(thumbprint=thumbprint, path=path) for thumbprint, path in named)
+    return Metadata(**kept, keys=keys, key_pairs=key_pairs)  # type: ignore[arg-type]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from azureinit.errors import HttpFailed, ImdsInvalid, ImdsUnavailable
 from azureinit.http import Retry, send
+from azureinit.jsontext import loads
 from azureinit.record import Record
 from azureinit.sources.identity import NOBODY, parse_vm_id
 from azureinit.version import VERSION
@@ -105,9 +104,10 @@ def _policy(config: Config) -> Retry:
 
 def parse_imds(body: bytes) -> Imds:
     try:
-        document = json.loads((body[3:] if body.startswith(BOM) else body).decode())
+        document = loads((body[3:] if body.startswith(BOM) else body).decode())
     except (ValueError, RecursionError) as error:
-        what = "HTML" if body.lstrip()[:1] == b"<" else getattr(error, "msg", type(error).__name__)
+        what = str(error) if type(error) is ValueError else getattr(error, "msg", type(error).__name__)
+        what = "HTML" if body.lstrip()[:1] == b"<" else what
         raise ImdsInvalid(f"IMDS answered something that is not JSON: {what}") from None
     compute = _table(document, "compute", "IMDS document", required=True)
     profile = _table(compute, "osProfile", "compute")

@@ -6,7 +6,7 @@ import errno
 from stat import S_ISREG
 
 from azureinit.errors import AzureInitError, LocalError, MediaAbsent, MediaUnreadable, OvfInvalid
-from azureinit.record import Record
+from azureinit.record import Record, Secret
 from azureinit.sources.ovf import MOST_BYTES, Ovf, parse_ovf
 from azureinit.sources.udf import is_udf, read_udf_file
 
@@ -36,6 +36,7 @@ class Medium(Record):
     ovf: Ovf
     device: str | None  # what to eject
     how: str
+    document: Secret | None = None  # ovf-env.xml itself
 
 
 def read_media(machine: Machine, *, path: str, deadline: float, observe: Observe | None = None) -> Medium:
@@ -187,7 +188,7 @@ def read_named(machine: Machine, path: str) -> Medium:
         data = machine.read_host(file, limit=MOST_BYTES)
     if data is None:
         raise NotHere(f"no {NAME}", again=True)
-    return Medium(ovf=parse_ovf(data), device=None, how="directory")
+    return Medium(ovf=parse_ovf(data), device=None, how="directory", document=Secret(data))
 
 
 def read_mounted(machine: Machine, directory: str, *, device: str | None) -> Medium:
@@ -200,7 +201,8 @@ def read_mounted(machine: Machine, directory: str, *, device: str | None) -> Med
             raise MediaUnreadable(f"{name} is not a regular file or is too large")
         data = machine.read(file, limit=MOST_BYTES)
         if data is not None:
-            return Medium(ovf=parse_ovf(data), device=device, how=f"mounted at {directory}")
+            how = f"mounted at {directory}"
+            return Medium(ovf=parse_ovf(data), device=device, how=how, document=Secret(data))
     raise NotHere(f"no {NAME}")
 
 
@@ -223,7 +225,7 @@ def read_device(machine: Machine, device: str, *, expected: bool, eject: bool) -
         image.close()
     if data is None:
         raise NotHere(f"no {NAME}")
-    return Medium(ovf=parse_ovf(data), device=device if eject else None, how=how)
+    return Medium(ovf=parse_ovf(data), device=device if eject else None, how=how, document=Secret(data))
 
 
 def mount_and_read(machine: Machine, device: str, first: MediaUnreadable) -> bytes | None:

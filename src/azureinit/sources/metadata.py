@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from azureinit.sources.ovf import Ovf
 
 
+class KeyPair(Record):
+    """For the admin's own use, at that path: `path` is the private half's."""
+
+    thumbprint: str
+    path: str | None = None
+    public_key: str = ""  # as OpenSSH writes it
+    private_key: Secret | None = None  # PEM
+
+
 class Metadata(Record):
     vm_id: str | None = None
     username: str | None = None
@@ -31,11 +40,16 @@ class Metadata(Record):
     # Made from the password before planning, or saved by an earlier run whose media are gone.
     password_hash: Secret | None = None
     has_password: bool = False
-    custom_data: Secret | None = None
+    custom_data: Secret | None = None  # as it was given: base64, unless somebody was mistaken
+    # ovf-env.xml as the media have it; once it is accepted, without the password, or none where nobody wants it.
+    document: Secret | None = None
+    guest_agent_off: bool = False
     pps_type: str | None = None
     proxy_agent: bool = False
     # Keys that the media name by a certificate's thumbprint alone: thumbprint and path.
     thumbprints: tuple[tuple[str, str | None], ...] = ()
+    # Pairs that the media name by a certificate; their keys come from the wireserver, before planning.
+    key_pairs: tuple[KeyPair, ...] = ()
     # IMDS has an osProfile, so one that is empty means that nothing is asked.
     has_profile: bool = False
     about: Mapping[str, str] = {}  # what else IMDS says of the machine, for whoever reads our telemetry
@@ -66,9 +80,11 @@ def from_ovf(ovf: Ovf) -> Metadata:
         password=ovf.password,
         has_password=ovf.password is not None,
         custom_data=ovf.custom_data,
+        guest_agent_off=ovf.provision_guest_agent is False,
         pps_type=ovf.pps_type or ("Running" if ovf.preprovisioned else None),
         proxy_agent=ovf.proxy_agent,
         thumbprints=tuple((key.fingerprint, key.path) for key in ovf.keys if key.fingerprint and not key.value),
+        key_pairs=tuple(KeyPair(thumbprint=pair.fingerprint or "", path=pair.path) for pair in ovf.pairs),
     )
 
 
@@ -111,6 +127,11 @@ def _in_words(value: object) -> str:
         words = [f"{kind} ...{blob[-12:]}" for kind, blob in ((*key.data.split()[:2], "", "")[:2] for key in value)]
         return shown(", ".join(words), longest=300)
     return repr(shown(value)) if isinstance(value, str) else str(value).lower()
+
+
+def named_keys(metadata: Metadata) -> tuple[tuple[str, str | None], ...]:
+    """Those that have to be made of certificates: IMDS has them all spelt out."""
+    return () if metadata.provenance.get("keys") == "imds" else metadata.thumbprints
 
 
 def is_enough(metadata: Metadata) -> bool:

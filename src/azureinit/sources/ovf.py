@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import a2b_base64
-
 from azureinit.errors import OvfInvalid
 from azureinit.record import Record, Secret
 from azureinit.sources.expat import MOST_BYTES as MOST_BYTES
@@ -11,17 +9,20 @@ from azureinit.sources.expat import MOST_NAME, walk
 
 NAMESPACES = ("http://schemas.dmtf.org/ovf/environment/1", "http://schemas.microsoft.com/windowsazure")
 NIL = "http://www.w3.org/2001/XMLSchema-instance nil"
-BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 BLANKS = " \t\r\n"
 REDACTED = "REDACTED"  # what agents leave in their saved copies; never somebody's password
 
 LINUX = "ProvisioningSection/LinuxProvisioningConfigurationSet"
 KEYS = LINUX + "/SSH/PublicKeys"
 KEY = KEYS + "/PublicKey"
+PAIRS = LINUX + "/SSH/KeyPairs"
+PAIR = PAIRS + "/KeyPair"
 PLATFORM = "PlatformSettingsSection/PlatformSettings"
 ALIASES = {PLATFORM + "/PreprovisionedVmType": PLATFORM + "/PreprovisionedVMType"}
-KEY_PARTS = (KEY + "/Fingerprint", KEY + "/Path", KEY + "/Value")
-BRANCHES = frozenset((LINUX.partition("/")[0], LINUX, LINUX + "/SSH", KEYS, PLATFORM.partition("/")[0], PLATFORM))
+KEY_PARTS = (KEY + "/Fingerprint", KEY + "/Path", KEY + "/Value", PAIR + "/Fingerprint", PAIR + "/Path")
+BRANCHES = frozenset(
+    (LINUX.partition("/")[0], LINUX, LINUX + "/SSH", KEYS, PAIRS, PLATFORM.partition("/")[0], PLATFORM)
+)
 LINUX_LEAVES = ("HostName", "UserName", "UserPassword", "DisableSshPasswordAuthentication", "CustomData")
 PLATFORM_LEAVES = ("PreprovisionedVm", "PreprovisionedVMType", "ProvisionGuestProxyAgent", "ProvisionGuestAgent")
 LEAVES = {
@@ -44,7 +45,8 @@ class Ovf(Record):
     password: Secret | None
     disable_password: bool | None
     keys: tuple[OvfKey, ...]
-    custom_data: Secret | None
+    pairs: tuple[OvfKey, ...] = ()
+    custom_data: Secret | None  # as it was given: base64, unless somebody was mistaken
     preprovisioned: bool
     pps_type: str | None
     proxy_agent: bool
@@ -57,6 +59,7 @@ class Document:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.keys: list[dict[str, str]] = []
+        self.pairs: list[dict[str, str]] = []
         self.seen: set[str] = set()
         self._path: list[str] = []
         self._texts: list[list[str] | None] = []  # for every open element, None where its text is of no interest
@@ -68,8 +71,8 @@ class Document:
         path = "/".join(self._path[1:])
         wanted = path in LEAVES and attributes.get(NIL, "").strip(BLANKS) not in ("true", "1")
         self._texts.append([] if wanted else None)
-        if path == KEY:
-            self.keys.append({})
+        if path in (KEY, PAIR):
+            (self.keys if path == KEY else self.pairs).append({})
             self.seen.difference_update(KEY_PARTS)
         elif path in BRANCHES or path in LEAVES:
             self._once(ALIASES.get(path, path))
@@ -87,7 +90,9 @@ class Document:
     def end(self, _name: str) -> None:
         path, texts = "/".join(self._path[1:]), self._texts.pop()
         if texts is not None:
-            into = self.keys[-1] if path in KEY_PARTS else self.texts
+            into = self.texts
+            if path in KEY_PARTS:
+                into = (self.keys if path.startswith(KEYS) else self.pairs)[-1]
             into[LEAVES[path]] = "".join(texts)
         self._path.pop()
 
@@ -105,6 +110,7 @@ def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
         password=password(texts),
         disable_password=boolean(texts, "DisableSshPasswordAuthentication"),
         keys=tuple(key for key in map(public_key, document.keys) if key.fingerprint or key.path or key.value),
+        pairs=tuple(pair for pair in map(key_pair, document.pairs) if pair.fingerprint),
         custom_data=custom_data(texts),
         preprovisioned=boolean(texts, "PreprovisionedVm") or False,
         pps_type=None if pps_type is None or pps_type.lower() == "none" else pps_type,
@@ -137,12 +143,16 @@ def password(texts: dict[str, str]) -> Secret | None:
 
 
 def custom_data(texts: dict[str, str]) -> Secret | None:
-    text = "".join(texts.get("CustomData", "").split()).encode("ascii", "replace")
-    digits = text.rstrip(b"=")
-    if len(text) % 4 or len(text) - len(digits) > 2 or digits.translate(None, BASE64):
-        raise OvfInvalid("CustomData in ovf-env.xml is not base64")
-    return Secret(a2b_base64(text)) if text else None
+    text = texts.get("CustomData", "")
+    return Secret(text) if text.strip(BLANKS) else None
 
 
 def public_key(texts: dict[str, str]) -> OvfKey:
     return OvfKey(fingerprint=trimmed(texts, "Fingerprint"), path=trimmed(texts, "Path"), value=trimmed(texts, "Value"))
+
+
+def key_pair(texts: dict[str, str]) -> OvfKey:
+    pair = public_key(texts)
+    if pair.path and not pair.fingerprint:
+        raise OvfInvalid("a KeyPair in ovf-env.xml has a Path and no Fingerprint: nobody can tell which it is")
+    return pair

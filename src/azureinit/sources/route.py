@@ -1,4 +1,4 @@
-"""The way to the platform: waited for, not asked for again and again. It counts only through a gateway."""
+"""The way to the platform: waited for, not asked for again and again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ from azureinit.errors import AzureInitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from azureinit.config.model import Config
     from azureinit.machine import Machine
 
+USUAL = "168.63.129.16"  # where the wireserver is, but for fabrics whose DHCP server says otherwise
 TABLE = "/proc/net/route"
 UP = 0x1
 LOOK_ANYWAY = 5.0  # seconds; an announcement can get lost
 
 
-def wait_for_route(machine: Machine, host: str, *, until: float) -> bool:
-    """True once there is one, or nobody can tell: then the first request will."""
+def is_to_be_found(machine: Machine, config: Config) -> bool:
+    """Whether this machine's DHCP server has the last word on where the wireserver is."""
+    given = config.wireserver
+    return given.discovery == "dhcp" and host_of(given.health_endpoint) == USUAL and not machine.rooted
+
+
+def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[[], bool] | None = None) -> bool:
+    """True once there is one, or nobody can tell: then the first request will.
+
+    `late` is asked whenever nothing was heard for a while: whether the wait is over all the same.
+    """
     address = parse_address(host)
     if address is None or address >> 24 == 127:
         return True
@@ -28,7 +41,9 @@ def wait_for_route(machine: Machine, host: str, *, until: float) -> bool:
                 left = until - machine.clock.monotonic()
                 if left <= 0:
                     return False
-                machine.clock.wait(watch.wait, min(left, LOOK_ANYWAY))
+                heard = machine.clock.wait(watch.wait, min(left, LOOK_ANYWAY))
+                if late is not None and not heard and late():
+                    return False
     except AzureInitError:
         pass
     return True
@@ -40,7 +55,21 @@ def _leads(machine: Machine, address: int) -> bool:
 
 
 def leads(table: str, address: int) -> bool:
-    """Whether the kernel's table has a way through a gateway to that address."""
+    """Whether the kernel's table has a way to that address: through a gateway, or to a network that it is in.
+
+    The network in which machines give themselves addresses, IMDS's too, is everywhere and leads nowhere.
+    """
+    nowhere = (0, _turned(0xFFFF0000)) if address >> 16 == 169 << 8 | 254 else (0,)
+    return any(gateway or mask not in nowhere for gateway, mask in _ways(table, address))
+
+
+def is_told_of(table: str, address: int) -> bool:
+    """Whether there is a route to that address alone, which somebody must have been told."""
+    return any(mask == 0xFFFFFFFF for _gateway, mask in _ways(table, address))
+
+
+def _ways(table: str, address: int) -> Iterator[tuple[int, int]]:
+    """Gateway and mask of every route that has the address in it."""
     for line in table.split("\n")[1:]:
         fields = line.split()
         if len(fields) < 8:
@@ -50,9 +79,8 @@ def leads(table: str, address: int) -> bool:
         except ValueError:
             continue
         # Numbers stand there as the machine holds them, addresses as the network does.
-        if flags & UP and gateway and (_turned(address) & mask) == destination:
-            return True
-    return False
+        if flags & UP and (_turned(address) & mask) == destination:
+            yield gateway, mask
 
 
 def _turned(address: int) -> int:

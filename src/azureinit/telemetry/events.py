@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import get_ident
 from itertools import count
 
 from azureinit.record import Record
@@ -50,7 +51,8 @@ class Events:
         self.listeners = listeners
         self.about = {} if about is None else about
         self.seed = seed
-        self.open: list[str] = []  # the steps we are in, innermost last
+        self._own = get_ident()
+        self._open: dict[int, list[str]] = {self._own: []}  # the steps each thread is in, innermost last
         self._numbers = count(int(seed[24:], 16) + 1)
 
     def new_id(self) -> str:
@@ -58,8 +60,11 @@ class Events:
         return f"{self.seed[:24]}{next(self._numbers) & 0xFFFFFFFF:08x}"
 
     def innermost(self) -> str:
-        """The step we are in, or nothing; another thread may leave it while we look."""
-        return "".join(self.open[-1:])
+        """The step we are in, or nothing. A thread that has begun none is in the run's own, which may end meanwhile."""
+        return "".join(self.steps()[-1:] or self._open[self._own][-1:])
+
+    def steps(self) -> list[str]:
+        return self._open.setdefault(get_ident(), [])
 
     def step(self, name: str) -> Span:
         """`with events.step("hostname") as step: ...; step.text = "set to web-1"`"""
@@ -130,12 +135,12 @@ class Span:
         events.emit(
             Event(at=events.clock.now(), kind="start", level=INFO, name=self.name, id=self.id, parent=self.parent)
         )
-        events.open.append(self.id)
+        events.steps().append(self.id)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         events = self.events
-        events.open.remove(self.id)
+        events.steps().remove(self.id)
         level = ERROR if error is not None else WARN if self.failed else INFO
         if getattr(error, "recoverable", False):
             level = WARN

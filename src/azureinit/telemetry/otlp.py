@@ -81,20 +81,22 @@ class Otlp:
 
     def _exchange(self, parts: Mapping[str, list[dict[str, Any]]], deadline: float) -> Iterable[tuple[int, str]]:
         """Both signals at once; a collector whose name takes too long to resolve is left to its thread."""
-        import threading
         from _queue import Empty, SimpleQueue
+
+        from azureinit.machine.threads import start
 
         clock = self.machine.clock
         until = min(deadline, clock.monotonic() + self.budget)
         inbox: SimpleQueue[tuple[str, int, str]] = SimpleQueue()
         waiting = {one.signal: one for one in self.collector.destinations if parts[one.signal]}
 
-        def work(destination: Destination) -> None:
-            level, text = self._tell_one(destination, parts[destination.signal], until)
-            inbox.put((destination.signal, level, text))
+        def telling(destination: Destination) -> Callable[[], None]:
+            return lambda: inbox.put(
+                (destination.signal, *self._tell_one(destination, parts[destination.signal], until))
+            )
 
         for one in waiting.values():
-            threading.Thread(target=work, args=(one,), daemon=True).start()
+            start(telling(one))
         while waiting:
             try:
                 signal, level, text = clock.wait(lambda seconds: inbox.get(timeout=seconds), until - clock.monotonic())

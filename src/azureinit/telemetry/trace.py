@@ -61,14 +61,13 @@ class Trace:
         del self._held[:count]
 
     def _lines(self, held: list[tuple[Event, float]], about: Mapping[str, str]) -> bytes:
-        import json  # a machine that has nothing to do pays for none of it
+        from azureinit.jsontext import dumps  # a machine that has nothing to do pays for none of it
 
         run = {"run": self.seed, "boot": self.machine.boot_id()}
         values = [{**run, **_object(event), "uptime": round(uptime, 6)} for event, uptime in held]
         if about != self._introduced:
             values.insert(0, {**run, **self._header(about)})
-        encode = json.JSONEncoder(separators=(",", ":")).encode
-        return "".join(encode(value) + "\n" for value in values).encode()
+        return "".join(dumps(value) + "\n" for value in values).encode()
 
     def _header(self, about: Mapping[str, str]) -> dict[str, object]:
         from sys import version_info
@@ -121,13 +120,13 @@ def _object(event: Event) -> dict[str, object]:
 
 def read_trace(machine: Machine, path: str) -> tuple[dict[str, Any], ...]:
     """Every whole line, the oldest first; what a killed run left unfinished is passed over."""
-    import json
+    from azureinit.jsontext import loads
 
     found = []
     for file in (path + ".1", path):
         for line in (machine.read(file, limit=2 * MOST_BYTES) or b"").split(b"\n"):
             try:
-                value = json.loads(line)
+                value = loads(line.decode())
             except (ValueError, RecursionError):
                 continue
             if isinstance(value, dict):

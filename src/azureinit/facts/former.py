@@ -1,0 +1,81 @@
+"""A machine that was provisioned under another VM id: who it was, and what lies here that was that one's."""
+
+from __future__ import annotations
+
+from azureinit.facts.remains import UNIT_FILES, expand
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from azureinit.machine import Machine
+
+# On disk: what lies in /run is of this boot, and so of this VM.
+LEASES = (
+    "/var/lib/dhclient/*",
+    "/var/lib/dhcpcd/*",
+    "/var/lib/dhcp/*",
+    "/var/db/dhclient.leases.*",
+    "/var/lib/NetworkManager/dhclient-*.lease",
+)
+# In WALinuxAgent's directory.
+STATE = (
+    "HostingEnvironmentConfig.xml",
+    "Incarnation",
+    "partition",
+    "Protocol",
+    "SharedConfig.xml",
+    "WireServerEndpoint",
+    "published_hostname",
+    "fast_track.json",
+    "initial_goal_state",
+    "waagent_rsm_update",
+    "waagent_initial_update",
+    "waagent-network-setup.py",
+    "Extensions.*.xml",
+    "ExtensionsConfig.*.xml",
+    "GoalState.*.xml",
+)
+# In each extension's directory: what it was told and what it answered. The extension itself stays.
+EXTENSION = ("status/*.status", "config/*.settings", "config/HandlerStatus", "mrseq")
+AGENT = "WALinuxAgent-"
+
+
+class Former(Record):
+    vm_id: str  # empty where nobody has written it down
+    leases: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
+
+
+def read_former_id(
+    machine: Machine, *, vm_id: str, spellings: Collection[bytes], data_dir: str, lib_dir: str
+) -> str | None:
+    """None where this machine was never another: our own marker tells, or WALinuxAgent's."""
+    ids = [name[: -len(".provisioned")] for name in machine.names(data_dir) or () if name.endswith(".provisioned")]
+    others = [other for other in ids if other != vm_id]
+    if others:
+        return others[-1]
+    marker = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096)
+    if marker is None or vm_id in ids or marker.strip().lower() in spellings:
+        return None
+    return marker.strip().decode("ascii", "replace")[:36]
+
+
+def read_former(machine: Machine, *, vm_id: str, lib_dir: str) -> Former:
+    library = lib_dir.rstrip("/")
+    state = (*(f"{library}/{name}" for name in STATE), *_extensions(machine, library), *UNIT_FILES)
+    return Former(vm_id=vm_id, leases=_found(machine, LEASES), state=_found(machine, state))
+
+
+def _extensions(machine: Machine, library: str) -> Iterator[str]:
+    """By name and version; WALinuxAgent keeps its own newer selves in the same way."""
+    for name in machine.names(library) or ():
+        version = name.rpartition("-")[2]
+        if version[:1].isdigit() and "-" in name and not name.startswith(AGENT):
+            yield from (f"{library}/{name}/{part}" for part in EXTENSION)
+
+
+def _found(machine: Machine, patterns: Collection[str]) -> tuple[str, ...]:
+    found = (path for pattern in patterns for path in expand(machine, pattern))
+    return tuple(f"{path}/" if machine.read_link(path) is None and machine.is_dir(path) else path for path in found)

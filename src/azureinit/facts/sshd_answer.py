@@ -1,0 +1,115 @@
+"""What sshd itself says is in force, asked while other things are read."""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError
+from azureinit.facts.ssh import (
+    CHALLENGE,
+    KEYBOARD,
+    ONE_KEYBOARD,
+    PASSWORD,
+    about_logins,
+    in_force,
+    read_files,
+    with_host_keys_again,
+)
+from azureinit.record import Record, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.facts.ssh import Ssh
+    from azureinit.facts.sshd_config import Values
+    from azureinit.machine import Machine
+
+QUERY_TIMEOUT = 10.0
+ANSWERS = (9, 3)  # the first sshd that knows -G
+HEEDED = (PASSWORD, KEYBOARD, CHALLENGE, "authorizedkeysfile", "authorizedkeyscommand", "usepam")
+
+
+class Answer(Record):
+    """No values: why there are none. The version as far as either tells."""
+
+    values: Values | None
+    failure: str = ""
+    version: tuple[int, int] | None = None
+
+
+def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
+    asking = ask_sshd(machine, tools=tools, query=query)
+    ssh = read_files(machine, query=query)
+    return ssh if asking is None else with_answer(machine, ssh, asking())
+
+
+def ask_sshd(machine: Machine, *, tools: frozenset[str], query: bool) -> Callable[[], Answer] | None:
+    if not query or "sshd" not in tools or machine.rooted:
+        return None
+    try:
+        running = machine.start(("sshd", "-G"))
+    except AzureInitError as error:
+        failed = Answer(values=None, failure=str(error))
+        return lambda: failed
+
+    def hear() -> Answer:
+        try:
+            ran = running(QUERY_TIMEOUT)
+        except AzureInitError as error:
+            return Answer(values=None, failure=str(error))
+        if ran.status == 0:
+            return Answer(values=parse_answer(ran.out), version=ANSWERS)
+        told = ran.err.decode("utf-8", "replace")
+        first = next(iter(told.split("\n")), "").strip() or f"exit status {ran.status}"
+        return Answer(values=None, failure=f"sshd -G: {first[:200]}", version=parse_version(told))
+
+    return hear
+
+
+def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
+    """And with the host keys that were made meanwhile."""
+    ssh = replace(
+        with_host_keys_again(machine, ssh),
+        installed=ssh.installed or answer.values is not None,
+        version=answer.version,
+        query_failure=answer.failure,
+    )
+    if answer.version is not None and answer.version < ONE_KEYBOARD:  # which reads some words otherwise
+        walk = ssh.walk({file.path: file.data for file in ssh.files})
+        ssh = replace(ssh, said=walk.values, exceptions=about_logins(walk))
+    if answer.values is None:
+        return in_force(machine, ssh, ssh.said) if ssh.installed else ssh
+    heard = {word: answer.values[word] for word in HEEDED if word in answer.values}
+    alike = all(_lowered(ssh.said[word]) == _lowered(heard.get(word, ())) for word in HEEDED if word in ssh.said)
+    return in_force(machine, replace(ssh, heard=heard if alike else None), answer.values)
+
+
+def remembered(machine: Machine, ssh: Ssh, before: Ssh) -> Ssh | None:
+    """Read again a moment later: where our reading was sshd's own, it still is; None where sshd has to be asked."""
+    if before.heard is None:
+        return None
+    silent = {word: value for word, value in before.heard.items() if word not in before.said}
+    values = {**silent, **ssh.said}
+    if any(word not in values for word in before.heard):
+        return None
+    ssh = replace(ssh, installed=True, heard=before.heard, version=before.version, query_failure=before.query_failure)
+    return in_force(machine, ssh, values)
+
+
+def _lowered(words: tuple[str, ...]) -> list[str]:
+    return [word.lower() for word in words]
+
+
+def parse_answer(out: bytes) -> Values:
+    values: Values = {}
+    for line in out.decode("utf-8", "surrogateescape").splitlines():
+        keyword, *arguments = line.split(" ")
+        if arguments:
+            values.setdefault(keyword.lower(), tuple(word for word in arguments if word))
+    return {keyword: arguments for keyword, arguments in values.items() if arguments}
+
+
+def parse_version(text: str) -> tuple[int, int] | None:
+    """From `OpenSSH_9.2p1 ...`, which an sshd says with its usage."""
+    major, _, rest = text.partition("OpenSSH_")[2].partition(".")
+    minor = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+    return (int(major), int(minor)) if major.isdecimal() and minor and len(major + minor) < 9 else None

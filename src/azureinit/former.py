@@ -1,0 +1,54 @@
+"""A VM that was provisioned under another id, on its way past the corridor's rooms."""
+
+from __future__ import annotations
+
+from azureinit.facts.former import read_former, read_former_id
+from azureinit.plan.former import KEPT, plan_former
+from azureinit.plan.waagent import plan_waagent, spellings
+from azureinit.telemetry.events import INFO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.engine import Walk
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.actions import Plan
+
+
+def stays(walk: Walk) -> bool:
+    """Whether this machine was another VM, and so is to be left as it is."""
+    if walk.vm_id is None or not walk.remembers:
+        return False
+    walk.former = read_former_id(
+        walk.machine,
+        vm_id=walk.vm_id,
+        spellings=spellings(walk.vm_id),
+        data_dir=walk.config.azure_init_data_dir.path,
+        lib_dir=walk.config.waagent.lib_dir,
+    )
+    if walk.former is None and decided(walk):
+        walk.former = ""  # by an earlier run, which has taken the reasons away
+    if walk.former is None:
+        return False
+    who = f"VM {walk.former}" if walk.former else "another VM"
+    walk.events.tell(INFO, "changed VM id", f"this was {who}: nothing is asked, and the machine stays as it is")
+    return True
+
+
+def decided(walk: Walk) -> bool:
+    return walk.journal is not None and KEPT in walk.journal.done
+
+
+def is_witness(walk: Walk, marker: bytes) -> bool:
+    """WALinuxAgent's marker may be all that says that this machine was another VM."""
+    own = walk.vm_id is not None and marker.strip().lower() in spellings(walk.vm_id)
+    return not own and not decided(walk)
+
+
+def plan_stay(walk: Walk, facts: Facts) -> Plan:
+    assert walk.former is not None and walk.journal is not None
+    library = walk.config.waagent.lib_dir
+    former = read_former(walk.machine, vm_id=walk.former, lib_dir=library)
+    return (
+        *plan_former(former=former, done=walk.journal.done),
+        *plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library),
+    )

@@ -1,0 +1,103 @@
+"""A host name that changes after provisioning, whoever changed it, reaches DNS. Off unless hostname.monitor is set.
+
+What DNS was told last lies in the data directory, so that a change is also seen that was made while nobody looked.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError, LocalError
+from azureinit.telemetry.events import INFO, WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.engine import Walk
+    from azureinit.plan.actions import Plan
+
+FILE = "published_hostname"
+MOST_SECS = 60.0  # for telling a name
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 3600.0  # an older networkd takes the address away for a moment
+
+
+def watch(walk: Walk) -> int:
+    """The exit code, where there is nothing to watch; else for as long as the machine runs."""
+    if not walk.config.hostname.monitor or walk.machine.rooted:
+        walk.events.tell(INFO, "hostname", "hostname.monitor is false: the name is not watched")
+        return 0
+    from azureinit.machine.watch import HostnameWatch
+
+    monitor = Monitor(walk)
+    with HostnameWatch() as kernel:  # listens before the first look
+        while True:
+            walk.machine.clock.wait(kernel.wait, monitor.look())
+
+
+class Monitor:
+    def __init__(self, walk: Walk) -> None:
+        self.walk, self.machine, self.config = walk, walk.machine, walk.config
+        self.path = f"{walk.config.azure_init_data_dir.path.rstrip('/')}/{FILE}"
+        self.pause = FIRST_PAUSE
+
+    def look(self) -> float:
+        """How long the next look can wait; what cannot be told is tried again, less and less often."""
+        try:
+            self._look()
+        except AzureInitError as error:
+            self.pause = min(2 * self.pause, LONGEST_PAUSE)
+            self.walk.events.tell(WARN, "hostname", f"{error}; tried again in {self.pause:g} s")
+            return self.pause
+        finally:
+            self.walk.events.flush()
+        self.pause = FIRST_PAUSE
+        return self.config.hostname.monitor_secs
+
+    def _look(self) -> None:
+        name, known = self.machine.hostname(), self.known()
+        if name == known:
+            return
+        from azureinit.plan.names import check_hostname, is_everybodys
+
+        if is_everybodys(name):
+            return
+        check_hostname(name)
+        if known is not None:
+            self._publish(name)
+        self.machine.make_dirs(self.path.rpartition("/")[0], mode=0o700)
+        self.machine.write(self.path, name.encode(), mode=0o600)
+
+    def known(self) -> str | None:
+        """The name DNS was told last; None where nobody wrote it down."""
+        for path in (self.path, f"{self.config.waagent.lib_dir.rstrip('/')}/{FILE}"):
+            data = self.machine.read(path, limit=4096)
+            if data is not None:
+                return data.decode("utf-8", "replace").strip()
+        return None
+
+    def _publish(self, name: str) -> None:
+        from azureinit.apply.executor import apply_plan
+        from azureinit.apply.journal import Unwritten
+        from azureinit.plan.actions import Caution
+
+        plan, events = self.plan(name), self.walk.events
+        for item in plan:
+            if isinstance(item, Caution):
+                events.tell(WARN, item.name, item.why)
+        until = self.machine.clock.monotonic() + MOST_SECS
+        apply_plan(self.machine, plan, journal=Unwritten(), events=events, deadline=until)
+
+    def plan(self, name: str) -> Plan:
+        from azureinit.facts.dhcpnames import read_name_files
+        from azureinit.facts.gather import read_waagent
+        from azureinit.facts.lessee import read_lessee
+        from azureinit.plan.dhcpnames import plan_dhcp_names
+        from azureinit.plan.publish import plan_publish
+        from azureinit.plan.published import plan_published
+
+        lessee = read_lessee(self.machine)
+        if lessee is None:
+            raise LocalError(f"DNS cannot be told that this is {name}: no route leads to the platform")
+        library = self.config.waagent.lib_dir
+        return (
+            *plan_dhcp_names(hostname=name, files=read_name_files(self.machine)),
+            *plan_publish(hostname=name, lessee=lessee, renamed=True),
+            *plan_published(hostname=name, waagent=read_waagent(self.machine, library), lib_dir=library),
+        )

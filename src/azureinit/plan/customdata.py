@@ -1,0 +1,138 @@
+"""customData: kept where WALinuxAgent keeps it, and run as a program where that is asked for."""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+
+from azureinit.errors import CustomDataFailed
+from azureinit.plan.actions import Caution, Declined, Run, Satisfied, Step, Way
+from azureinit.plan.waagent import in_library, write_private
+from azureinit.record import Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Config
+    from azureinit.facts.customdata import CustomData
+    from azureinit.plan.actions import Plan
+
+NAME, PROGRAM = "customData", "customData program"
+UNIT = "azure-init-custom-data.service"
+BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+BLANKS = b" \t\r\n\v\f"
+MOST_LINE = 255  # as the kernel has it
+# What is mistaken for a program, by how it begins.
+NO_PROGRAMS = {
+    b"\x1f\x8b": "gzip data, which nothing here unpacks",
+    b"#cloud-config": "a configuration of cloud-init, which is not here to read it",
+    b"Content-Type: multipart": "a multipart message for cloud-init, which is not here to read it",
+    b"MIME-Version:": "a multipart message for cloud-init, which is not here to read it",
+}
+
+
+def custom_data_path(config: Config) -> str:
+    return in_library(config.waagent.lib_dir, "CustomData")
+
+
+def output_path(config: Config) -> str:
+    return f"{config.azure_init_data_dir.path.rstrip('/')}/custom-data.log"
+
+
+def plan_custom_data(*, given: Secret, config: Config, facts: CustomData, done: frozenset[str]) -> Plan:
+    """The file. A program that has run may have changed it, or taken itself away."""
+    settings = config.custom_data
+    if not (settings.save or settings.execute):
+        return ()
+    if settings.execute and PROGRAM in done:
+        return (Satisfied(name=NAME, why="was kept, and run"),)
+    data = given
+    cautions: Plan = ()
+    if settings.decode or settings.execute:
+        plain = decoded(given)
+        if plain is None and settings.execute:
+            return (_refused(NAME, "it is to be run, and is not base64"),)
+        if plain is None:
+            cautions = (Caution(name=NAME, why="is not base64: kept as it was given"),)
+        data = plain or data
+    mode = 0o700 if settings.execute else 0o600
+    path = custom_data_path(config)
+    if facts.kept is not None and facts.kept.data == data and facts.kept.mode == mode:
+        return (*cautions, Satisfied(name=NAME, why=f"is in {path}"))
+    actions = write_private(config.waagent.lib_dir, "CustomData", data, mode=mode)
+    ways = (Way(backend="native", actions=actions),)
+    return (*cautions, Step(name=NAME, why=f"{len(data)} bytes were given", ways=ways))
+
+
+def plan_program(*, given: Secret, config: Config, facts: CustomData, rooted: bool, done: frozenset[str]) -> Plan:
+    """Once, after everything else: what it changes is its owner's will, so nobody looks at the machine again."""
+    if not config.custom_data.execute:
+        return ()
+    if PROGRAM in done:
+        return (Satisfied(name=PROGRAM, why="has run, and succeeded"),)
+    if rooted:
+        return (Caution(name=PROGRAM, why="not run: this is a file tree, not the running system"),)
+    data = (decoded(given) or Secret(b"")).reveal()
+    why_not = why_no_program(data)
+    if why_not:
+        return (_refused(PROGRAM, why_not),)
+    seconds = config.custom_data.execute_timeout_secs
+    argv = command(data, custom_data_path(config))
+    output = output_path(config)
+    if facts.service:
+        run = Run(argv=(*_service(), *argv), timeout=seconds, output=output, unit=UNIT)
+        way = Way(backend="systemd-run", actions=(run,))
+    else:
+        way = Way(backend="native", actions=(Run(argv=argv, timeout=seconds, output=output),))
+    why = "custom_data.execute is true; until it has succeeded, every run of azure-init runs it"
+    return (Step(name=PROGRAM, why=why, ways=(way,), once=True, failure=CustomDataFailed),)
+
+
+def decoded(given: Secret) -> Secret | None:
+    """None where it is not base64."""
+    text = given.reveal().translate(None, BLANKS)
+    digits = text.rstrip(b"=")
+    if len(text) % 4 or len(text) - len(digits) > 2 or digits.translate(None, BASE64):
+        return None
+    return Secret(a2b_base64(text))
+
+
+def why_no_program(data: bytes) -> str:
+    for begin, what in NO_PROGRAMS.items():
+        if data.startswith(begin):
+            return f"it is {what}"
+    first = data[: MOST_LINE + 1].partition(b"\n")[0]
+    if first.startswith(b"#!") and first.endswith(b"\r"):
+        return "its lines end as Windows writes them (CR LF), and no interpreter's name does"
+    if first.startswith(b"#!") and (len(first) > MOST_LINE or not first[2:].strip().startswith(b"/")):
+        return "its first line names no interpreter"
+    return "" if data.strip() else "it is empty"
+
+
+def command(data: bytes, path: str) -> tuple[str, ...]:
+    """As the kernel reads the first line, so that it runs where files may not be executed; else as a shell would."""
+    if data.startswith(b"\x7fELF"):
+        return (path,)
+    if not data.startswith(b"#!"):
+        return ("/bin/sh", path)
+    line = data[2:].partition(b"\n")[0].strip(b" \t").decode("utf-8", "surrogateescape")
+    interpreter, _, rest = line.replace("\t", " ").partition(" ")
+    return (interpreter, *((rest.strip(),) if rest.strip() else ()), path)
+
+
+def _service() -> tuple[str, ...]:
+    """A program that leaves others running at its end leaves them running: only the time limit ends them all."""
+    return (
+        "systemd-run",
+        "--quiet",
+        "--wait",
+        "--pipe",
+        "--collect",
+        f"--unit={UNIT}",
+        "--description=The program given to this VM as customData",
+        "--property=KillMode=process",
+        "--",
+    )
+
+
+def _refused(name: str, why: str) -> Step:
+    declined = Declined(backend="native", why=why)
+    return Step(name=name, why="custom_data.execute is true", ways=(declined,), failure=CustomDataFailed)

@@ -1,0 +1,57 @@
+"""A fixed host name in a DHCP client's own file, of a machine that was: it would go to DNS in place of ours.
+
+Only a name that stands there is changed, and only it. Where a client asks the host itself, or is told to say none, that
+is somebody's wish.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import HostnameFailed
+from azureinit.plan.actions import Step, Way, Write
+from azureinit.plan.hostname import DHCP_NAME
+from azureinit.plan.names import is_everybodys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.dhcpnames import NameFile
+    from azureinit.plan.actions import Plan
+
+SENT = (b"send", b"host-name")
+VARIABLES = (b"DHCP_HOSTNAME", b"DHCLIENT_HOSTNAME_OPTION")
+ASKS_ITSELF = (b"", b"auto", b"<hostname>")
+
+
+def plan_dhcp_names(*, hostname: str, files: tuple[NameFile, ...]) -> Plan:
+    if is_everybodys(hostname):
+        return ()
+    steps: list[Step] = []
+    for file in files:
+        new = with_name(file.data, hostname.encode())
+        if new != file.data:
+            write = Write(path=file.path, data=new, was=file.data)
+            why = f"{file.path} has a DHCP client send another"
+            steps.append(
+                Step(name=DHCP_NAME, why=why, ways=(Way(backend="native", actions=(write,)),), failure=HostnameFailed)
+            )
+    return tuple(steps)
+
+
+def with_name(data: bytes, name: bytes) -> bytes:
+    return b"\n".join(_line(line, name) for line in data.split(b"\n"))
+
+
+def _line(line: bytes, name: bytes) -> bytes:
+    start = line.partition(b"#")[0]
+    if tuple(start.split()[:2]) == SENT and start.count(b'"') == 2:  # an expression has no quotes
+        before, _quote, rest = line.partition(b'"')
+        old, _quote, after = rest.partition(b'"')
+        return line if old.lower() in ASKS_ITSELF else b'%s"%s"%s' % (before, name, after)
+    variable, equals, _value = start.partition(b"=")
+    if not equals or variable.strip() not in VARIABLES:
+        return line
+    value = start[len(variable) + 1 :].rstrip()
+    quote = value[:1] if value[:1] in (b'"', b"'") and value.endswith(value[:1]) and len(value) > 1 else b""
+    old = value.strip(quote) if quote else value
+    if old.lower() in ASKS_ITSELF or b"$" in old:
+        return line
+    return variable + equals + quote + name + quote + line[len(variable) + 1 + len(value) :]

@@ -1,0 +1,23 @@
+"""A VM that was provisioned under another id and is to stay as it is: only what was that one's alone goes."""
+
+from __future__ import annotations
+
+from azureinit.plan.actions import Remove, Satisfied, Step, Way
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.former import Former
+    from azureinit.plan.actions import Plan
+
+KEPT = "changed VM id"
+
+
+def plan_former(*, former: Former, done: frozenset[str]) -> Plan:
+    """Once: nobody can see whose a lease is, so what lies there afterwards is this VM's. The journal is also what
+    remembers the decision, when WALinuxAgent's marker no longer names the other one."""
+    who = f"VM {former.vm_id}" if former.vm_id else "another VM"
+    why = f"this was {who}, and stays as it is (platform.changed_vm_id)"
+    if KEPT in done:
+        return (Satisfied(name=KEPT, why=why),)
+    removals = tuple(Remove(path=path, whole=path.endswith("/")) for path in (*former.leases, *former.state))
+    return (Step(name=KEPT, why=why, ways=(Way(backend="native", actions=removals),), once=True),)

@@ -1,0 +1,68 @@
+"""What Ignition settled before us: it stays, and the journal remembers that in boots when Ignition does not run."""
+
+from __future__ import annotations
+
+from azureinit.errors import InvalidHostname
+from azureinit.plan.actions import Satisfied, Step, Way
+from azureinit.plan.names import check_hostname
+from azureinit.record import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.gather import Facts, Ignition
+    from azureinit.plan.actions import Plan
+    from azureinit.sources.metadata import Metadata
+
+IGNITION = "ignition"
+HOSTNAME, PASSWORD = "hostname of Ignition", "password of Ignition"
+NAMELESS = ("localhost", "localhost.localdomain")
+
+
+def yielding(metadata: Metadata, facts: Facts, *, done: frozenset[str]) -> Metadata:
+    """What is asked for, but for what somebody asked of Ignition already."""
+    if facts.ignition is None:
+        return metadata
+    provenance = dict(metadata.provenance)
+    name = kept_hostname(metadata.hostname, facts.hostname_file, facts.ignition, done=done)
+    if name is not None:
+        provenance["hostname"] = IGNITION
+    if _keeps_password(metadata, facts, facts.ignition, done):
+        provenance["password"] = IGNITION
+        metadata = replace(metadata, password_hash=None)
+    return replace(metadata, hostname=name or metadata.hostname, provenance=provenance)
+
+
+def kept_hostname(
+    asked: str | None, hostname_file: bytes | None, ignition: Ignition, *, done: frozenset[str]
+) -> str | None:
+    """The name in the file, where it is to stay."""
+    name = (hostname_file or b"").decode("ascii", "replace").strip()
+    if name in NAMELESS or name == asked or not (HOSTNAME in done or ignition.wrote_hostname):
+        return None
+    try:
+        return check_hostname(name)
+    except InvalidHostname:
+        return None
+
+
+def _keeps_password(metadata: Metadata, facts: Facts, ignition: Ignition, done: frozenset[str]) -> bool:
+    """An account that came with a password before we ever set one."""
+    username = metadata.username or ""
+    if metadata.password_hash is None or f"password {username}" in done:
+        return False
+    return PASSWORD in done or (ignition.fresh and facts.accounts.password_state(username) == "set")
+
+
+def plan_ignition(metadata: Metadata, *, done: frozenset[str]) -> Plan:
+    """A decision is all that these are; nothing changes but the journal."""
+    kept = []
+    if metadata.provenance.get("hostname") == IGNITION:
+        kept.append((HOSTNAME, f"{metadata.hostname} stays, not what the platform says"))
+    if metadata.provenance.get("password") == IGNITION:
+        kept.append((PASSWORD, f"that of {metadata.username} stays, not what the platform says"))
+    return tuple(
+        Satisfied(name=name, why=why)
+        if name in done
+        else Step(name=name, why=why, ways=(Way(backend="journal", actions=()),), once=True)
+        for name, why in kept
+    )

@@ -1,0 +1,42 @@
+"""Root's password taken away: nothing of the old one is left that could be brought back, and keys still open."""
+
+from __future__ import annotations
+
+from azureinit.backends.account import NO_PASSWORD
+from azureinit.backends.password import SET, PasswordIntent
+from azureinit.errors import PasswordFailed
+from azureinit.plan.actions import Caution, Remove, Satisfied, Step, Way
+from azureinit.record import Secret, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Config
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.actions import Declined, Item
+
+NAME = "password root"
+
+
+def plan_root_lock(*, facts: Facts, config: Config, today: int) -> Item:
+    accounts = facts.accounts
+    fields = accounts.shadow_fields("root") or ()
+    field = fields[1] if len(fields) > 1 else None
+    if field is None and "/etc/shadow" not in accounts.unreadable:
+        return Caution(name=NAME, why="is to be locked, but /etc/shadow has no entry of root's: nothing to lock")
+    if field is not None and _is_gone(field):
+        return Satisfied(name=NAME, why="cannot be used already")
+    intent = PasswordIntent(name="root", field=Secret(NO_PASSWORD), today=today)
+    ways = tuple(_without_backup(SET[backend](intent, facts)) for backend in config.password_provisioners.backends)
+    return Step(name=NAME, why="is to be locked", ways=ways, failure=PasswordFailed)
+
+
+def _without_backup(way: Way | Declined) -> Way | Declined:
+    """Whoever edits the file leaves the old one beside it, with the old hash."""
+    return replace(way, actions=(*way.actions, Remove(path="/etc/shadow-"))) if isinstance(way, Way) else way
+
+
+def _is_gone(field: Secret) -> bool:
+    """No hash at all: one behind a `!` is a password that whoever unlocks the account brings back."""
+    text = field.reveal()
+    bare = text.lstrip(b"!")
+    return bool(text) and (not bare or bare.startswith(b"*"))

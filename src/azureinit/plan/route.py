@@ -1,0 +1,32 @@
+"""The way to the platform, where a lease tells it and whoever took the lease did not set it."""
+
+from __future__ import annotations
+
+from azureinit.backends.route import ip_route
+from azureinit.plan.actions import Satisfied, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.leases import Lease
+    from azureinit.plan.actions import Plan
+
+
+def plan_route(*, host: str, lease: Lease, leads: bool) -> Plan:
+    """To that host alone. `leads`: there is a way to it, and it is not ours to better."""
+    name = f"route to {host}"
+    if leads:
+        return (Satisfied(name=name, why="there is one"),)
+    found = narrowest(host, lease)
+    if found is None:
+        return ()
+    why = f"{lease.client} has a lease of {lease.link} that tells the way, and did not set it"
+    return (Step(name=name, why=why, ways=(ip_route(host=host, link=lease.link, gateway=found[2]),)),)
+
+
+def narrowest(host: str, lease: Lease) -> tuple[str, int, str] | None:
+    fitting = [route for route in lease.routes if _number(route[0]) ^ _number(host) < 1 << 32 - route[1]]
+    return max(fitting, key=lambda route: route[1], default=None)
+
+
+def _number(address: str) -> int:
+    return int.from_bytes(bytes(map(int, address.split("."))), "big")

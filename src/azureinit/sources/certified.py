@@ -1,0 +1,49 @@
+"""Keys and pairs of keys that the media name by a certificate, made of what the platform gave. Pure."""
+
+from __future__ import annotations
+
+from azureinit.errors import CertificatesMissing
+from azureinit.record import replace
+from azureinit.sources.imds import PublicKey
+from azureinit.sources.metadata import named_keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.sources.certificates import Certificate, Certificates
+    from azureinit.sources.metadata import KeyPair, Metadata
+
+
+def certified(metadata: Metadata, known: Certificates) -> Metadata:
+    """With all of them, or an error that names the first that cannot be made."""
+    keys = (
+        PublicKey(data=_public_key(_find(known, thumbprint)), path=path) for thumbprint, path in named_keys(metadata)
+    )
+    return replace(
+        metadata,
+        keys=(*metadata.keys, *keys),
+        thumbprints=(),
+        key_pairs=tuple(_with_keys(pair, known) for pair in metadata.key_pairs),
+    )
+
+
+def _with_keys(pair: KeyPair, known: Certificates) -> KeyPair:
+    found = _find(known, pair.thumbprint)
+    if found.private_key is None:
+        why = known.why or "the platform gave the certificate without it"
+        raise CertificatesMissing(f"no private key of the certificate {pair.thumbprint}: {why}")
+    return replace(pair, public_key=_public_key(found), private_key=found.private_key)
+
+
+def _find(known: Certificates, thumbprint: str) -> Certificate:
+    found = known.get(thumbprint)
+    if found is None:
+        why = known.why or "the platform gave none of that thumbprint"
+        raise CertificatesMissing(f"no certificate {thumbprint} to make a key of: {why}")
+    return found
+
+
+def _public_key(found: Certificate) -> str:
+    if found.public_key is None:
+        why = "it is of a kind that OpenSSH does not take"
+        raise CertificatesMissing(f"no certificate {found.thumbprint} to make a key of: {why}")
+    return found.public_key

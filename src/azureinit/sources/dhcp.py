@@ -1,0 +1,50 @@
+"""What a DHCP server says of the wireserver, asked by ourselves where nobody on this machine has a lease to read.
+
+A DISCOVER is all that is sent: no address is taken, and no link is changed.
+"""
+
+from __future__ import annotations
+
+from azureinit.machine.dhcp import discover, parse_offer
+from azureinit.machine.packets import Broadcast, new_transaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.machine import Machine
+    from azureinit.machine.dhcp import Offer
+
+PAUSES = (1.0, 2.0, 4.0)  # seconds that an answer to each try is waited for
+
+
+def ask_server(
+    machine: Machine, *, link: str, mac: str, is_a_host: Callable[[str], bool], until: float
+) -> tuple[Offer | None, tuple[str, ...]]:
+    """The first offer that names a wireserver, else the first there was; and what was odd about others."""
+    clock, card = machine.clock, bytes.fromhex(mac.replace(":", ""))
+    started = clock.monotonic()
+    transaction = new_transaction()
+    without: Offer | None = None
+    odd: dict[str, None] = {}
+    with Broadcast(link) as wire:
+        for pause in PAUSES:
+            now = clock.monotonic()
+            if now >= until:
+                break
+            wire.send(discover(mac=card, transaction=transaction, seconds=int(now - started)))
+            end = min(until, now + pause)
+            while (left := end - clock.monotonic()) > 0:
+                content = clock.wait(wire.receive, left)
+                offer = parse_offer(content, mac=card, transaction=transaction) if content else None
+                if offer is None:
+                    continue
+                if offer.wireserver and is_a_host(offer.wireserver):
+                    return offer, tuple(odd)
+                if offer.wireserver is not None:
+                    said = offer.wireserver or "not four bytes"
+                    odd[f"option 245 in the offer of {offer.server or 'a server'} is no wireserver: {said}"] = None
+                without = without or offer
+            if without is not None:  # who answered once says nothing else the next time
+                break
+    return without, tuple(odd)

@@ -1,0 +1,84 @@
+"""ovf-env.xml without its passwords: what lies between their tags goes, everything else stays byte for byte.
+
+In UTF-8, whatever it was written in, because WALinuxAgent reads nothing else.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import OvfInvalid
+from azureinit.sources.expat import UTF16_MARKS, encoding, guarded, parse, stripped
+from azureinit.sources.ovf import REDACTED, parse_ovf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import pyexpat
+
+NAME = "ovf-env.xml"
+SECRET = "password"  # how the names of such elements end, in whatever namespace
+DECLARATION = '<?xml version="1.0" encoding="utf-8"?>'
+
+
+def redact(data: bytes) -> bytes:
+    data = as_utf8(stripped(data))
+    places = _Places()
+    places.parser = parser = guarded("utf-8", places, name=NAME, invalid=OvfInvalid)
+    # Whatever comes first after the tag tells where it ends.
+    parser.CommentHandler = parser.StartCdataSectionHandler = places.look
+    parser.ProcessingInstructionHandler = places.look
+    parse(parser, data, name=NAME, invalid=OvfInvalid)
+    for begin, end in reversed(places.found):
+        data = data[:begin] + REDACTED.encode() + data[end:]
+    if parse_ovf(data).password is not None:
+        raise OvfInvalid(f"the password could not be taken out of {NAME}")
+    return data
+
+
+def as_utf8(data: bytes) -> bytes:
+    """The same document, and a declaration that says what is true."""
+    text = data.decode(_codec(data), "replace").lstrip("\ufeff")
+    begins = text[:5] == "<?xml" and text[5:6].isspace()
+    declared = text[: text.find("?>")].lower() if begins else ""
+    if not any(codec in declared for codec in ("utf-16", "iso-8859-1")):
+        return data if _codec(data) == "utf-8" else text.encode()
+    return (DECLARATION + text[text.find("?>") + 2 :]).encode()
+
+
+def _codec(data: bytes) -> str:
+    """What the parser takes it for."""
+    if data[:2] in UTF16_MARKS:
+        return "utf-16"
+    if b"\0" in data[:2]:
+        return "utf-16-be" if data[:1] == b"\0" else "utf-16-le"
+    declared = data[: data.find(b"?>")].lower() if data.startswith(b"<?xml") else b""
+    return "iso-8859-1" if encoding(data) is None and b"iso-8859-1" in declared else "utf-8"
+
+
+class _Places:
+    """Where the contents of passwords lie: from behind the tag up to the one that ends it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, int]] = []
+        self.parser: pyexpat.XMLParserType
+        self._depth = 0  # inside the outermost one
+        self._begin: int | None = None
+
+    def start(self, name: str, _attributes: dict[str, str]) -> None:
+        self.look()
+        if self._depth or name.rpartition(" ")[2].lower().endswith(SECRET):
+            self._depth += 1
+
+    def look(self, *_told: object) -> None:
+        if self._depth and self._begin is None:
+            self._begin = self.parser.CurrentByteIndex
+
+    def data(self, _text: str) -> None:
+        self.look()
+
+    def end(self, _name: str) -> None:
+        self.look()
+        if self._depth:
+            self._depth -= 1
+            if not self._depth:
+                begin, self._begin = self._begin or 0, None
+                if self.parser.CurrentByteIndex > begin:
+                    self.found.append((begin, self.parser.CurrentByteIndex))

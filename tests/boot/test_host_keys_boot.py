@@ -1,0 +1,111 @@
+"""Host keys on machines with the package installed: what sshd shows to whoever connects, and the platform knows."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from container import alone
+from installed import Boot, Disk
+from test_units import LATE, NEEDED, Images, is_orderly, is_provisioned
+
+from need import need, need_root
+
+pytestmark = pytest.mark.newer
+
+Machines = Callable[..., Disk]
+TYPES = ("ed25519", "ecdsa", "rsa")
+ANEW = "[azure-init.ssh]\nregenerate_host_keys = true\n"
+EARLIEST = ("ed25519", "ecdsa")  # the other is made when sshd runs, which shows it from its next start on
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
+    need_root()
+    for tool in NEEDED:
+        need(tool)
+    place = tmp_path_factory.mktemp("images")
+    yield Images(place)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def machine(images: Images, tmp_path: Path) -> Iterator[Machines]:
+    """Of an image that carries keys."""
+
+    def made(suite: str) -> Disk:
+        disk = Disk(images(suite), tmp_path / "machine")
+        disk.change("ssh-keygen -A >/dev/null")
+        return disk
+
+    with alone():
+        yield made
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def carried(disk: Disk) -> dict[str, str]:
+    """By type, the fingerprints of what the image brought."""
+    return {kind: fingerprint(disk.layer / f"etc/ssh/ssh_host_{kind}_key.pub") for kind in TYPES}
+
+
+def fingerprint(path: Path) -> str:
+    return subprocess.run(["ssh-keygen", "-lf", str(path)], capture_output=True, text=True, check=True).stdout.split()[
+        1
+    ]
+
+
+def shown(boot: Boot) -> dict[str, str]:
+    """By type, what sshd shows."""
+    script = "ssh-keyscan -t ed25519,ecdsa,rsa 127.0.0.1 2>/dev/null | ssh-keygen -lf -"
+    lines = [line.split() for line in boot.out("sh", "-c", script).splitlines()]
+    return {words[-1].strip("()").lower(): words[1] for words in lines}
+
+
+def told(boot: Boot) -> list[str | None]:
+    bodies = [one.body for one in boot.requests() if "comp=roleProperties" in one.target]
+    return [node.get("value") for body in bodies for node in ElementTree.fromstring(body).iter("Property")]
+
+
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_nobody_ever_meets_a_key_of_the_image(machine: Machines, suite: str) -> None:
+    disk = machine(suite)
+    image = carried(disk)
+    with disk.boot(ANEW) as boot:
+        boot.ready()
+        first = shown(boot)
+        assert set(EARLIEST) <= set(first) and not set(first.values()) & set(image.values())
+        is_provisioned(boot)
+        is_orderly(boot)
+        assert boot.ended() == "success 0"
+        assert told(boot) == [first["ed25519"].replace(":", "")]
+    assert not set(carried(disk).values()) & set(image.values())
+    with disk.boot(ANEW) as boot:
+        assert boot.ended() == "success 0"
+        again = shown(boot)
+        assert set(again) == set(TYPES)
+        assert {kind: again[kind] for kind in EARLIEST} == {kind: first[kind] for kind in EARLIEST}
+        assert boot.requests() == []
+
+
+def test_an_sshd_that_was_let_go_before_the_platform_came_shows_the_new_keys_too(machine: Machines) -> None:
+    disk = machine("trixie")
+    image = carried(disk)
+    with disk.boot(LATE + ANEW) as boot:
+        assert shown(boot) == image, "nothing is known yet, and so nothing is changed"
+        boot.ready()
+        boot.until(lambda: not set(shown(boot).values()) & set(image.values()), "sshd shows other keys")
+        is_provisioned(boot)
+
+
+def test_without_being_asked_the_image_s_keys_are_what_is_shown_and_told(machine: Machines) -> None:
+    disk = machine("trixie")
+    image = carried(disk)
+    with disk.boot() as boot:
+        boot.ready()
+        assert shown(boot) == image
+        assert boot.ended() == "success 0"
+        assert told(boot) == [image["ed25519"].replace(":", "")]

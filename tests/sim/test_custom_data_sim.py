@@ -1,0 +1,190 @@
+"""customData on a running system: this one's files below a layer of the test's own, its kernel and network shared."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import PYTHON, QUICK, SRC
+from fakeazure import Expect, Fabric, Media, Vm
+from need import need_root, unfit
+
+ENTER = """
+mount --make-rprivate / &&
+mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root" || exit 125
+mount -t proc proc "$1/root/proc" && mount --rbind /dev "$1/root/dev" && mount -t tmpfs tmpfs "$1/root/run" || exit 125
+mkdir -p "$1/root/mnt/src" "$1/root/mnt/place" "$1/root$3"
+mount --bind "$2" "$1/root/mnt/src" && mount --bind "$1/place" "$1/root/mnt/place" || exit 125
+mount --rbind "$3" "$1/root$3" || exit 125
+root="$1/root"; shift 3
+exec chroot "$root" "$@"
+"""
+NAMESPACES = ("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child")
+
+
+class System:
+    """What the agent changes lies in `upper`; nothing else is changed."""
+
+    def __init__(self, place: Path, script: bytes, **platform: Any) -> None:
+        for name in ("upper", "work", "root", "place"):
+            (place / name).mkdir()
+        self.place, self.upper = place, place / "upper"
+        self.fabric = Fabric(vm=Vm(custom_data=script), **platform).start()
+        self.configure(execute=True)
+
+    def configure(self, **settings: Any) -> None:
+        tables = {**QUICK, "custom_data": settings, "ssh": {"host_key_types": []}, "disk": {"grow_root": False}}
+        text = self.fabric.config_text(**tables)
+        (self.place / "place/config.toml").write_text(text)
+
+    def command(self, *words: str) -> list[str]:
+        enter = [*NAMESPACES, "sh", "-c", ENTER, "sh", str(self.place), str(SRC), sys.base_prefix]
+        agent = [PYTHON, "-B", "-m", "azureinit", "--config", "/mnt/place/config.toml", *words]
+        return [*enter, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH=/mnt/src", *agent]
+
+    def agent(self, *words: str) -> subprocess.CompletedProcess[str]:
+        ran = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60)
+        if ran.returncode == 125:
+            unfit(f"no layer over this system's files: {ran.stderr.strip()}")
+        assert "Traceback" not in ran.stderr, ran.stderr
+        return ran
+
+    def read(self, name: str) -> str:
+        return (self.upper / name).read_text()
+
+    @property
+    def log(self) -> Path:
+        return self.upper / "var/lib/azure-init/custom-data.log"
+
+    def told(self) -> str:
+        """Everything the platform and whoever reads the logs has heard."""
+        files = [self.upper / "var/log/azure-init.log", *(self.upper / "var/lib/azure-init").glob("*.journal")]
+        texts = [path.read_text() for path in (*files, self.upper / "var/lib/azure-init/trace.jsonl")]
+        return "".join(texts) + "".join(f"{one.target} {one.body}" for one in self.fabric.ledger.requests)
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[Any]:
+    need_root()
+    made: list[System] = []
+
+    def make(script: bytes, **platform: Any) -> System:
+        made.append(System(tmp_path, script, **platform))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.fabric.stop()
+
+
+def test_a_program_runs_once_after_the_account_is_there_and_before_ready(system: Any) -> None:
+    one = system(b"#!/bin/sh\ngetent passwd azureuser && echo ran >>/root/ran && echo canary >&2\n")
+    ran = one.agent()
+    assert ran.returncode == 0, ran.stderr
+    assert one.fabric.judge().ok
+    assert one.read("root/ran") == "ran\n"
+    output = one.log.read_text()
+    assert output.startswith("azureuser:x:") and output.endswith("canary\n")
+    assert one.log.stat().st_mode & 0o777 == 0o600
+    assert (one.upper / "var/lib/waagent/CustomData").stat().st_mode & 0o777 == 0o700
+    assert (one.upper / "var/lib/waagent").stat().st_mode & 0o777 == 0o700
+    assert "canary" not in one.told() + ran.stderr
+    (one.upper / f"var/lib/azure-init/{one.fabric.vm.id}.provisioned").unlink()
+    one.fabric.reboot()
+    shown = one.agent("plan").stdout
+    assert "= customData: was kept, and run" in shown and "= customData program: has run, and succeeded" in shown
+    assert one.agent().returncode == 0
+    assert one.read("root/ran") == "ran\n"
+
+
+def test_the_plan_names_the_program_and_runs_nothing(system: Any) -> None:
+    one = system(b"#!/bin/sh -e\necho canary >/root/ran\n")
+    shown = one.agent("plan").stdout
+    assert "+ customData program: " in shown and "run /bin/sh -e /var/lib/waagent/CustomData" in shown
+    assert "canary" not in shown
+    assert not (one.upper / "root/ran").exists()
+
+
+def test_a_program_that_changes_what_was_provisioned_has_the_last_word(system: Any) -> None:
+    one = system(b'#!/bin/sh\necho other >/etc/hostname\nrm -- "$0" /var/lib/waagent/CustomData\n:\n')
+    ran = one.agent()
+    assert ran.returncode == 0, ran.stderr
+    assert one.read("etc/hostname") == "other\n"
+    assert one.fabric.judge().ok
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (b"#!/bin/sh\necho canary-1; echo canary-2 >&2; exit 3\n", "sh failed (exit status: 3)"),
+        (b"echo canary-1; kill -9 $$\n", "sh failed (signal: 9)"),
+        (b"#!/no/such/interpreter\ncanary\n", "cannot run /no/such/interpreter: No such file or directory"),
+        (b"\x1f\x8b\x08canary", "it is gzip data, which nothing here unpacks"),
+    ],
+    ids=["status", "signal", "no interpreter", "gzip"],
+)
+def test_a_program_that_fails_is_a_failure_with_its_own_name(system: Any, script: bytes, told: str) -> None:
+    one = system(script, expect=Expect(verdict="failure", reason="failed to run customData"))
+    ran = one.agent()
+    assert ran.returncode == 1
+    assert one.fabric.judge().ok, one.fabric.judge()
+    assert told in ran.stderr
+    assert "canary" not in one.told() + ran.stderr
+    if "failed (" in told:
+        assert "what it said is in /var/lib/azure-init/custom-data.log" in ran.stderr
+        assert "canary-1" in one.log.read_text()
+    one.fabric.reboot()
+    assert one.agent().returncode == 1, "until it has succeeded it is run again"
+
+
+def test_what_is_not_base64_is_a_failure_where_it_is_to_be_run(system: Any) -> None:
+    expect = Expect(verdict="failure", reason="failed to run customData")
+    one = system(b"x", media=Media(texts={"CustomData": "canary!"}), expect=expect)
+    ran = one.agent()
+    assert ran.returncode == 1 and "it is to be run, and is not base64" in ran.stderr
+    assert one.fabric.judge().ok
+    assert "canary" not in one.told() + ran.stderr
+
+
+def test_a_program_that_takes_too_long_is_ended_with_all_it_started(system: Any) -> None:
+    script = b"echo begun; sh -c 'sleep 30; echo child >/root/child' & sleep 30; echo late >/root/late\n"
+    one = system(script, expect=Expect(verdict="failure", reason="failed to run customData"))
+    one.configure(execute=True, execute_timeout_secs=0.5)
+    ran = one.agent()
+    assert ran.returncode == 1 and "sh was ended after 0.5 s: what it said is in" in ran.stderr
+    assert one.fabric.judge().ok
+    assert one.log.read_text() == "begun\n"
+
+
+def test_a_program_whose_agent_is_killed_runs_again(system: Any) -> None:
+    one = system(b"#!/bin/sh\necho begun >>/root/begun\n[ -e /root/again ] || sleep 30\n")
+    process = subprocess.Popen(one.command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    begun = one.upper / "root/begun"
+    until = time.monotonic() + 30
+    while not begun.exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert begun.read_text() == "begun\n"
+    (one.upper / "root/again").touch()
+    one.fabric.reboot()
+    assert one.agent().returncode == 0
+    assert begun.read_text() == "begun\nbegun\n"
+    assert one.fabric.judge().ok
+
+
+def test_a_program_may_say_as_much_as_it_likes(system: Any) -> None:
+    one = system(b"#!/bin/sh\nhead -c 5000000 /dev/zero | tr '\\0' x; echo; echo end\n")
+    assert one.agent().returncode == 0
+    kept = [one.log, Path(f"{one.log}.1")]
+    assert sum(path.stat().st_size for path in kept) <= 2 << 20
+    assert one.log.read_text().endswith("x\nend\n")
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in kept)

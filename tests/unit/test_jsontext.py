@@ -1,0 +1,65 @@
+"""JSON as a boot reads and writes it: the same as the `json` package does."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from azureinit.jsontext import dumps, loads
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_what_json_writes(value: object) -> None:
+    assert dumps(value) == json.dumps(value, separators=(",", ":"))
+    assert dumps(value, ascii_only=False) == json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+@given(VALUES, st.sampled_from([None, 2]), st.booleans())
+def test_what_json_writes_is_read(value: object, indent: int | None, ascii_only: bool) -> None:
+    assert loads(f" \t\r\n{json.dumps(value, indent=indent, ensure_ascii=ascii_only)}\n ") == value
+
+
+@given(st.text(alphabet='[]{}",:0123456789.eE+-truefalsn\\u \n') | st.text())
+def test_what_json_refuses_is_refused(text: str) -> None:
+    try:
+        wanted = json.loads(text, parse_constant=refuse)
+    except ValueError:
+        with pytest.raises(ValueError):
+            loads(text)
+    else:
+        assert loads(text) == wanted
+
+
+def refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", "[1,]", "{} {}", "nul", "NaN", "-Infinity", '"\n"', "01", "'a'"])
+def test_not_json(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        loads(text)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, b"bytes", {1, 2}, [object()]])
+def test_not_written(value: object) -> None:
+    with pytest.raises(ValueError, match="not JSON"):
+        dumps(value)
+
+
+def test_a_tuple_is_a_list() -> None:
+    assert dumps(("a", (1, 2.5))) == '["a",[1,2.5]]'
+
+
+def test_nesting_without_end_is_a_recursion_error() -> None:
+    with pytest.raises(RecursionError):
+        loads("[" * 200_000)

@@ -1,0 +1,164 @@
+"""Host keys that an image carries: once for each VM they go, and new ones are made."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from azureinit.apply.executor import apply_step
+from azureinit.apply.journal import Unwritten
+from azureinit.config.model import Config, Ssh
+from azureinit.facts.gather import Facts, read_facts
+from azureinit.machine import Machine
+from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, Write
+from azureinit.plan.plan import make_plan, plan_after_ready
+from azureinit.plan.regenerate import NAME, plan_regeneration
+from azureinit.record import replace
+from azureinit.sources.imds import PublicKey
+from azureinit.sources.metadata import Metadata
+from need import need
+from ssh_trees import ed25519, running, tree
+
+if TYPE_CHECKING:
+    from azureinit.plan.actions import Plan
+
+WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+CONFIG = Config(ssh=Ssh(regenerate_host_keys=True))
+EARLY = ("ed25519", "ecdsa")
+KEY = "/etc/ssh/ssh_host_{}_key"
+IMAGE = {
+    "/etc/ssh/sshd_config": "",
+    **{KEY.format(kind): WHOLE for kind in ("dsa", "ecdsa", "ed25519", "rsa")},
+    **{KEY.format(kind) + ".pub": f"ssh-{kind} AAAA image\n" for kind in ("dsa", "ecdsa", "ed25519", "rsa")},
+}
+
+
+def facts_of(machine: Machine, *, tools: tuple[str, ...] = ("ssh-keygen",)) -> Facts:
+    return replace(read_facts(machine, CONFIG), tools=frozenset(tools))
+
+
+def plan(facts: Facts, *done: str, types: tuple[str, ...] = EARLY) -> Plan:
+    return plan_regeneration(types=types, facts=facts, done=frozenset(done))[0]
+
+
+def the_step(plan: Plan) -> tuple[Step, Way]:
+    (step,) = [item for item in plan if isinstance(item, Step)]
+    (way,) = step.ways
+    assert isinstance(way, Way)
+    return step, way
+
+
+def test_every_key_of_the_image_goes_before_the_first_new_one_is_made(tmp_path: Path) -> None:
+    step, way = the_step(plan(facts_of(tree(tmp_path, IMAGE))))
+    removed = [action.path for action in way.actions if isinstance(action, Remove)]
+    assert removed == sorted(name for name in IMAGE if "ssh_host" in name)
+    made = [action.argv[-1] for action in way.actions if isinstance(action, Run)]
+    assert made == [f"{tmp_path}{KEY.format(kind)}" for kind in EARLY]
+    assert [isinstance(action, Remove) for action in way.actions] == [True] * 8 + [False] * 2
+    assert (step.name, step.once) == (NAME, True)
+
+
+def test_what_the_journal_remembers_is_not_done_again(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, IMAGE))
+    assert plan(facts, NAME) == (Satisfied(name=NAME, why="were made anew"),)
+
+
+def test_an_image_without_keys_is_noted_so_that_those_made_now_stay(tmp_path: Path) -> None:
+    step, way = the_step(plan(facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": ""}))))
+    assert step.once
+    assert not any(isinstance(action, Remove) for action in way.actions)
+
+
+def test_the_rsa_key_is_made_after_ready_though_the_image_has_one(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, IMAGE))
+    (rsa,) = plan_after_ready(facts=facts, config=CONFIG)
+    assert isinstance(rsa, Step) and rsa.why == f"no {KEY.format('rsa')}; after Ready"
+    (kept,) = plan_after_ready(facts=facts, config=CONFIG, done=frozenset((NAME,)))
+    assert isinstance(kept, Satisfied)
+
+
+def test_keys_lie_where_the_configuration_says(tmp_path: Path) -> None:
+    files = {"/etc/ssh/sshd_config": "HostKey /srv/my_ecdsa_key\nHostKey /srv/odd\n", "/srv/my_ecdsa_key": WHOLE}
+    files |= {"/srv/my_ecdsa_key.pub": "x", "/srv/odd": WHOLE, KEY.format("ed25519") + "-cert.pub": "x"}
+    made = plan(facts_of(tree(tmp_path, files)))
+    _step, way = the_step(made)
+    assert [action.path for action in way.actions if isinstance(action, Remove)] == [
+        "/srv/my_ecdsa_key",
+        "/srv/my_ecdsa_key.pub",
+    ]
+    certificate, odd = [item.why for item in made if isinstance(item, Caution)]
+    assert certificate.startswith("/etc/ssh/ssh_host_ed25519_key-cert.pub vouches for a key that goes")
+    assert odd.startswith("/srv/odd does not tell its type")
+
+
+def test_a_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    need("ssh-keygen")
+    machine = tree(tmp_path, {"/etc/ssh/sshd_config": "", "/srv/key": WHOLE})
+    (tmp_path / "etc/ssh/ssh_host_ed25519_key").symlink_to("/srv/key")
+    step, _way = the_step(plan(facts_of(machine), types=("ed25519",)))
+    apply_step(machine, step, journal=Unwritten(), deadline=float("inf"))
+    assert (tmp_path / "srv/key").read_text() == WHOLE
+    key = tmp_path / "etc/ssh/ssh_host_ed25519_key"
+    assert not key.is_symlink() and key.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_sshd_that_runs_is_told_after_the_keys_are_there(tmp_path: Path) -> None:
+    facts = running(
+        facts_of(tree(tmp_path, IMAGE), tools=("ssh-keygen", "systemctl")), running=True, unit="ssh.service"
+    )
+    _step, way = the_step(plan(replace(facts, systemd=True)))
+    assert way.actions[-1] == Run(argv=("systemctl", "--no-block", "try-reload-or-restart", "ssh.service"))
+
+
+@pytest.mark.parametrize(("types", "told"), [((), "any type"), (("ed25519",), "ed25519")])
+def test_where_nothing_would_be_made_nothing_goes(tmp_path: Path, types: tuple[str, ...], told: str) -> None:
+    facts = facts_of(tree(tmp_path, IMAGE))
+    facts = replace(facts, ssh=replace(facts.ssh, fips=True))
+    (item,) = plan(facts, types=types)
+    assert item == Caution(name=NAME, why=f"no key of {told} would be made here: those there are stay")
+
+
+def test_without_ssh_keygen_nothing_goes_and_the_step_is_declined_by_name(tmp_path: Path) -> None:
+    (step,) = plan(facts_of(tree(tmp_path, IMAGE), tools=()))
+    assert isinstance(step, Step)
+    assert step.ways == (Declined(backend="ssh-keygen", why="ssh-keygen is not installed"),)
+
+
+def test_without_sshd_there_is_nothing_to_say(tmp_path: Path) -> None:
+    assert plan(facts_of(tree(tmp_path, {KEY.format("rsa"): WHOLE}))) == ()
+
+
+def test_cut_off_after_any_action_the_next_run_makes_all_of_it_anew(tmp_path: Path) -> None:
+    """Nothing is recorded before the end, so the same plan meets whatever the first left."""
+    need("ssh-keygen")
+    for cut in itertools.count():
+        root = tmp_path / str(cut)
+        machine = tree(root, IMAGE)
+        step, way = the_step(plan(facts_of(machine)))
+        short = replace(step, ways=(replace(way, actions=way.actions[:cut]),))
+        apply_step(machine, short, journal=Unwritten(), deadline=float("inf"))
+        again, _way = the_step(plan(facts_of(machine)))
+        apply_step(machine, again, journal=Unwritten(), deadline=float("inf"))
+        left = {path.name for path in (root / "etc/ssh").iterdir()} - {"sshd_config"}
+        assert left == {f"ssh_host_{kind}_key{half}" for kind in EARLY for half in ("", ".pub")}
+        assert not any("image" in (root / "etc/ssh" / name).read_text() for name in left)
+        if cut > len(way.actions):
+            break
+
+
+def test_sshd_is_not_asked_to_judge_with_a_key_that_has_gone_by_then(tmp_path: Path) -> None:
+    """It refuses to without one, and the image's RSA key is the first that its lines name."""
+    lines = "".join(f"HostKey {KEY.format(kind)}\n" for kind in ("rsa", "ecdsa", "ed25519"))
+    facts = running(facts_of(tree(tmp_path, {**IMAGE, "/etc/ssh/sshd_config": lines})), privsep_dir=True)
+    metadata = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519()),), disable_password=True)
+    made = make_plan(metadata=metadata, facts=facts, config=CONFIG, done=frozenset(), today=20000)
+    names = [item.name for item in made]
+    assert names.index(NAME) < names.index("sshd")
+    (sshd,) = [item for item in made if isinstance(item, Step) and item.name == "sshd"]
+    (checked,) = [
+        action.check for way in sshd.ways if isinstance(way, Way) for action in way.actions if isinstance(action, Write)
+    ]
+    assert checked == Run(argv=("sshd", "-t", "-h", KEY.format("ecdsa")))

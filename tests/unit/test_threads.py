@@ -1,0 +1,40 @@
+"""Work beside other work."""
+
+from __future__ import annotations
+
+import time
+
+from azureinit.machine.threads import Flag, start, start_later
+
+
+def test_a_flag_is_waited_for_by_anybody_and_stays_up() -> None:
+    flag = Flag()
+    assert not flag.wait(0)
+    flag.set()
+    flag.set()
+    assert flag.wait(0)
+    assert flag.wait()
+
+
+def test_an_end_is_seen_and_what_was_done_before_it() -> None:
+    done: list[int] = []
+    assert start(lambda: done.append(1)).wait(30)
+    assert done == [1]
+
+
+def test_work_that_waits_goes_on_when_told() -> None:
+    told, done = Flag(), list[int]()
+    ended = start(lambda: told.wait() and done.append(1))
+    assert not ended.wait(0.01)
+    assert not done
+    told.set()
+    assert ended.wait(30)
+    assert done == [1]
+
+
+def test_later_is_later() -> None:
+    heard = Flag()
+    began = time.monotonic()
+    start_later(0.05, heard.set)
+    assert heard.wait(30)
+    assert time.monotonic() - began >= 0.05
