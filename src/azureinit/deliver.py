@@ -273,7 +273,7 @@ def _quiet_waagent(walk: Walk) -> None:
     try:
         library = walk.config.waagent.lib_dir
         waagent = read_waagent(walk.machine, library)
-        if waagent is not None and waagent.marker and walk.config.platform.changed_vm_id == "keep":
+        if waagent is not None and waagent.marker is not None and walk.config.platform.changed_vm_id == "keep":
             from azureinit.former import is_witness
 
             if is_witness(walk, waagent.marker):

@@ -94,7 +94,9 @@ def told(walk: Walk) -> Endpoint | None:
     if card is not None:
         found = standing(machine, card)
         for problem in found.told:
-            walk.events.tell(WARN, "wireserver", problem)
+            if problem not in walk.warned:
+                walk.warned.add(problem)
+                walk.events.tell(WARN, "wireserver", problem)
         if found.lease is not None and is_a_host(found.lease.wireserver):
             how = f"option 245 of the lease of {found.lease.link} ({found.lease.client})"
             return Endpoint(address=found.lease.wireserver, how=how)

@@ -68,6 +68,7 @@ class Walk:
         self.locating = allocate_lock()  # one thread looks for the wireserver, and the others wait for what it finds
         self.located = False
         self.mended: set[str] = set()  # hosts to which a route was added, or could not be
+        self.warned: set[str] = set()  # what was odd about leases, told once however often they are looked at
 
 
 class AlreadyProvisioned(Exception):

@@ -21,7 +21,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 3600.0  # an older networkd takes the address 
 def watch(walk: Walk) -> int:
     """The exit code, where there is nothing to watch; else for as long as the machine runs."""
     if not walk.config.hostname.monitor or walk.machine.rooted:
-        walk.events.tell(INFO, "hostname", "hostname.monitor is false: the name is not watched")
+        why = "this tree is not the running system" if walk.config.hostname.monitor else "hostname.monitor is false"
+        walk.events.tell(INFO, "hostname", f"{why}: the name is not watched")
         return 0
     from azureinit.machine.watch import HostnameWatch
 

@@ -79,7 +79,7 @@ def set_hostname(walk: Walk, name: str) -> str:
     """The name it has then. Facts can see whether it is done, so that a death in between needs no journal."""
     from azureinit.apply.executor import apply_plan
     from azureinit.apply.journal import Unwritten
-    from azureinit.facts.gather import read_host, read_ignition
+    from azureinit.facts.host import read_host, read_ignition
     from azureinit.plan.hostname import plan_hostname
 
     facts, ignition = read_host(walk.machine), read_ignition(walk.machine)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azureinit.engine import Walk
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.gather import KeyHost
     from azureinit.plan.actions import Plan, Step
     from azureinit.report.goalstate import Fetch
 
@@ -18,17 +18,22 @@ FINGERPRINT_SECS = MONITOR_SECS = 10.0
 MONITOR = "azure-init-hostname.service"
 
 
-def make_host_keys(walk: Walk, facts: Facts) -> None:
+def make_host_keys(walk: Walk, facts: KeyHost) -> Callable[[], None]:
     """While the platform is asked, which has no part in them: sshd does not start without, however late the rest is."""
     if walk.context.booted is None or not walk.ends_if_done:
-        return
+        return lambda: None
     from azureinit.machine.threads import start
     from azureinit.plan.hostkeys import plan_host_keys
     from azureinit.plan.plan import BEFORE_READY, work_left
 
     types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
-    for ended in [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=facts))]:
-        ended.wait()
+    begun = [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=facts))]
+
+    def wait() -> None:
+        for ended in begun:
+            ended.wait()
+
+    return wait
 
 
 def _making(walk: Walk, step: Step) -> Callable[[], None]:

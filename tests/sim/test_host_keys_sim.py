@@ -33,9 +33,10 @@ def keys(one: Bench) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (one.tree / "etc/ssh").glob("ssh_host_*")}
 
 
-def properties(one: Bench) -> list[dict[str, str | None]]:
+def properties(one: Bench) -> list[dict[str | None, str | None]]:
     bodies = [request.body for request in one.fabric.ledger.requests if request.target == PROPERTIES]
-    return [{node.get("name"): node.get("value") for node in ElementTree.fromstring(body).iter("Property")} for body in bodies]  # type: ignore[misc]  # fmt: skip
+    trees = [ElementTree.fromstring(body) for body in bodies]
+    return [{node.get("name"): node.get("value") for node in tree.iter("Property")} for tree in trees]
 
 
 def by_ssh_keygen(one: Bench, kind: str) -> str:

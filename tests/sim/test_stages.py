@@ -93,6 +93,16 @@ def test_resend_without_anything_to_tell_asks_nobody(bench: Benches) -> None:
     assert one.fabric.ledger.requests == ()
 
 
+def test_hostname_watches_only_where_it_is_asked_to_and_on_a_machine_that_runs(bench: Benches) -> None:
+    one = bench(expect=Expect(verdict="none"))
+    ran = one.agent("--stage", "hostname")
+    assert ran.status == 0 and "hostname.monitor is false: the name is not watched" in ran.err
+    one.configure(hostname={"monitor": True})
+    ran = one.agent("--stage", "hostname")
+    assert ran.status == 0 and "not the running system: the name is not watched" in ran.err
+    assert one.fabric.ledger.requests == () and not (one.data / "published_hostname").exists()
+
+
 def test_an_unknown_stage_is_a_usage_error(bench: Benches) -> None:
     one = bench(expect=Expect(verdict="none"))
     ran = one.agent("--stage", "late")

@@ -246,12 +246,17 @@ def test_a_kept_machine_whose_ready_was_lost_is_kept_when_it_tries_again(bench: 
     assert one.read("var/lib/waagent/Protocol") == "this VM's own"
 
 
-def test_a_run_that_dies_before_it_decided_leaves_the_witness(bench: Benches) -> None:
+@pytest.mark.parametrize("marker", [OTHER.upper(), ""])
+def test_a_run_that_dies_before_it_decided_leaves_the_witness(bench: Benches, marker: str) -> None:
     one = bench(vm=BIRD, expect=Expect(verdict="either"))
     one.configure(platform={"changed_vm_id": "keep"})
     as_another(one)
+    (one.tree / "var/lib/waagent/provisioned").write_text(marker)
     assert one.agent("--stage", "failed").status == 0
-    assert one.read("var/lib/waagent/provisioned") == OTHER.upper()
+    assert one.read("var/lib/waagent/provisioned") == marker
+    one.fabric.reboot()
+    assert one.agent().status == 0
+    assert one.read("etc/hostname") == "former-name\n"
 
 
 def test_a_new_machine_is_provisioned_where_changed_ones_are_kept(bench: Benches) -> None:

@@ -291,12 +291,14 @@ def test_a_machine_id_that_is_none_stays_as_it_is(tree: Path, content: str | Non
     assert not {"etc/machine-id", "var/lib/dbus/machine-id"} & changed(before, listing(tree))
 
 
-@pytest.mark.parametrize("by", ["flag", "waagent.conf"])
+@pytest.mark.parametrize("by", ["flag", "waagent.conf", "configuration"])
 def test_root_is_locked_when_asked_and_the_old_hash_is_nowhere(tree: Path, by: str) -> None:
     shadow = tree / "etc/shadow"
     shadow.write_text(shadow.read_text().replace("root:*:", "root:$6$root$hash:"))
     if by == "waagent.conf":
         put(tree, "etc/waagent.conf", "Provisioning.DeleteRootPassword=y\n")
+    if by == "configuration":
+        put(tree, "etc/azure-init.toml", "[user]\nlock_root = true\n")
     assert run(tree, "--force", *(("--lock-root",) if by == "flag" else ())) == 0
     assert shadow.read_text().startswith("root:*:")
     assert [name for name, entry in listing(tree).items() if b"$6$root" in entry[2]] == []

@@ -377,6 +377,21 @@ def test_nothing_is_left_behind_when_it_fails(pairs: Pairs, tmp_path: Path) -> N
     assert list((tmp_path / "root/run/azure-init").iterdir()) == []
 
 
+def test_what_a_run_that_died_left_is_cleared_and_what_another_uses_is_not(pairs: Pairs, tmp_path: Path) -> None:
+    certificate, key = pairs["rsa"]
+    wire = Wire(pkcs12(certificates=[certificate], key=key), tmp_path)
+    machine = shim(tmp_path, ":")
+    place = tmp_path / "root/run/azure-init"
+    place.mkdir(parents=True, exist_ok=True)
+    dead, other = 2**22 + 1, os.getppid()  # above any number that the kernel gives
+    left = (f"transport.{dead}.pem", f"transport.{dead}.cms", f".transport.{dead}.pem.azure-init~")
+    kept = {f"transport.{other}.pem", "verdict", "transport.pem"}
+    for name in (*left, *kept):
+        (place / name).touch()
+    assert ask(wire, machine).found
+    assert {path.name for path in place.iterdir()} == kept
+
+
 def test_private_keys_do_not_show_themselves(pairs: Pairs, tmp_path: Path) -> None:
     certificate, key = pairs["rsa"]
     certificates = ask(Wire(pkcs12(certificates=[certificate], key=key), tmp_path), tree(tmp_path))

@@ -16,9 +16,10 @@ from azureinit.errors import CustomDataFailed
 from azureinit.facts.customdata import CustomData
 from azureinit.facts.gather import Kept
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Way, Write
-from azureinit.plan.customdata import command, decoded, plan_custom_data, plan_program, why_no_program
+from azureinit.plan.customdata import command, plan_custom_data, plan_program, why_no_program
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Secret
+from azureinit.sources.metadata import decoded
 
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan

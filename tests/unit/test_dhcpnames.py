@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from azureinit.config.model import Config
 from azureinit.facts.dhcpnames import NameFile, read_name_files
-from azureinit.facts.gather import read_facts, read_host
+from azureinit.facts.gather import read_facts
+from azureinit.facts.host import read_host
 from azureinit.plan.actions import Step
 from azureinit.plan.dhcpnames import plan_dhcp_names, with_name
 from azureinit.plan.hostname import plan_hostname

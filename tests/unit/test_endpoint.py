@@ -220,6 +220,26 @@ for thread in threads: thread.join()
     assert told == [f"at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"]
 
 
+def test_garbage_in_a_lease_is_told_once_however_often_it_is_looked_at() -> None:
+    found, _located, told = apart(
+        """
+ip("address", "add", "10.0.0.4/24", "dev", "eth0")
+ip("route", "add", "default", "via", "10.0.0.1")
+lease("ADDRESS=10.0.0.4\\nOPTION_245=e0000001\\nDNS=10.7.7.7\\n")
+os.makedirs("/run/NetworkManager")
+endpoint.A_MOMENT = 0.01
+walk = make_walk(booted=0.0)
+"""
+        + LOCATE
+        + SAY
+    )
+    assert found == f"http://{USUAL}/provisioning/health"
+    assert told == [
+        "option 245 of the lease of eth0 (systemd-networkd) is no wireserver: 224.0.0.1",
+        f"at {USUAL}: the usual address, since no DHCP server names another",
+    ]
+
+
 def test_the_lease_of_a_link_that_does_not_lead_to_the_platform_does_not_count() -> None:
     found, _located, told = apart(
         """

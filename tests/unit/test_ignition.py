@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from azureinit.config.model import Config
-from azureinit.facts.gather import Ignition, read_facts, read_ignition
+from azureinit.facts.gather import read_facts
+from azureinit.facts.host import Ignition, read_ignition
 from azureinit.facts.ignition import parse_result
 from azureinit.machine import Machine
 from azureinit.plan.actions import Satisfied, Step

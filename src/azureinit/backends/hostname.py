@@ -9,7 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azureinit.facts.gather import Facts, Host
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Host
 
     Set = Callable[["HostnameIntent", Facts | Host], Way | Declined]
 

@@ -74,8 +74,8 @@ KEYS: dict[str, str] = {
     "names the usual one; `static` takes the usual one unasked.",
     "report.protocol": "`json` is the platform's newer endpoint, `xml` the older one with its goal state; `auto` turns "
     "to the older where the newer was refused three times.",
-    "report.host_key_fingerprint": "Tell the platform, after Ready, the fingerprint of the first of `ssh.host_key_types` "
-    "that is there.",
+    "report.host_key_fingerprint": "Tell the platform, after Ready, the fingerprint of the first of "
+    "`ssh.host_key_types` that is there.",
     "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
     "telemetry.kvp_filter": "Which events go to the pool, as `level` or `target=level`, comma separated; "
     "unset means the built-in choice.",

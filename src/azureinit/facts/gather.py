@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from azureinit.facts.accounts import Accounts, read_accounts
 from azureinit.facts.dhcpnames import NameFile, read_name_files
-from azureinit.facts.distros import IGNITION_WORDS, Distro, choose_distro, read_release
-from azureinit.facts.ssh import KeysFile, Ssh, read_files
+from azureinit.facts.distros import Distro, choose_distro, read_release
+from azureinit.facts.host import Ignition, read_ignition, runs_systemd
+from azureinit.facts.ssh import KeysFile, Ssh, read_files, with_host_keys_again
 from azureinit.facts.sshd_answer import ask_sshd, remembered, with_answer
 from azureinit.machine import MOST_BYTES
 from azureinit.record import Record, Secret, replace
@@ -27,8 +28,6 @@ WAAGENT = (
     "/usr/bin/waagent",
 )
 SELINUX = "/etc/selinux/config"
-IGNITION_RESULT = "/etc/.ignition-result.json"
-IGNITION_ENV = "/run/ignition.env"
 SUDOERS_DIR = "/etc/sudoers.d"
 SUDOERS = "/etc/sudoers.d/azure-init-user"
 
@@ -49,16 +48,6 @@ class Waagent(Record):
     published: bytes | None = None  # the host's name, as DNS was told it
 
 
-class Ignition(Record):
-    """Ignition sets this machine up, and may do so again in a boot to come; `sign`: how we know."""
-
-    sign: str
-    # It ran in this boot by somebody's own configuration, so that what is there is what they wanted.
-    fresh: bool = False
-    # And with it the host's name appeared.
-    wrote_hostname: bool = False
-
-
 class Labels(Record):
     """Of a tree under --root: the file that tells them, where its homes really lie, and the tool that gives them."""
 
@@ -67,18 +56,12 @@ class Labels(Record):
     tool: str | None
 
 
-class Host(Record):
-    """What its name needs to know: the same words as in Facts, a few reads."""
+class KeyHost(Record):
+    """What its keys need to know: the same words as in Facts."""
 
-    rooted: bool
-    privileged: bool
-    distro: Distro
     tools: frozenset[str]
-    systemd: bool
-    kernel_hostname: str
-    hostname_file: bytes | None
-    hosts_file: bytes | None
-    name_files: tuple[NameFile, ...] = ()  # that may have a DHCP client send a name of their own
+    selinux: bool
+    ssh: Ssh
 
 
 class Facts(Record):
@@ -107,33 +90,22 @@ class Facts(Record):
     key_pieces: tuple[str, ...] = ()
 
 
-def read_host(machine: Machine) -> Host:
-    return Host(
-        rooted=machine.rooted,
-        privileged=machine.privileged,
-        distro=choose_distro(read_release(machine)),
-        tools=frozenset(("hostnamectl",)) if machine.find("hostnamectl") else frozenset(),
-        systemd=_runs_systemd(machine),
-        kernel_hostname=machine.hostname(),
-        hostname_file=machine.read("/etc/hostname"),
-        hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
-        name_files=read_name_files(machine),
-    )
-
-
 def read_facts(
     machine: Machine,
     config: Config,
     before: Facts | None = None,
-    meanwhile: Callable[[Facts], object] | None = None,
+    meanwhile: Callable[[KeyHost], Callable[[], None]] | None = None,
 ) -> Facts:
     """With `before`, what provisioning cannot change is taken from there.
 
-    `meanwhile` gets all that is known before sshd has answered, and may make what sshd lacks.
+    `meanwhile` begins to make the keys that sshd lacks while the rest is read; what it returns waits for them.
     """
     tools = before.tools if before else frozenset(tool for tool in TOOLS if machine.find(tool))
     query = config.ssh.query_sshd_config
     asking = ask_sshd(machine, tools=tools, query=query) if before is None or before.ssh.heard is None else None
+    ssh = read_files(machine, query=query, key_files=config.ssh.regenerate_host_keys)
+    selinux = not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None
+    made = None if meanwhile is None else meanwhile(KeyHost(tools=tools, selinux=selinux, ssh=ssh))
     accounts = read_accounts(machine, before.accounts if before else None)
     facts = Facts(
         root="" if not machine.rooted else machine.root,
@@ -141,8 +113,8 @@ def read_facts(
         privileged=machine.privileged,
         distro=before.distro if before else choose_distro(read_release(machine)),
         tools=tools,
-        systemd=_runs_systemd(machine),
-        selinux=not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None,
+        systemd=runs_systemd(machine),
+        selinux=selinux,
         kernel_hostname=machine.hostname(),
         hostname_file=machine.read("/etc/hostname"),
         hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
@@ -150,13 +122,14 @@ def read_facts(
         sudoers_dir=machine.is_dir(SUDOERS_DIR),
         sudoers_file=machine.read(SUDOERS) if machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS) else None,
         accounts=accounts,
-        ssh=read_files(machine, query=query, key_files=config.ssh.regenerate_host_keys),
+        ssh=ssh,
         waagent=read_waagent(machine, config.waagent.lib_dir),
         ignition=before.ignition if before else read_ignition(machine),
         labels=before.labels if before else _read_labels(machine, accounts.policy.home),
     )
-    if meanwhile is not None:
-        meanwhile(facts)
+    if made is not None:
+        made()
+        facts = replace(facts, ssh=with_host_keys_again(machine, facts.ssh))
     if asking is None and before is not None:
         again = remembered(machine, facts.ssh, before.ssh)
         if again is not None:
@@ -171,10 +144,6 @@ def _read_labels(machine: Machine, home_base: str) -> Labels | None:
     from azureinit.facts.labels import read_labels
 
     return read_labels(machine, SELINUX, home_base=home_base)
-
-
-def _runs_systemd(machine: Machine) -> bool:
-    return not machine.rooted and machine.is_dir("/run/systemd/system")
 
 
 def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
@@ -194,15 +163,3 @@ def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
 def read_kept(machine: Machine, path: str) -> Kept | None:
     found = machine.read_with_status(path, limit=MOST_BYTES)
     return None if found is None else Kept(data=Secret(found[0]), mode=found[1].st_mode & 0o7777)
-
-
-def read_ignition(machine: Machine) -> Ignition | None:
-    """None where it has no part in this machine."""
-    found = [path for path in (IGNITION_RESULT, IGNITION_ENV) if machine.stat(path)]
-    if IGNITION_RESULT in found:
-        from azureinit.facts.ignition import read_result
-
-        return read_result(machine, IGNITION_RESULT)
-    told = () if machine.rooted else (machine.read("/proc/cmdline") or b"").split()
-    found += [word.decode("ascii", "replace") for word in told if word.startswith(IGNITION_WORDS)]
-    return Ignition(sign=found[0]) if found else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from azureinit.facts.gather import Ignition
+from azureinit.facts.host import Ignition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from azureinit.facts.ssh import (
     about_logins,
     in_force,
     read_files,
-    with_host_keys_again,
 )
 from azureinit.record import Record, replace
 
@@ -66,9 +65,8 @@ def ask_sshd(machine: Machine, *, tools: frozenset[str], query: bool) -> Callabl
 
 
 def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
-    """And with the host keys that were made meanwhile."""
     ssh = replace(
-        with_host_keys_again(machine, ssh),
+        ssh,
         installed=ssh.installed or answer.values is not None,
         version=answer.version,
         query_failure=answer.failure,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from binascii import a2b_base64
-
 from azureinit.errors import CustomDataFailed
 from azureinit.plan.actions import Caution, Declined, Run, Satisfied, Step, Way
 from azureinit.plan.waagent import in_library, write_private
 from azureinit.record import Secret
+from azureinit.sources.metadata import decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 NAME, PROGRAM = "customData", "customData program"
 UNIT = "azure-init-custom-data.service"
-BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-BLANKS = b" \t\r\n\v\f"
 MOST_LINE = 255  # as the kernel has it
 # What is mistaken for a program, by how it begins.
 NO_PROGRAMS = {
@@ -84,15 +81,6 @@ def plan_program(*, given: Secret, config: Config, facts: CustomData, rooted: bo
         way = Way(backend="native", actions=(Run(argv=argv, timeout=seconds, output=output),))
     why = "custom_data.execute is true; until it has succeeded, every run of azure-init runs it"
     return (Step(name=PROGRAM, why=why, ways=(way,), once=True, failure=CustomDataFailed),)
-
-
-def decoded(given: Secret) -> Secret | None:
-    """None where it is not base64."""
-    text = given.reveal().translate(None, BLANKS)
-    digits = text.rstrip(b"=")
-    if len(text) % 4 or len(text) - len(digits) > 2 or digits.translate(None, BASE64):
-        return None
-    return Secret(a2b_base64(text))
 
 
 def why_no_program(data: bytes) -> str:

@@ -7,7 +7,7 @@ from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step, Way, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.gather import Facts, KeyHost
     from azureinit.facts.ssh import HostKey
     from azureinit.plan.actions import Action, Item, Plan
 
@@ -15,13 +15,13 @@ TOOL = "ssh-keygen"
 NOT_IN_FIPS = "ed25519"
 
 
-def plan_host_keys(*, types: tuple[str, ...], facts: Facts) -> Plan:
+def plan_host_keys(*, types: tuple[str, ...], facts: Facts | KeyHost) -> Plan:
     if not facts.ssh.installed:
         return (Satisfied(name="host keys", why="sshd is not installed"),) if types else ()
     return tuple(item for kind in types for item in _plan_type(kind, facts))
 
 
-def _plan_type(kind: str, facts: Facts) -> Plan:
+def _plan_type(kind: str, facts: Facts | KeyHost) -> Plan:
     name = f"host key {kind}"
     keys = [key for key in facts.ssh.host_keys if key.type == kind]
     if not keys:
@@ -31,7 +31,7 @@ def _plan_type(kind: str, facts: Facts) -> Plan:
     return tuple(_plan_key(name if len(keys) == 1 else f"{name} {key.path}", key, facts) for key in keys)
 
 
-def _plan_key(name: str, key: HostKey, facts: Facts) -> Item:
+def _plan_key(name: str, key: HostKey, facts: Facts | KeyHost) -> Item:
     if key.exposed is not None:
         write = Write(path=key.path, data=key.exposed, mode=0o600, was=key.exposed)
         why = f"others can read {key.path}, and sshd takes no such key"

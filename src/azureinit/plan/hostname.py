@@ -10,7 +10,8 @@ from azureinit.plan.names import check_hostname
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.gather import Facts, Host
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Host
     from azureinit.plan.actions import Item, Plan
 
 OWN_ADDRESS = "127.0.1.1"

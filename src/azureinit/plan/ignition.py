@@ -9,7 +9,8 @@ from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Facts, Ignition
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Ignition
     from azureinit.plan.actions import Plan
     from azureinit.sources.metadata import Metadata
 

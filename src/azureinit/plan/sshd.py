@@ -115,7 +115,8 @@ def _write(wanted: Wanted, facts: Facts, config: Config) -> Write | Declined:
     was = ssh.data(path)
     new = HEADER + _lines(wanted, ssh, before=(was or b"").partition(HEADER)[2])
     if was != new and would_do(path, new):
-        return Write(path=path, data=new, mode=0o600, was=was, check=check)
+        # An sshd that has just told what is in force takes these few words, which all of its kind know.
+        return Write(path=path, data=new, mode=0o600, was=was, check=None if ssh.heard is not None else check)
     main = ssh.config_path or ""
     if ssh.vendor:
         return Declined(backend=WHOLE, why=f"{main} is the vendor's, and {path} would not count there")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from azureinit.config.model import shown
 from azureinit.errors import HostnameMissing, NoCredentials, PpsUnsupported, UsernameMissing
-from azureinit.record import Record
+from azureinit.record import Record, Secret
 from azureinit.sources.imds import PublicKey
 
 TYPE_CHECKING = False
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from azureinit.errors import AzureInitError
-    from azureinit.record import Secret
     from azureinit.sources.imds import Imds
     from azureinit.sources.ovf import Ovf
 
@@ -79,7 +78,7 @@ def from_ovf(ovf: Ovf) -> Metadata:
         keys=tuple(PublicKey(data=key.value, path=key.path) for key in ovf.keys if key.value),
         password=ovf.password,
         has_password=ovf.password is not None,
-        custom_data=ovf.custom_data,
+        custom_data=ovf.custom_data_text,
         guest_agent_off=ovf.provision_guest_agent is False,
         pps_type=ovf.pps_type or ("Running" if ovf.preprovisioned else None),
         proxy_agent=ovf.proxy_agent,
@@ -149,6 +148,20 @@ def is_specialised(metadata: Metadata) -> bool:
     """The platform asks for nothing, and says so: the disk was captured with its users in it."""
     asked = metadata.username or metadata.hostname or metadata.keys or metadata.has_password or metadata.pps_type
     return metadata.has_profile and not asked and metadata.disable_password is None
+
+
+BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def decoded(custom_data: Secret) -> Secret | None:
+    """None where it is not base64."""
+    from binascii import a2b_base64
+
+    text = b"".join(custom_data.reveal().split())
+    digits = text.rstrip(b"=")
+    if len(text) % 4 or len(text) - len(digits) > 2 or digits.translate(None, BASE64):
+        return None
+    return Secret(a2b_base64(text))
 
 
 def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError]) -> None:

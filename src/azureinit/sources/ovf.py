@@ -46,11 +46,18 @@ class Ovf(Record):
     disable_password: bool | None
     keys: tuple[OvfKey, ...]
     pairs: tuple[OvfKey, ...] = ()
-    custom_data: Secret | None  # as it was given: base64, unless somebody was mistaken
+    custom_data_text: Secret | None  # as it was given: base64, unless somebody was mistaken
     preprovisioned: bool
     pps_type: str | None
     proxy_agent: bool
     provision_guest_agent: bool | None
+
+    @property
+    def custom_data(self) -> Secret | None:
+        """Decoded; None also where that cannot be done."""
+        from azureinit.sources.metadata import decoded
+
+        return None if self.custom_data_text is None else decoded(self.custom_data_text)
 
 
 class Document:
@@ -111,7 +118,7 @@ def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
         disable_password=boolean(texts, "DisableSshPasswordAuthentication"),
         keys=tuple(key for key in map(public_key, document.keys) if key.fingerprint or key.path or key.value),
         pairs=tuple(pair for pair in map(key_pair, document.pairs) if pair.fingerprint),
-        custom_data=custom_data(texts),
+        custom_data_text=custom_data(texts),
         preprovisioned=boolean(texts, "PreprovisionedVm") or False,
         pps_type=None if pps_type is None or pps_type.lower() == "none" else pps_type,
         proxy_agent=boolean(texts, "ProvisionGuestProxyAgent") or False,
