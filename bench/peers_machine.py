@@ -18,9 +18,7 @@ from peers_roots import MOUNT, Entrant, Root
 from fakeazure import container, media, nspawn
 from fakeazure.dhcp import Dhcp, offers_for
 from fakeazure.events import Lease
-from fakeazure.login import connect
-from fakeazure.login import environment as ssh_environment
-from fakeazure.login import options as ssh_options
+from fakeazure.login import connect, environment as ssh_environment, options as ssh_options
 from fakeazure.network import enter_network, gateway_for, ip, make_veth
 from fakeazure.reaper import Workplace
 from fakeazure.run import Stop, end, has_ended, with_own_key
@@ -342,8 +340,9 @@ def work_alone(machine: Machine) -> Seen:
 
 
 def work_spawned(machine: Machine) -> Seen:
-    """The agent's programs one after the other, until Ready."""
+    """The agent's programs one after the other, until Ready; host keys are there, which the reference does not make."""
     machine.settle()
+    machine.run("sh", "-c", "systemctl stop ssh.service; ssh-keygen -A")  # as in a boot, sshd comes after the agent
     time.sleep(0.3)
     told = machine.run("python3", "-c", SPAWNED, *machine.entrant.commands)
     machine.wait(lambda: machine.site.fabric.ledger.verdicts, "no verdict")

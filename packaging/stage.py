@@ -45,6 +45,10 @@ class Stage:
     def file(self, source: str, path: str, *, mode: int = 0o644) -> None:
         self.data(path, (PROJECT / source).read_bytes(), mode=mode)
 
+    def link(self, path: str, target: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).symlink_to(target)
+
     def tree(self, source: str, path: str) -> None:
         shutil.copytree(
             PROJECT / source,
@@ -76,10 +80,10 @@ class Stage:
 
     def finish(self) -> None:
         for path in sorted(self.root.rglob("*")):
-            if path.is_dir() or not path.stat().st_mode & 0o111:
+            if not path.is_symlink() and (path.is_dir() or not path.stat().st_mode & 0o111):
                 path.chmod(0o755 if path.is_dir() else 0o644)
         for path in [*self.root.rglob("*"), self.root]:
-            os.utime(path, (self.epoch, self.epoch))
+            os.utime(path, (self.epoch, self.epoch), follow_symlinks=False)
 
 
 def packed(data: bytes) -> bytes:
@@ -88,7 +92,8 @@ def packed(data: bytes) -> bytes:
 
 def azure_init(stage: Stage) -> None:
     stage.tree("src/azureinit", "usr/lib/azure-init/azureinit")
-    stage.file("packaging/bundle", "usr/lib/azure-init/bundle", mode=0o755)
+    for name in ("bundle", "waagent"):
+        stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}", mode=0o755)
     for name in ("azure-init", "libazureinit-kvp"):
         stage.file(f"packaging/{name}", f"usr/bin/{name}", mode=0o755)
     stage.text("etc/azure-init/azure-init.toml", configuration())
@@ -119,7 +124,17 @@ def fakeazure(stage: Stage) -> None:
     stage.docs("azure-init-fakeazure")
 
 
-PACKAGES = {"azure-init": azure_init, "azure-init-fakeazure": fakeazure}
+def waagent_shim(stage: Stage) -> None:
+    """By this link the agent knows that it is not WALinuxAgent that is installed."""
+    stage.link("usr/sbin/waagent", "../lib/azure-init/waagent")
+    stage.docs("azure-init-waagent-shim")
+
+
+PACKAGES = {
+    "azure-init": azure_init,
+    "azure-init-fakeazure": fakeazure,
+    "azure-init-waagent-shim": waagent_shim,
+}
 
 
 def main(package: str, root: Path, *, debian: bool) -> None:

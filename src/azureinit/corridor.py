@@ -1,33 +1,28 @@
-"""The corridor's rooms, walked through in order: begin, gather, settle. `deliver` is the last door."""
+"""The corridor's first rooms: begin, gather. `settle` comes next, and `deliver` is the last door."""
 
 from __future__ import annotations
 
 from azureinit.apply.instance import prepare, read_pending, read_saved
-from azureinit.apply.journal import Unwritten, clear_leftovers, read_journal
-from azureinit.converge import converge, today, with_keys_files
-from azureinit.deliver import look_at_the_network, mend_route, save, start_in_progress, wait_for_wireserver
-from azureinit.engine import identify, know
+from azureinit.apply.journal import Unwritten, read_journal
+from azureinit.deliver import look_at_the_network, mend_route, start_in_progress, wait_for_wireserver
+from azureinit.engine import know
 from azureinit.errors import ImdsUnavailable, LockTimeout, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.machine.service import is_service, notify
-from azureinit.plan.hostname import DHCP_NAME
 from azureinit.plan.names import check_hostname, check_username
-from azureinit.plan.plan import make_plan, plan_after_ready
-from azureinit.plan.waagent import plan_waagent
 from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
 from azureinit.sources.metadata import check_complete, is_enough, is_specialised, lacks_password, merge, named_keys
 from azureinit.telemetry.events import DEBUG, INFO, WARN
-from azureinit.upkeep import make_host_keys
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.engine import Walk
     from azureinit.errors import AzureInitError
-    from azureinit.facts.gather import Facts
-    from azureinit.machine import Machine
-    from azureinit.plan.actions import Plan
+    from azureinit.facts.gather import KeyHost
     from azureinit.sources.gather import Gathered
     from azureinit.sources.metadata import Metadata
 
@@ -42,6 +37,7 @@ def begin(walk: Walk) -> None:
         prepare(walk.machine, data_dir, timeout=0)
     except LockTimeout:
         walk.events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
+        walk.sshd = None  # whatever it says was true before that
         prepare(walk.machine, data_dir, timeout=walk.context.work_deadline - walk.machine.clock.monotonic())
     know(walk, walk.vm_id)  # the run we waited for may have done it
     walk.events.tell(
@@ -83,7 +79,8 @@ def gather(walk: Walk) -> None:
                 route=walk.context.booted is not None,
                 mend=lambda host: mend_route(walk, host),
             )
-            walk.facts = read_facts(walk.machine, walk.config, meanwhile=lambda facts: make_host_keys(walk, facts))
+            sshd, walk.sshd = walk.sshd, None
+            walk.facts = read_facts(walk.machine, walk.config, meanwhile=lambda host: meanwhile(walk, host), sshd=sshd)
             gathered = asked()
             if not _worth_asking_again(walk, gathered, saved):
                 break
@@ -94,6 +91,14 @@ def gather(walk: Walk) -> None:
         span.failed = not gathered.answers
     if not stays(walk):
         accept(walk, gathered, saved)
+
+
+def meanwhile(walk: Walk, host: KeyHost) -> Callable[[], None]:
+    """The platform and sshd are thinking: time to load what comes next, and to begin what needs neither."""
+    import azureinit.settle  # noqa: F401
+    from azureinit.upkeep import make_host_keys
+
+    return make_host_keys(walk, host)
 
 
 def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:
@@ -225,100 +230,3 @@ def _warn(walk: Walk) -> None:
         walk.events.tell(WARN, "metadata", warning)
     if walk.facts.ssh.query_failure:
         walk.events.tell(DEBUG, "sshd", f"not asked but read: {walk.facts.ssh.query_failure}")
-
-
-def settle(walk: Walk) -> None:
-    """What dead runs left is cleared, what the media said is kept; then plan, apply, and plan again."""
-    assert walk.facts is not None and walk.journal is not None
-    start_in_progress(walk)  # at the latest now, where only IMDS could tell who we are
-    for path in clear_leftovers(walk.machine, walk.journal):
-        walk.events.tell(INFO, "leftover", f"removed {path} of a run that died")
-    if walk.metadata is not None:
-        save(walk)
-    named = walk.facts.kernel_hostname
-    walk.facts, taken = converge(
-        walk.machine,
-        walk.config,
-        lambda facts: plan_for(walk, facts),
-        facts=walk.facts,
-        journal=walk.journal,
-        events=walk.events,
-        deadline=walk.context.work_deadline,
-    )
-    walk.renamed = walk.facts.kernel_hostname != named or DHCP_NAME in taken
-    if walk.metadata is not None and walk.metadata.custom_data is not None:
-        from azureinit.customdata import run_program
-
-        run_program(walk)
-
-
-def plan_for(walk: Walk, facts: Facts) -> Plan:
-    if walk.former is not None:
-        from azureinit.former import plan_stay
-
-        return plan_stay(walk, facts)
-    assert walk.metadata is not None and walk.journal is not None
-    if is_specialised(walk.metadata):
-        library = walk.config.waagent.lib_dir
-        return plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library, metadata=walk.metadata)
-    username, keys = walk.metadata.username or "", walk.metadata.keys
-    facts = with_keys_files(walk.machine, walk.config, facts, username=username, keys=keys)
-    if walk.metadata.key_pairs:
-        facts = with_pair_files(walk.machine, facts, walk.metadata)
-    plan = make_plan(
-        metadata=walk.metadata,
-        facts=facts,
-        config=walk.config,
-        done=walk.journal.done,
-        today=today(walk.machine),
-        vm_id=walk.vm_id,
-    )
-    if walk.metadata.custom_data is None:
-        return plan
-    from azureinit.customdata import kept
-
-    return (*plan, *kept(walk))
-
-
-def with_pair_files(machine: Machine, facts: Facts, metadata: Metadata) -> Facts:
-    from azureinit.facts.keypairs import read_pair_files
-    from azureinit.plan.keypairs import pair_paths
-
-    username = metadata.username or ""
-    home = facts.accounts.home_of(username)
-    paths = pair_paths(username=username, home=home, pairs=metadata.key_pairs)
-    return replace(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
-
-
-def whole_plan(walk: Walk) -> Plan:
-    """For showing: everything provision would do, after Ready too. Nothing on this machine is touched."""
-    walk.ends_if_done = False  # what is left to do is the question all the same
-    walk.remembers = walk.machine.is_open(walk.config.azure_init_data_dir.path)
-    if not walk.remembers:
-        walk.events.tell(WARN, "plan", "what was done before is known to root only: planned as if nothing had been")
-    identify(walk)
-    gather(walk)
-    assert walk.facts is not None
-    if walk.former is not None:
-        return plan_for(walk, walk.facts)
-    assert walk.metadata is not None
-    if is_specialised(walk.metadata):
-        return ()
-    from azureinit.upkeep import entropy, growth, publication, tuning
-
-    planned = plan_for(walk, walk.facts)
-    stale = any(item.name == DHCP_NAME for item in planned)
-    renames = stale or walk.facts.kernel_hostname != walk.metadata.hostname
-    after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))
-    done = frozenset() if walk.journal is None else walk.journal.done
-    last = plan_after_ready(facts=walk.facts, config=walk.config, done=done)
-    return (*planned, *_program(walk), *after, *last)
-
-
-def _program(walk: Walk) -> Plan:
-    assert walk.metadata is not None
-    if walk.metadata.custom_data is None:
-        return ()
-    from azureinit.customdata import program
-
-    return program(walk)

@@ -11,11 +11,14 @@ from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.apply.instance import Instance
     from azureinit.apply.journal import Journal
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
+    from azureinit.machine.processes import Ran
     from azureinit.machine.threads import Flag
     from azureinit.sources.metadata import Metadata
     from azureinit.telemetry.events import Events
@@ -64,6 +67,7 @@ class Walk:
         self.looked_at_network = False
         self.renamed = False  # the kernel's host name changed, and a lease may have been taken under the old one
         self.remembers = True  # False for someone who may not look into the data directory
+        self.sshd: Callable[[float], Ran] | None = None  # asked, and not heard yet
         self.in_progress: Flag | None = None  # up at the end of that report
         self.locating = allocate_lock()  # one thread looks for the wireserver, and the others wait for what it finds
         self.located = False
@@ -94,10 +98,13 @@ def provision(context: Context) -> int:
         if context.booted is not None and ready_is_pending(walk):
             context.events.tell(INFO, "provision", "done in an earlier boot; Ready is told again by azure-init-resend")
             return 0
-        from azureinit.corridor import begin, gather, settle  # a machine that is done pays for none of it
+        ask_sshd(walk)
+        from azureinit.corridor import begin, gather  # a machine that is done pays for none of it
 
         begin(walk)
         gather(walk)
+        from azureinit.settle import settle
+
         settle(walk)
     except AlreadyProvisioned:
         context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned: nothing to do")
@@ -117,6 +124,15 @@ def provision(context: Context) -> int:
     from azureinit.deliver import deliver
 
     return deliver(walk, failure)
+
+
+def ask_sshd(walk: Walk) -> None:
+    """What is in force there. It takes its time, in which everything else is loaded."""
+    if walk.config.ssh.query_sshd_config and not walk.machine.rooted:
+        try:
+            walk.sshd = walk.machine.start(("sshd", "-G"))
+        except AzureInitError:
+            pass  # told when the facts are read
 
 
 def reject(context: Context, error: AzureInitError) -> int:

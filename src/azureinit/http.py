@@ -6,7 +6,7 @@ attempt can fail is counted and told when the request is given up.
 
 from __future__ import annotations
 
-import os
+import posix as os
 from _socket import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket  # without the enums of `socket`
 
 from azureinit.errors import AzureInitError, HttpFailed, HttpTimeout

@@ -51,13 +51,17 @@ def pkcs12(directory: Path | None) -> bytes:
 
 
 def with_thumbprints(vm: Vm, place: Callable[[], Path]) -> Vm:
-    """Pairs of keys that name no certificate are the machine's own one's."""
-    if all(pair.fingerprint for pair in vm.key_pairs):
+    """Keys without data, and pairs of keys that name no certificate, are the machine's own one's."""
+    if all(key.data for key in vm.public_keys) and all(pair.fingerprint for pair in vm.key_pairs):
         return vm
     certificate, _ = key_pair(TENANT, directory=place())
     der = ssl.PEM_cert_to_DER_cert(certificate.read_text())
     own = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
-    return replace(vm, key_pairs=tuple(replace(pair, fingerprint=pair.fingerprint or own) for pair in vm.key_pairs))
+    return replace(
+        vm,
+        keys=tuple(key if key.data else replace(key, fingerprint=own) for key in vm.public_keys),
+        key_pairs=tuple(replace(pair, fingerprint=pair.fingerprint or own) for pair in vm.key_pairs),
+    )
 
 
 def sealed(content: bytes, *, transport: str, cipher: str) -> bytes:

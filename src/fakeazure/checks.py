@@ -126,6 +126,6 @@ def keys(value: Any) -> tuple[Key | str, ...]:
 def key(value: Any) -> Key | str:
     if isinstance(value, str):
         return value
-    if isinstance(value, dict) and value.keys() <= {"data", "path"} and isinstance(value.get("data"), str):
-        return Key(value["data"], text(value.get("path", "")))
+    if isinstance(value, dict) and value.keys() <= {"data", "path"} and isinstance(value.get("data", ""), str):
+        return Key(value.get("data", ""), text(value.get("path", "")))
     raise ValueError("a key is a string, or a table of data and path")

@@ -103,7 +103,9 @@ def compute(vm: Vm) -> dict[str, Any]:
         "platformUpdateDomain": "0",
         "priority": "",
         "provider": "Microsoft.Compute",
-        "publicKeys": [] if vm.specialised else [{"keyData": key.data, "path": key.path} for key in vm.public_keys],
+        "publicKeys": [
+            {"keyData": key.data, "path": key.path} for key in vm.public_keys if key.data and not vm.specialised
+        ],
         "publisher": "Debian",
         "resourceGroupName": GROUP,
         "resourceId": f"{provider}/virtualMachines/{vm.name}",

@@ -101,8 +101,9 @@ def document(vm: Vm, media: Media) -> str:
 
 def configuration(vm: Vm, media: Media, prefix: str) -> str:
     def public_key(key: Key) -> str:
-        fingerprint = hashlib.sha1(as_bytes(key.data), usedforsecurity=False).hexdigest().upper()
-        parts = {"Fingerprint": fingerprint, "Path": escape(key.path), "Value": escape(key.data)}
+        digest = hashlib.sha1(as_bytes(key.data), usedforsecurity=False).hexdigest().upper()
+        parts = {"Fingerprint": key.fingerprint or digest, "Path": escape(key.path)}
+        parts |= {"Value": escape(key.data)} if key.data else {}
         return elements({"PublicKey": elements(parts, media, prefix)}, media, prefix)
 
     def key_pair(pair: KeyPair) -> str:

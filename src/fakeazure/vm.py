@@ -15,8 +15,9 @@ PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOX
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    data: str
+    data: str  # empty: only the medium names it, by the machine's own certificate
     path: str = ""  # empty: the user's authorized_keys
+    fingerprint: str = ""  # of that certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,8 @@ class Vm:
     @property
     def public_keys(self) -> tuple[Key, ...]:
         keys = (Key(key) if isinstance(key, str) else key for key in self.keys)
-        return tuple(key if key.path else Key(key.data, f"/home/{self.username}/.ssh/authorized_keys") for key in keys)
+        usual = f"/home/{self.username}/.ssh/authorized_keys"
+        return tuple(key if key.path else replace(key, path=usual) for key in keys)
 
     @property
     def dmi_uuid(self) -> str:

@@ -96,12 +96,14 @@ class Disk:
         return sorted(str(path.relative_to(self.layer)) for path in self.layer.glob(pattern))
 
     @contextlib.contextmanager
-    def boot(self, scenario: str = "", *, vm: str = "", wait: bool = True) -> Iterator[Boot]:
-        """A boot, ended politely. `scenario`: more of its file; `vm`: more of that one's [vm]."""
+    def boot(
+        self, scenario: str = "", *, vm: str = "", keys: tuple[str, ...] = (), wait: bool = True
+    ) -> Iterator[Boot]:
+        """A boot, ended politely. `scenario`: more of its file; `vm`, `keys`: more of that one's [vm], as TOML."""
         self.boots += 1
         file = self.place / f"scenario-{self.boots}.toml"
-        key = self.key.with_suffix(".pub").read_text().strip()
-        machine = f'[vm]\nid = "{self.vm_id}"\nname = "floor-1"\nkeys = ["{key}"]\n'
+        own = f'"{self.key.with_suffix(".pub").read_text().strip()}"'
+        machine = f'[vm]\nid = "{self.vm_id}"\nname = "floor-1"\nkeys = [{", ".join((own, *keys))}]\n'
         file.write_text(f"{machine}{vm}\n{scenario}")
         wait_for_turn()
         boot = Boot(self, file, self.place / f"ledger-{self.boots}.jsonl", self.place / f"console-{self.boots}")
@@ -184,7 +186,9 @@ class Boot:
         lines = self.out("systemctl", "--failed", "--no-legend", "--plain", "--no-pager").splitlines()
         return [line.split()[0] for line in lines]
 
-    def ssh(self, command: str, *, user: str = "azureuser") -> subprocess.CompletedProcess[str]:
+    def ssh(
+        self, command: str, *, user: str = "azureuser", key: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """A login from outside, as its owner would do it."""
         settings = {
             "BatchMode": "yes",
@@ -200,7 +204,7 @@ class Boot:
             "none",
             "-T",
             "-i",
-            str(self.disk.key),
+            str(key or self.disk.key),
             *(f"-o{name}={value}" for name, value in settings.items()),
         ]
         command_line = (

@@ -156,3 +156,14 @@ def test_where_nobody_asked_for_it_nothing_watches(machine: Machines) -> None:
         assert boot.shown(MONITOR, "ActiveState") == "inactive"
         assert boot.moment(MONITOR, "ExecMainStart") == 0
         assert boot.run("test", "-e", FILE).returncode == 1
+
+
+def test_a_machine_that_becomes_an_image_is_watched_no_longer_and_forgets_the_name(machine: Machines) -> None:
+    with machine("trixie").boot(ON) as boot:
+        boot.ready()
+        assert boot.ended() == "success 0"
+        watched(boot)
+        said = boot.out("azure-init", "deprovision", "--force")
+        assert f"{MONITOR}: runs, and would write again" in said
+        assert boot.shown(MONITOR, "ActiveState") == "inactive"
+        assert boot.run("test", "-e", FILE).returncode == 1

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from qemu import Guest, GuestFailed, running
 
-from fakeazure import Fabric, Media, Vm
-from fakeazure import media as discs
+from fakeazure import Fabric, Media, Vm, media as discs
 from need import need, need_root
 
 HOUSE = Path(__file__).parents[2]

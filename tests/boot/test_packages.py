@@ -18,6 +18,7 @@ from need import need, need_root
 SUITES = ("bullseye", "bookworm", "trixie")
 UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
 STATIC = ("azure-init-failure.service", "azure-init-hostname.service")
+SHIM = "azure-init-waagent-shim_*.deb"
 CONFFILE = "/etc/azure-init/azure-init.toml"
 # Another layer of the same disk each time, mounted where nobody else sees it; $root is where.
 ENTER = """
@@ -213,6 +214,51 @@ def test_fakeazure_runs_and_needs_a_newer_python(disk: Disk) -> None:
         assert ran.returncode == 1 and ran.stderr.startswith("fakeazure: needs Python 3.11 or newer")
 
 
+def test_the_shim_answers_to_waagent_and_leaves_nothing_behind(disk: Disk) -> None:
+    install(disk)
+    before = disk.files()
+    refused = disk.try_run("waagent -version")
+    assert refused.returncode == 127, "without it there is no such command"
+    said = install(disk, SHIM)
+    assert "warning" not in said.lower() and "error" not in said.lower()
+    assert disk.files()["/usr/sbin/waagent"].split()[-1] == "../lib/azure-init/waagent"
+    for word in ("-version", "--version", "/version", "version"):
+        assert disk.run(f"waagent {word}").startswith("azure-init ")
+    for words in ("-help", "-usage", "'-?'", ""):
+        assert disk.run(f"waagent {words}").startswith("Usage: waagent ")
+    shown = disk.run("waagent -show-configuration").splitlines()
+    assert shown == sorted(shown) and "Provisioning.PasswordCryptId = 6" in shown
+    for word in ("-daemon", "-frobnicate"):
+        ran = disk.try_run(f"waagent {word}")
+        assert ran.returncode == 2 and ran.stdout == "" and ran.stderr.startswith("waagent: ")
+    ran = disk.try_run("waagent -configuration-path:/nowhere -version")
+    assert ran.returncode == 1 and "there is no /nowhere" in ran.stderr
+    assert disk.run("azure-init facts | grep -c '\"waagent\": null'") == "1\n", "it is not WALinuxAgent"
+    disk.run("dpkg --purge azure-init-waagent-shim 2>&1; rm -rf /var/log/azure-init.log")
+    assert disk.files() == before
+
+
+def test_a_template_deprovisions_by_the_shim(disk: Disk) -> None:
+    install(disk)
+    install(disk, SHIM)
+    disk.run("useradd -m joe; usermod -aG adm joe; echo 'joe ALL=(ALL) ALL' >/etc/sudoers.d/azure-init-user")
+    disk.run("echo web-1 >/etc/hostname; ssh-keygen -q -A")
+    refused = disk.try_run("waagent -deprovision+user </dev/null")
+    assert refused.returncode != 0 and disk.run("getent passwd joe"), "nobody said yes"
+    disk.run("waagent -force -deprovision+user && export HISTSIZE=0 && sync")
+    assert disk.try_run("getent passwd joe").returncode == 2
+    assert not [path for path in disk.files() if path.startswith(("/home/", "/etc/ssh/ssh_host_", "/etc/sudoers.d/a"))]
+    assert disk.try_run("waagent -deprovision -force").returncode == 0, "twice is once"
+
+
+def test_the_shim_and_walinuxagent_exclude_each_other(built: Path, tmp_path: Path) -> None:
+    disk = Disk(debian_root("trixie", "waagent"), tmp_path / "disk", built)
+    install(disk)
+    refused = disk.try_run(f"dpkg -i /mnt/{SHIM} 2>&1")
+    assert refused.returncode == 1 and "conflict" in refused.stdout
+    assert disk.run("waagent -version").startswith("WALinuxAgent-")
+
+
 @checkable
 def test_systemd_finds_no_fault_in_the_units_and_no_cycle_with_the_ssh_socket(disk: Disk) -> None:
     install(disk)
@@ -240,14 +286,15 @@ def test_the_rpm_installs_and_erases_cleanly(disk: Disk) -> None:
     rpm = 'rpm --root "$root" --dbpath /var/lib/rpm --nodeps'
     disk.run("mkdir -p /var/lib/rpm")
     before = disk.files()
-    disk.run(f'{rpm} --install "$root"/mnt/azure-init-0*.rpm "$root"/mnt/azure-init-fakeazure-*.rpm', outside=True)
+    disk.run(f'{rpm} --install "$root"/mnt/azure-init-*.rpm', outside=True)
     assert disk.run("azure-init --version").startswith("azure-init ")
+    assert disk.run("waagent -version").startswith("azure-init ")
     assert "/usr/share/zsh/site-functions/_azure-init" in disk.files()
     assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init/boot.cpython-")]
     assert disk.run("systemctl is-enabled azure-init.service azure-init-local.service") == "enabled\nenabled\n"
     disk.run(f"{rpm} --verify azure-init", outside=True)
     disk.run(f"echo '# mine' >> {CONFFILE}")
-    disk.run(f"{rpm} --erase azure-init azure-init-fakeazure", outside=True)
+    disk.run(f"{rpm} --erase azure-init azure-init-fakeazure azure-init-waagent-shim", outside=True)
     left = {path: told for path, told in disk.files().items() if path not in before}
     assert set(left) == {"/etc/azure-init", f"{CONFFILE}.rpmsave"}
     assert disk.read(f"{CONFFILE}.rpmsave").endswith("# mine\n")
@@ -263,7 +310,7 @@ def test_every_package_is_the_same_bytes_when_it_is_built_again(sources: Path, b
         {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in place.iterdir()}
         for place in (built, tmp_path)
     ]
-    assert len(digests[0]) == 6
+    assert len(digests[0]) == 8
     assert digests[0] == digests[1]
 
 

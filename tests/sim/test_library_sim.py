@@ -9,8 +9,7 @@ import pytest
 
 import azureinit
 from azureinit import Config, Machine, Provision, PublicKey, Secret, User
-from azureinit.config.model import Imds as ImdsConfig
-from azureinit.config.model import Wireserver
+from azureinit.config.model import Imds as ImdsConfig, Wireserver
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaUnreadable, NoSpace, StepFailed, VerdictUndelivered
 from fakeazure import Expect, Fabric, Imds, Media, Vm
 from fakeazure.vm import PUBLIC_KEY

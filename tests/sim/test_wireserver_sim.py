@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from azureinit.config.model import Config
-from azureinit.config.model import Wireserver as Settings
+from azureinit.config.model import Config, Wireserver as Settings
 from azureinit.errors import SourceError, VerdictUndelivered
 from azureinit.machine import Machine
 from azureinit.report.goalstate import send_fingerprint, send_ready_xml

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.cli import HELP, VERBS, Command, main, parse_args
 from azureinit.errors import UsageError

@@ -7,11 +7,9 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from azureinit.config.model import Config, Waagent
-from azureinit.config.model import CustomData as Settings
+from azureinit.config.model import Config, CustomData as Settings, Waagent
 from azureinit.errors import CustomDataFailed
 from azureinit.facts.customdata import CustomData
 from azureinit.facts.gather import Kept

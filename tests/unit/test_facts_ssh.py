@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.facts.ssh import KeysFile, Logins, Ssh, read_files, read_keys_files
 from azureinit.facts.sshd_answer import Answer, parse_answer, parse_version, read_ssh, remembered, with_answer

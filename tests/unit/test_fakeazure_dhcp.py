@@ -6,8 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fakeazure.dhcp import NotDhcp, Offer, Question, answer, offers_for, parse_options, parse_request
 from fakeazure.vm import Interface, Leases, Vm

@@ -18,8 +18,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fakeazure import Estate, Imds, Machine, Scenario, Vm, Wireserver
 from fakeazure.estate import By, NotDistinct, unprefixed

@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fakeazure import Fabric, Imds, Vm
 from fakeazure.http import HttpRequest

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fakeazure import Fabric, Key, Media, Vm
 from fakeazure.media import LABEL, disc, image, ovf_env

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fakeazure import Fabric, Imds, Key, Media, Vm
 from fakeazure.http import HttpRequest

@@ -9,8 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fakeazure import Disk, Expect, Imds, Interface, Key, Media, Vm, Wireserver
 from fakeazure.clock import Clock

@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fakeazure import Fabric, Interface, Media, Vm, Wireserver
 from fakeazure.events import Ejected, MediaMade

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, Union
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from wire import Server, Ticking, answer, unused_url
 
-from azureinit.config.model import AzureProxyAgent, Config, ProvisioningMedia, Sources
-from azureinit.config.model import Imds as ImdsConfig
+from azureinit.config.model import AzureProxyAgent, Config, Imds as ImdsConfig, ProvisioningMedia, Sources
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, OvfInvalid, ProxyAgentFailed
 from azureinit.machine import Clock, Machine
 from azureinit.record import Secret, replace

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from wire import Answer, Server, Ticking, answer, reset, unused_url
 
 from azureinit.config.model import Config, Wireserver

@@ -6,8 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from wire import Answer, Server, Ticking, answer, reset, silence
 
 from azureinit.config.model import Config, Wireserver

@@ -7,8 +7,7 @@ import socket
 import threading
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from wire import Answer, Server, Ticking, answer, reset, silence, unused_url
 
 from azureinit.errors import HttpFailed, HttpTimeout, ImdsInvalid

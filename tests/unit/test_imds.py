@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from wire import Answer, Server, Ticking, answer, reset, unused_url
 
-from azureinit.config.model import Config
-from azureinit.config.model import Imds as ImdsConfig
+from azureinit.config.model import Config, Imds as ImdsConfig
 from azureinit.errors import ImdsInvalid, ImdsUnavailable, ProxyAgentFailed
 from azureinit.record import replace
 from azureinit.sources.imds import Imds, PublicKey, parse_imds, query_imds

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.apply.journal import Journal, clear_leftovers, parse_journal, read_journal
 from azureinit.errors import LocalError, NoSpace

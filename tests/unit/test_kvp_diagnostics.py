@@ -10,8 +10,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.kvp.diagnostics import Diagnostic, encode, split, timestamp
 from azureinit.kvp.entries import Raw, entry_as_json, entry_as_text, parse_entries

@@ -11,8 +11,7 @@ import pytest
 
 import azureinit
 from azureinit import library
-from azureinit.config.model import Config
-from azureinit.config.model import User as UserConfig
+from azureinit.config.model import Config, User as UserConfig
 from azureinit.errors import (
     ConfigInvalid,
     InvalidHostname,

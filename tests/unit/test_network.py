@@ -6,8 +6,7 @@ import errno
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.facts.diagnosis import HOSTS, cards, diagnosis, vf_of, way_to
 from azureinit.facts.leases import Lease, link_of, parse_ipv4, parse_leases, read_leases

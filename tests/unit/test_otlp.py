@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from wire import Ticking, unused_url
 
 from azureinit.config.model import Config, Telemetry
 from azureinit.machine import Machine
-from azureinit.telemetry.collector import Collector as Chosen
-from azureinit.telemetry.collector import choose_collector, parse_pairs, percent_decoded, public
+from azureinit.telemetry.collector import Collector as Chosen, choose_collector, parse_pairs, percent_decoded, public
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN, Event, Events
 from azureinit.telemetry.otlp import MOST_EVENTS, Otlp, partial_success
 from azureinit.telemetry.spans import Run, log_records, request, resource, spans

@@ -5,8 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from azureinit.errors import OvfInvalid
 from azureinit.record import Secret

@@ -87,3 +87,38 @@ def test_a_bundle_that_is_broken_is_passed_over(tmp_path: Path) -> None:
     launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
     ran = subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+
+
+LOAD_AT_ONCE = """
+import random, threading
+wrong = []
+def exec(code, where):
+    where["file"] = code.co_filename
+def work():
+    for name in random.choices(list(Bundle.modules), k=300):
+        module = type(sys)(name)
+        try:
+            Bundle.exec_module(module)
+        except Exception as error:
+            wrong.append(f"{name}: {error}")
+        else:
+            if name.replace(".", "/") not in module.file:
+                wrong.append(f"{name} was {module.file}")
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.exit("; ".join(wrong[:5]) or 0)
+"""
+
+
+def test_threads_that_import_at_once_get_each_their_own_module(tmp_path: Path) -> None:
+    lib = tmp_path / "lib"
+    shutil.copytree(ROOT / "src/azureinit", lib / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-IS", str(ROOT / "packaging/bundle"), str(lib)], check=True)
+    begin, mark, _end = (ROOT / "packaging/azure-init").read_text().partition("from azureinit.cli import main")
+    assert mark
+    launcher = tmp_path / "azure-init"
+    launcher.write_text(begin.replace("/usr/lib/azure-init", str(lib)) + LOAD_AT_ONCE)
+    ran = subprocess.run([sys.executable, "-IS", str(launcher)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

@@ -6,8 +6,7 @@ from xml.dom import minidom
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from azureinit.errors import OvfInvalid
 from azureinit.sources.ovf import parse_ovf

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.config.model import Config, Ssh
 from azureinit.errors import SshdFailed
 from azureinit.facts.gather import Facts
-from azureinit.facts.ssh import ConfigFile, Logins
-from azureinit.facts.ssh import Ssh as SshFacts
+from azureinit.facts.ssh import ConfigFile, Logins, Ssh as SshFacts
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Write
 from azureinit.plan.sshd import BEGIN, END, HEADER, interval, plan_sshd, with_block
 from azureinit.record import replace

@@ -18,6 +18,7 @@ from need import need
 
 pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim")
 PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
 OPTIONS = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", HELP.partition("Options:\n")[2].partition("\n\n")[0]))
 # What is typed, and what has to be offered then.
@@ -42,7 +43,7 @@ TYPED = {
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("stage")
-    for package in ("azure-init", "azure-init-fakeazure"):
+    for package in PACKAGES:
         stage(package, place)
     return place
 
@@ -167,7 +168,7 @@ def short(shell: str, words: Iterable[str]) -> set[str]:
 def test_nothing_of_the_building_machine_gets_into_a_package(tree: Path, tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        for package in ("azure-init", "azure-init-fakeazure"):
+        for package in PACKAGES:
             stage(package, tmp_path / "again")
     finally:
         os.umask(before)

@@ -6,8 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from images import EMBEDDED, EXTENDED, LONG, SHORT, Memory, Udf, genisoimage, mkudffs, retagged, tagged, without_iso
 
 from azureinit.errors import MediaUnreadable

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.errors import AzureInitError, HostnameFailed, ImdsUnavailable, LocalError, SubprocessFailed
 from azureinit.record import replace

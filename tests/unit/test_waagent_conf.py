@@ -6,8 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from azureinit.cli.config import main
 from azureinit.cli.waagent import WRITTEN, as_toml

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.keypairs import PairFile
     from azureinit.machine import Machine
+    from azureinit.machine.processes import Ran
 
 TOOLS = ("chpasswd", "hostnamectl", "restorecon", "ssh-keygen", "sshd", "systemctl", "useradd", "usermod", "visudo")
 WAAGENT = (
@@ -27,6 +28,7 @@ WAAGENT = (
     "/usr/sbin/waagent",
     "/usr/bin/waagent",
 )
+SHIM = "../lib/azure-init/waagent"  # our own answer to that name, where a package has put a link to it
 SELINUX = "/etc/selinux/config"
 SUDOERS_DIR = "/etc/sudoers.d"
 SUDOERS = "/etc/sudoers.d/azure-init-user"
@@ -95,14 +97,18 @@ def read_facts(
     config: Config,
     before: Facts | None = None,
     meanwhile: Callable[[KeyHost], Callable[[], None]] | None = None,
+    sshd: Callable[[float], Ran] | None = None,
 ) -> Facts:
     """With `before`, what provisioning cannot change is taken from there.
 
-    `meanwhile` begins to make the keys that sshd lacks while the rest is read; what it returns waits for them.
+    `meanwhile` begins to make the keys that sshd lacks while the rest is read; what it returns waits for them. `sshd`
+    was asked already what is in force.
     """
     tools = before.tools if before else frozenset(tool for tool in TOOLS if machine.find(tool))
     query = config.ssh.query_sshd_config
-    asking = ask_sshd(machine, tools=tools, query=query) if before is None or before.ssh.heard is None else None
+    asking = None
+    if before is None or before.ssh.heard is None:
+        asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
     ssh = read_files(machine, query=query, key_files=config.ssh.regenerate_host_keys)
     selinux = not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None
     made = None if meanwhile is None else meanwhile(KeyHost(tools=tools, selinux=selinux, ssh=ssh))
@@ -147,7 +153,7 @@ def _read_labels(machine: Machine, home_base: str) -> Labels | None:
 
 
 def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
-    if all(machine.stat(path) is None for path in WAAGENT):
+    if all(machine.stat(path) is None or machine.read_link(path) == SHIM for path in WAAGENT):
         return None
     if not machine.is_open(lib_dir):
         return Waagent(marker=None)

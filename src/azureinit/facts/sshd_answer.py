@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from azureinit.facts.ssh import Ssh
     from azureinit.facts.sshd_config import Values
     from azureinit.machine import Machine
+    from azureinit.machine.processes import Ran
 
 QUERY_TIMEOUT = 10.0
 ANSWERS = (9, 3)  # the first sshd that knows -G
@@ -41,11 +42,14 @@ def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
     return ssh if asking is None else with_answer(machine, ssh, asking())
 
 
-def ask_sshd(machine: Machine, *, tools: frozenset[str], query: bool) -> Callable[[], Answer] | None:
+def ask_sshd(
+    machine: Machine, *, tools: frozenset[str], query: bool, asked: Callable[[float], Ran] | None = None
+) -> Callable[[], Answer] | None:
+    """`asked`: somebody did so already."""
     if not query or "sshd" not in tools or machine.rooted:
         return None
     try:
-        running = machine.start(("sshd", "-G"))
+        running = asked or machine.start(("sshd", "-G"))
     except AzureInitError as error:
         failed = Answer(values=None, failure=str(error))
         return lambda: failed

@@ -6,8 +6,7 @@ record does.
 
 from __future__ import annotations
 
-from azureinit.kvp.cloudinit import PREFIX as CLOUD_INIT
-from azureinit.kvp.cloudinit import parse_pieces, parse_single, split_key
+from azureinit.kvp.cloudinit import PREFIX as CLOUD_INIT, parse_pieces, parse_single, split_key
 from azureinit.kvp.diagnostics import FORMAT, RESULTS, Diagnostic, Undecodable, decode_payload, is_uuid
 from azureinit.kvp.moments import is_canonical
 from azureinit.kvp.report import REPORT_KEY, encoded, parse_report

@@ -7,39 +7,37 @@ under `root`; links resolve inside them. With both at "/" this is simply the com
 from __future__ import annotations
 
 import errno
-import os
+import posix as os
 import stat as stat_
 
 from azureinit.errors import LocalError
-from azureinit.machine.clock import Clock as Clock
-from azureinit.machine.clock import rfc3339 as rfc3339
+from azureinit.machine.clock import Clock as Clock, rfc3339 as rfc3339
 from azureinit.machine.files import (
     DIRECTORY,
+    Appender as Appender,
+    ImageFile as ImageFile,
     close,
     copy_attributes,
     create,
     inside,
+    is_temporary as is_temporary,
     list_names,
+    local_error as local_error,
     lstat,
     open_beneath,
     read_file,
+    temporary_path as temporary_path,
     unlink,
     write_all,
 )
-from azureinit.machine.files import (
-    Appender as Appender,
-)
-from azureinit.machine.files import (
-    ImageFile as ImageFile,
-)
-from azureinit.machine.files import (
-    is_temporary as is_temporary,
-)
-from azureinit.machine.files import (
-    local_error as local_error,
-)
-from azureinit.machine.files import (
-    temporary_path as temporary_path,
+from azureinit.machine.paths import (
+    environment,
+    is_directory,
+    is_link,
+    is_regular,
+    is_there,
+    make_directories,
+    without_links,
 )
 
 TYPE_CHECKING = False
@@ -66,7 +64,7 @@ class Machine:
     ) -> None:
         self.root = _base(root)
         self.kernel = _base(kernel)
-        self.environ: Mapping[str, str] = os.environ if environ is None else environ
+        self.environ: Mapping[str, str] = environment() if environ is None else environ
         path = self.environ.get("PATH", "")
         self.search = search if search is not None else (*filter(None, path.split(":")), *TOOLS)
         self.clock = clock or Clock()
@@ -149,7 +147,7 @@ class Machine:
         """Where a link leads, if that is in /usr: the vendor's, and never written through."""
         if self.read_link(path) is None:
             return None
-        followed = self.real(path)[len(self.root) :] if self.rooted else os.path.realpath(path)
+        followed = self.real(path)[len(self.root) :] if self.rooted else without_links(path)
         return followed if followed.startswith("/usr/") else None
 
     def is_dir(self, path: str) -> bool:
@@ -159,8 +157,8 @@ class Machine:
     def is_open(self, path: str) -> bool:
         """False for what is there and we may not look into."""
         real = self.real(path)
-        wanted = os.R_OK | os.X_OK if os.path.isdir(real) else os.R_OK
-        return not os.path.lexists(real) or os.access(real, wanted)
+        wanted = os.R_OK | os.X_OK if is_directory(real) else os.R_OK
+        return not is_there(real) or os.access(real, wanted)
 
     def is_file(self, path: str) -> bool:
         found = self.stat(path)
@@ -168,7 +166,7 @@ class Machine:
 
     def open_image(self, path: str) -> ImageFile:
         real = self.real(path)
-        if not path.startswith(KERNEL) and self.rooted and not os.path.lexists(real):
+        if not path.startswith(KERNEL) and self.rooted and not is_there(real):
             real = path  # a medium named in the configuration is the host's
         return ImageFile(real, path)
 
@@ -261,7 +259,7 @@ class Machine:
     def make_dirs(self, path: str, *, mode: int) -> None:
         """Every missing directory down to `path`; the ones there are left as they are."""
         try:
-            os.makedirs(self.real(path), mode=mode, exist_ok=True)
+            make_directories(self.real(path), mode=mode)
         except OSError as error:
             raise local_error(error, "make directory", path) from error
 
@@ -322,10 +320,10 @@ class Machine:
             if beneath is not None:
                 return open_beneath(self.real(beneath), path[len(beneath) :], path)
             real = self.real(path, final=False).rstrip("/")
-            if os.path.islink(real):
-                followed = self.real(path) if self.rooted else os.path.realpath(real)
+            if is_link(real):
+                followed = self.real(path) if self.rooted else without_links(real)
                 # A dangling link is replaced, a living one honoured, but not into /usr.
-                if os.path.isfile(followed) and self.vendor_target(path) is None:
+                if is_regular(followed) and self.vendor_target(path) is None:
                     real = followed
             return None, real
         except OSError as error:
@@ -336,7 +334,7 @@ class Machine:
     def find(self, tool: str) -> str | None:
         for directory in self.search:
             path = f"{directory}/{tool}"
-            if os.access(path, os.X_OK) and os.path.isfile(path):
+            if os.access(path, os.X_OK) and is_regular(path):
                 return path
         return None
 
@@ -422,4 +420,4 @@ def set_umask() -> None:
 
 
 def _base(path: str) -> str:
-    return "/" + os.path.realpath(path).strip("/")
+    return "/" + without_links(path).strip("/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
+import posix as os
 import select
 import stat as stat_
 
@@ -11,6 +11,7 @@ from azureinit.errors import LocalError, NoSpace, ReadOnly
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 MAX_LINKS = 40
+END = 2  # where lseek counts from
 # What a file keeps when it is replaced: its SELinux label, its access list, its owner's notes. Not its content's seals.
 KEPT = ("security.selinux", "system.posix_acl_access", "user.")
 SLOWEST_PIPE = 10.0  # seconds; a pipe in a file's place whose writer never comes
@@ -191,7 +192,7 @@ class ImageFile:
         try:
             if stat_.S_ISBLK(os.fstat(self.fd).st_mode):
                 _check_medium(self.fd)
-            self.size = os.lseek(self.fd, 0, os.SEEK_END)
+            self.size = os.lseek(self.fd, 0, END)
         except OSError as error:
             os.close(self.fd)
             raise local_error(error, "open", path) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import os
+import posix as os
 from _socket import sethostname  # without the enums of `socket`
 
 from azureinit.errors import LocalError, LockTimeout

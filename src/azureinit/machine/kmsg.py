@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import posix as os
 from collections import deque
 
 TYPE_CHECKING = False

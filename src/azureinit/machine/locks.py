@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import os
+import posix as os
 
 from azureinit.errors import LockTimeout
 from azureinit.machine import local_error
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PASSWORD_LOCK = "/etc/.pwd.lock"
 PAUSE = 0.05
+START = 0  # where a lock counts from
 
 
 class AccountLocks:
@@ -171,7 +172,7 @@ def _record_lock_holder(file: int) -> int | None:
 
     layout = "hhqqi4x"
     try:
-        question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        question = struct.pack(layout, fcntl.F_WRLCK, START, 0, 0, 0)
         return int(struct.unpack(layout, fcntl.fcntl(file, fcntl.F_GETLK, question))[4]) or None
     except (OSError, struct.error):
         return None

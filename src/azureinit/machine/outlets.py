@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
+import posix as os
 import stat
 from _thread import allocate_lock
 
 from azureinit.errors import LocalError
 from azureinit.machine.files import write_all
+from azureinit.machine.paths import is_same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class LogFile:
             return file  # another is putting it aside right now
         try:
             # Another may have done it before: then the file of that name is a new one.
-            if os.path.samestat(os.fstat(file), os.lstat(self.real)):
+            if is_same(os.fstat(file), os.lstat(self.real)):
                 os.rename(self.real, f"{self.real}.1")
         except FileNotFoundError:
             pass

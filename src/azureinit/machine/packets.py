@@ -5,7 +5,7 @@ Headers and checksums are ours to make and to check: the kernel's own network ha
 
 from __future__ import annotations
 
-import os
+import posix as os
 import socket
 import struct
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
+import posix as os
 import stat
 import struct
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 FLOCK = "hhqqi4x"
+START = 0  # where a lock counts from
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02
 BUSY = (errno.EAGAIN, errno.EACCES)
 
@@ -146,7 +147,7 @@ def _lock(machine: Machine, file: int, path: str, *, exclusive: bool, timeout: f
 
 
 def _whole_file(kind: int) -> bytes:
-    return struct.pack(FLOCK, kind, os.SEEK_SET, 0, 0, 0)
+    return struct.pack(FLOCK, kind, START, 0, 0, 0)
 
 
 def _record_lock_holder(file: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, socket  # without the enums of `socket`
-from os import sysconf
+from posix import sysconf
 
 from azureinit.errors import AzureInitError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
+import posix as os
 import stat as stat_
 
 from azureinit.errors import LocalError
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def remove_tree(machine: Machine, path: str) -> bool:
     """True if there was something to remove; a file or a link is a tree of one. What can go does, if not all can."""
     path = path.rstrip("/")
-    directory, name = os.path.split(machine.real(path, final=False))
+    directory, _, name = machine.real(path, final=False).rpartition("/")
     failures: list[LocalError] = []
     try:
-        above = os.open(directory, DIRECTORY)
+        above = os.open(directory or "/", DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import posix as os
 import select
 from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket  # without the enums of `socket`
 

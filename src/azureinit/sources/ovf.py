@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import OvfInvalid
 from azureinit.record import Record, Secret
-from azureinit.sources.expat import MOST_BYTES as MOST_BYTES
-from azureinit.sources.expat import MOST_NAME, walk
+from azureinit.sources.expat import MOST_BYTES as MOST_BYTES, MOST_NAME, walk
 
 NAMESPACES = ("http://schemas.dmtf.org/ovf/environment/1", "http://schemas.microsoft.com/windowsazure")
 NIL = "http://www.w3.org/2001/XMLSchema-instance nil"

@@ -1,0 +1,120 @@
+"""Plan, apply, and plan again: the corridor's third room. Loaded while the platform is asked."""
+
+from __future__ import annotations
+
+from azureinit.apply.journal import clear_leftovers
+from azureinit.converge import converge, today, with_keys_files
+from azureinit.corridor import gather
+from azureinit.deliver import save, start_in_progress
+from azureinit.engine import identify
+from azureinit.plan.hostname import DHCP_NAME
+from azureinit.plan.plan import make_plan, plan_after_ready
+from azureinit.plan.waagent import plan_waagent
+from azureinit.record import replace
+from azureinit.sources.metadata import is_specialised
+from azureinit.telemetry.events import INFO, WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.engine import Walk
+    from azureinit.facts.gather import Facts
+    from azureinit.machine import Machine
+    from azureinit.plan.actions import Plan
+    from azureinit.sources.metadata import Metadata
+
+
+def settle(walk: Walk) -> None:
+    """What dead runs left is cleared, what the media said is kept; then the machine becomes what was asked for."""
+    assert walk.facts is not None and walk.journal is not None
+    start_in_progress(walk)  # at the latest now, where only IMDS could tell who we are
+    for path in clear_leftovers(walk.machine, walk.journal):
+        walk.events.tell(INFO, "leftover", f"removed {path} of a run that died")
+    if walk.metadata is not None:
+        save(walk)
+    named = walk.facts.kernel_hostname
+    walk.facts, taken = converge(
+        walk.machine,
+        walk.config,
+        lambda facts: plan_for(walk, facts),
+        facts=walk.facts,
+        journal=walk.journal,
+        events=walk.events,
+        deadline=walk.context.work_deadline,
+    )
+    walk.renamed = walk.facts.kernel_hostname != named or DHCP_NAME in taken
+    if walk.metadata is not None and walk.metadata.custom_data is not None:
+        from azureinit.customdata import run_program
+
+        run_program(walk)
+
+
+def plan_for(walk: Walk, facts: Facts) -> Plan:
+    if walk.former is not None:
+        from azureinit.former import plan_stay
+
+        return plan_stay(walk, facts)
+    assert walk.metadata is not None and walk.journal is not None
+    if is_specialised(walk.metadata):
+        library = walk.config.waagent.lib_dir
+        return plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library, metadata=walk.metadata)
+    username, keys = walk.metadata.username or "", walk.metadata.keys
+    facts = with_keys_files(walk.machine, walk.config, facts, username=username, keys=keys)
+    if walk.metadata.key_pairs:
+        facts = with_pair_files(walk.machine, facts, walk.metadata)
+    plan = make_plan(
+        metadata=walk.metadata,
+        facts=facts,
+        config=walk.config,
+        done=walk.journal.done,
+        today=today(walk.machine),
+        vm_id=walk.vm_id,
+    )
+    if walk.metadata.custom_data is None:
+        return plan
+    from azureinit.customdata import kept
+
+    return (*plan, *kept(walk))
+
+
+def with_pair_files(machine: Machine, facts: Facts, metadata: Metadata) -> Facts:
+    from azureinit.facts.keypairs import read_pair_files
+    from azureinit.plan.keypairs import pair_paths
+
+    username = metadata.username or ""
+    home = facts.accounts.home_of(username)
+    paths = pair_paths(username=username, home=home, pairs=metadata.key_pairs)
+    return replace(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
+
+
+def whole_plan(walk: Walk) -> Plan:
+    """For showing: everything provision would do, after Ready too. Nothing on this machine is touched."""
+    walk.ends_if_done = False  # what is left to do is the question all the same
+    walk.remembers = walk.machine.is_open(walk.config.azure_init_data_dir.path)
+    if not walk.remembers:
+        walk.events.tell(WARN, "plan", "what was done before is known to root only: planned as if nothing had been")
+    identify(walk)
+    gather(walk)
+    assert walk.facts is not None
+    if walk.former is not None:
+        return plan_for(walk, walk.facts)
+    assert walk.metadata is not None
+    if is_specialised(walk.metadata):
+        return ()
+    from azureinit.upkeep import entropy, growth, publication, tuning
+
+    planned = plan_for(walk, walk.facts)
+    stale = any(item.name == DHCP_NAME for item in planned)
+    renames = stale or walk.facts.kernel_hostname != walk.metadata.hostname
+    after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))
+    done = frozenset() if walk.journal is None else walk.journal.done
+    last = plan_after_ready(facts=walk.facts, config=walk.config, done=done)
+    return (*planned, *_program(walk), *after, *last)
+
+
+def _program(walk: Walk) -> Plan:
+    assert walk.metadata is not None
+    if walk.metadata.custom_data is None:
+        return ()
+    from azureinit.customdata import program
+
+    return program(walk)
