@@ -76,7 +76,7 @@ class Walk:
 
 
 class AlreadyProvisioned(Exception):
-    """Found at any point where the VM's id becomes known: nothing is left to do, and nothing to tell."""
+    """Found at any point where the VM's id becomes known: nothing is left to do, and nothing to tell. By whom, if not us."""
 
 
 def provision(context: Context) -> int:
@@ -106,8 +106,8 @@ def provision(context: Context) -> int:
         from azureinit.settle import settle
 
         settle(walk)
-    except AlreadyProvisioned:
-        context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned: nothing to do")
+    except AlreadyProvisioned as found:
+        context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned{found}: nothing to do")
         from azureinit.upkeep import grow, tune, watch_hostname
 
         watch_hostname(walk)
@@ -164,7 +164,7 @@ def identify(walk: Walk) -> None:
 
 def know(walk: Walk, vm_id: str | None) -> None:
     """Who we are; and whether that one is provisioned."""
-    from azureinit.apply.instance import Instance, marker
+    from azureinit.apply.instance import Instance, marker, was_here_before_us
 
     walk.vm_id = vm_id
     if vm_id is not None:
@@ -172,6 +172,8 @@ def know(walk: Walk, vm_id: str | None) -> None:
         walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=vm_id)
         if walk.ends_if_done and marker(walk.machine, walk.instance):
             raise AlreadyProvisioned
+        if walk.ends_if_done and was_here_before_us(walk.machine, walk.instance, walk.config.waagent.lib_dir):
+            raise AlreadyProvisioned(" by WALinuxAgent")
 
 
 def ready_is_pending(walk: Walk) -> bool:

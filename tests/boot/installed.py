@@ -75,7 +75,7 @@ class Disk:
         for name in ("upper", "work", "root", "tmp"):
             (place / name).mkdir(parents=True)
         self.boots = 0
-        self.vm_id = str(uuid.uuid4())
+        self.vm_id, self.name = str(uuid.uuid4()), "floor-1"
         self.key = place / "id"
         subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "me", "-f", str(self.key)), check=True)
 
@@ -85,11 +85,12 @@ class Disk:
         path.write_text(text)
         path.chmod(mode)
 
-    def change(self, script: str) -> None:
-        """As root in a machine that is not running."""
+    def change(self, script: str) -> str:
+        """As root in a machine that is not running; what that says."""
         words = self._joined(CHANGE, script, pid=True)
         ran = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert ran.returncode == 0, f"{script}: {ran.stdout}{ran.stderr}"
+        return ran.stdout
 
     def files(self, pattern: str) -> list[str]:
         """What this layer holds."""
@@ -103,7 +104,7 @@ class Disk:
         self.boots += 1
         file = self.place / f"scenario-{self.boots}.toml"
         own = f'"{self.key.with_suffix(".pub").read_text().strip()}"'
-        machine = f'[vm]\nid = "{self.vm_id}"\nname = "floor-1"\nkeys = [{", ".join((own, *keys))}]\n'
+        machine = f'[vm]\nid = "{self.vm_id}"\nname = "{self.name}"\nkeys = [{", ".join((own, *keys))}]\n'
         file.write_text(f"{machine}{vm}\n{scenario}")
         wait_for_turn()
         boot = Boot(self, file, self.place / f"ledger-{self.boots}.jsonl", self.place / f"console-{self.boots}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -266,3 +267,42 @@ def test_a_new_machine_is_provisioned_where_changed_ones_are_kept(bench: Benches
     assert one.agent().status == 0
     assert one.read("etc/hostname") == "web-1\n"
     assert one.fabric.judge().ok
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [BIRD.id, BIRD.id.upper(), str(UUID(bytes_le=UUID(BIRD.id).bytes))],
+    ids=["plain", "capitals", "generation 1"],
+)
+def test_what_walinuxagent_has_provisioned_before_we_came_stays_as_it_is(bench: Benches, spelling: str) -> None:
+    one = bench(vm=BIRD, expect=Expect(verdict="none"))
+    library = with_waagent(one)
+    library.mkdir(parents=True)
+    (library / "provisioned").write_text(spelling)
+    assert one.agent().status == 0
+    assert not one.fabric.ledger.requests
+    assert "by WALinuxAgent: nothing to do" in one.read("var/log/azure-init.log")
+    assert "azureuser" not in one.read("etc/passwd") and (library / "provisioned").read_text() == spelling
+
+
+def test_after_clean_what_walinuxagent_has_provisioned_is_provisioned_by_us(bench: Benches) -> None:
+    one = bench(vm=BIRD)
+    library = with_waagent(one)
+    library.mkdir(parents=True)
+    (library / "provisioned").write_text(BIRD.id)
+    assert one.agent().status == 0
+    assert "counts no longer" in one.agent("clean").out
+    assert (library / "provisioned").read_text() == f"{BIRD.id}\n", "and it stays quiet"
+    assert one.agent().status == 0
+    assert one.state("provisioned").exists()
+
+
+def test_a_run_of_ours_that_died_is_not_taken_for_walinuxagent_s_work(bench: Benches) -> None:
+    one = bench(vm=BIRD)
+    library = with_waagent(one)
+    library.mkdir(parents=True)
+    (library / "provisioned").write_text(BIRD.id)
+    one.data.mkdir(parents=True, exist_ok=True)
+    one.state("journal").write_text("")
+    assert one.agent().status == 0
+    assert one.state("provisioned").exists()

@@ -43,6 +43,26 @@ def marker(machine: Machine, instance: Instance) -> bool:
     return machine.stat(instance.path("provisioned")) is not None
 
 
+def was_here_before_us(machine: Machine, instance: Instance, lib_dir: str) -> bool:
+    """WALinuxAgent has provisioned this very VM. Its own marker has no line end; ours, which keeps it quiet, has one."""
+    found = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096)
+    if found is None or found.endswith(b"\n") or any(machine.stat(instance.path(kind)) for kind in KINDS):
+        return False
+    from azureinit.plan.waagent import spellings
+
+    return found.lower() in spellings(instance.vm_id)
+
+
+def take_over(machine: Machine, lib_dir: str) -> bool:
+    """Its marker becomes ours: it stays quiet, and we provision."""
+    path = f"{lib_dir.rstrip('/')}/provisioned"
+    found = machine.read(path, limit=4096)
+    if not found or found.endswith(b"\n"):
+        return False
+    machine.write(path, found + b"\n", mode=0o600)
+    return True
+
+
 def mark_provisioned(machine: Machine, instance: Instance) -> None:
     machine.write(instance.path("provisioned"), b"", mode=0o600)
     machine.remove(instance.path("pending"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import clean
+from azureinit.apply.instance import clean, take_over
 from azureinit.cli.parser import Parser, parsed
 
 TYPE_CHECKING = False
@@ -24,7 +24,11 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
     if options is None:
         return 0
     config = configured()
-    removed = clean(machine, config.azure_init_data_dir.path)
+    data_dir = config.azure_init_data_dir.path
+    taken_over = take_over(machine, config.waagent.lib_dir)
+    if taken_over:
+        print("that WALinuxAgent has provisioned this machine counts no longer")
+    removed = () if taken_over and machine.names(data_dir) is None else clean(machine, data_dir)
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     if options.logs:
         output = f"{config.azure_init_data_dir.path.rstrip('/')}/custom-data.log"

@@ -148,7 +148,7 @@ def _mapped(machine: Machine, block: Block) -> str:
 def _measured(machine: Machine, filesystem: str, mount: str, block: Block) -> Disk:
     disk = Disk(mount=mount, filesystem=filesystem, device=block.path, size=block.size)
     try:
-        disk = replace(disk, **_read_superblock(machine, filesystem, block.path).as_dict())
+        disk = replace(disk, **_read_superblock(machine, filesystem, mount, block.path).as_dict())
     except LocalError:
         pass  # only root may: what there is to do in it stays unknown
     try:
@@ -193,7 +193,13 @@ def _table(machine: Machine, disk: str, sector: int) -> str:
     return "dos" if first[510:512] == b"\x55\xaa" else ""
 
 
-def _read_superblock(machine: Machine, filesystem: str, device: str) -> Superblock:
+def _read_superblock(machine: Machine, filesystem: str, mount: str, device: str) -> Superblock:
+    if filesystem == XFS:
+        from azureinit.machine.kernel import xfs_size
+
+        size = xfs_size(machine, mount)
+        if size is not None:
+            return Superblock(filled=size)
     if filesystem == BTRFS:
         return parse_btrfs(_read(machine, device, 65536, 4096))
     head = _read(machine, device, 0, 4096)

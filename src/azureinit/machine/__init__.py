@@ -288,31 +288,12 @@ class Machine:
     def owner_ids(self, owner: str) -> tuple[int, int]:
         """`name`, `name:group` or numbers, looked up in the target's own files, then in the running system's."""
         if owner not in self._known_ids:
+            from azureinit.machine.owners import find_ids
+
             user, _, group = owner.partition(":")
-            uid, gid = self._ids(user, "/etc/passwd")
-            self._known_ids[owner] = uid, self._ids(group, "/etc/group")[0] if group else gid
+            uid, gid = find_ids(self, user, "/etc/passwd")
+            self._known_ids[owner] = uid, find_ids(self, group, "/etc/group")[0] if group else gid
         return self._known_ids[owner]
-
-    def _ids(self, name: str, file: str) -> tuple[int, int]:
-        if name.isdigit():
-            return int(name), int(name)
-        prefix = name.encode() + b":"
-        for line in (self.read(file, limit=MOST_BYTES) or b"").split(b"\n"):
-            fields = line.split(b":")
-            if line.startswith(prefix) and len(fields) >= 4 and fields[2].isdigit():
-                return int(fields[2]), int(fields[3]) if fields[3].isdigit() else int(fields[2])
-        if not self.rooted:
-            import grp
-            import pwd
-
-            try:
-                if file == "/etc/group":
-                    return grp.getgrnam(name).gr_gid, 0
-                entry = pwd.getpwnam(name)
-                return entry.pw_uid, entry.pw_gid
-            except KeyError:
-                pass
-        raise LocalError(f"no {name} in {file}", path=file)
 
     def _place(self, path: str, beneath: str | None) -> tuple[int | None, str]:
         """Where a name is to be made: an open directory and the name in it, or no directory and the whole path."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import posix as os
 from _socket import sethostname  # without the enums of `socket`
+from sys import byteorder
 
 from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import local_error
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 CDROM_LOCKDOOR, CDROM_EJECT = 0x5329, 0x5309
+XFS_GEOMETRY = 0x80705864
 MOUNT_POINT = "/run/azure-init/media"
 # In a mount namespace of its own, so that no death of ours can leave it mounted.
 MOUNT_AND_READ = 'mount -t udf,iso9660 -o "$4" "$1" "$2" && cat "$2/$3"'
@@ -41,6 +43,19 @@ def write_in_place(machine: Machine, path: str, data: bytes) -> None:
             os.close(file)
     except OSError as error:
         raise local_error(error, "write", path) from error
+
+
+def xfs_size(machine: Machine, mount: str) -> int | None:
+    """As the kernel holds it: what lies on the device may be older. None for another file system."""
+    try:
+        file = os.open(machine.real(mount), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        try:
+            geometry = fcntl.ioctl(file, XFS_GEOMETRY, bytes(112))
+        finally:
+            os.close(file)
+    except OSError:
+        return None
+    return int.from_bytes(geometry[:4], byteorder) * int.from_bytes(geometry[32:40], byteorder)
 
 
 def eject(machine: Machine, device: str, *, timeout: float) -> None:

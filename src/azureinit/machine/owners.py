@@ -1,0 +1,33 @@
+"""Whose number a name is: in the files of the machine that is set up, then in the running system's own."""
+
+from __future__ import annotations
+
+from azureinit.errors import LocalError
+from azureinit.machine import MOST_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+
+def find_ids(machine: Machine, name: str, file: str) -> tuple[int, int]:
+    """The number, and that of the group that goes with it."""
+    if name.isdigit():
+        return int(name), int(name)
+    prefix = name.encode() + b":"
+    for line in (machine.read(file, limit=MOST_BYTES) or b"").split(b"\n"):
+        fields = line.split(b":")
+        if line.startswith(prefix) and len(fields) >= 4 and fields[2].isdigit():
+            return int(fields[2]), int(fields[3]) if fields[3].isdigit() else int(fields[2])
+    if not machine.rooted:
+        import grp
+        import pwd
+
+        try:
+            if file == "/etc/group":
+                return grp.getgrnam(name).gr_gid, 0
+            entry = pwd.getpwnam(name)
+            return entry.pw_uid, entry.pw_gid
+        except KeyError:
+            pass
+    raise LocalError(f"no {name} in {file}", path=file)
