@@ -71,6 +71,16 @@ def mend_route(walk: Walk, host: str) -> bool:
     return mend(walk, host)
 
 
+def mend_again(walk: Walk) -> None:
+    """A DHCP client that was asked for the lease again takes routes away that are not its own."""
+    from azureinit.endpoint import mend
+
+    hosts = sorted(walk.mended)
+    walk.mended.clear()
+    for host in hosts:
+        mend(walk, host)
+
+
 def save(walk: Walk, *, with_hash: bool = True) -> None:
     """What a later run still needs once the host has taken the media away."""
     metadata, instance = walk.metadata, walk.instance
@@ -149,6 +159,8 @@ def _deliver_ready(walk: Walk) -> int:
     from azureinit.upkeep import tell_fingerprint, tune, watch_hostname
 
     watch_hostname(walk)
+    if walk.mended:
+        mend_again(walk)
     tell_fingerprint(walk, _fetch(walk))
     tune(walk)  # last: a boot menu may take its time
     return 0

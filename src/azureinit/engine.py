@@ -76,7 +76,10 @@ class Walk:
 
 
 class AlreadyProvisioned(Exception):
-    """Found at any point where the VM's id becomes known: nothing is left to do, and nothing to tell. By whom, if not us."""
+    """Found at any point where the VM's id becomes known: nothing is left to do, and nothing to tell.
+
+    It says by whom, if not by us.
+    """
 
 
 def provision(context: Context) -> int:

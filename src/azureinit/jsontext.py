@@ -19,7 +19,7 @@ class _Kinds:
     """What the scanner makes of what it reads."""
 
     strict = True
-    object_hook = object_pairs_hook = None
+    object_hook = object_pairs_hook = array_hook = None  # the last from Python 3.15 on
     parse_float, parse_int = float, int
 
     @staticmethod

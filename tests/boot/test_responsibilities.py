@@ -1,8 +1,8 @@
 """Microsoft's list of what a provisioning agent is responsible for, row by row: the ledger, and files before and after.
 
 Two machines are booted and asked. One is given everything by its media, and says how it wants it in a waagent.conf that
-was there before us; the other has nothing but IMDS, and a DHCP client that sets no routes. What needs a kernel, a disk or
-a boot loader of its own is proven elsewhere, as `ELSEWHERE` tells. Resource disks, swap and SCVMM are no part of it.
+was there before us; the other has nothing but IMDS, and a DHCP client that sets no routes. What needs a kernel, a disk
+or a boot loader of its own is proven elsewhere, as `ELSEWHERE` tells. Resource disks, swap and SCVMM are no part of it.
 """
 
 from __future__ import annotations
@@ -380,8 +380,13 @@ class TestNothingButImds:
         """To the platform alone, as the lease tells them; without them neither could have been asked."""
         boot, said = alone_with_imds.boot, alone_with_imds.boot.journal("-b", "-u", "azure-init")
         assert all(f"route to {address}: added: " in said for address in ("168.63.129.16", "169.254.169.254"))
-        assert {one.service for one in boot.requests() if one.status == 200} >= {"imds"}
-        assert "default" not in boot.out("ip", "-4", "route")
+        routes = {line.split(" ", 1)[0]: line for line in boot.out("ip", "-4", "route").splitlines()}
+        assert set(routes) == {"10.0.0.0/24", "168.63.129.16", "169.254.169.254"}, "there again after the new lease"
+        assert all("via 10.0.0.1 " in routes[address] for address in ("168.63.129.16", "169.254.169.254"))
+
+    def test_fingerprint_of_the_host_key_reported(self, alone_with_imds: Seen) -> None:
+        assert alone_with_imds.of("host keys") == FILES["host keys"]
+        assert told(alone_with_imds.boot) == [shown(alone_with_imds.boot)["ed25519"].replace(":", "")]
 
     def test_one_ready_and_no_file_that_no_row_accounts_for(self, alone_with_imds: Seen) -> None:
         assert alone_with_imds.boot.told() == ["ready"]

@@ -116,6 +116,17 @@ def test_where_the_platform_wants_no_agent_it_rests(bench: Benches) -> None:
     assert not (one.tree / "var/lib/waagent").exists()
 
 
+@pytest.mark.parametrize("shared", ["/var/lib", "/var/lib/.", "/", "/."])
+def test_a_directory_that_is_others_too_stays_open_to_them(bench: Benches, shared: str) -> None:
+    one = bench(vm=BIRD)
+    with_waagent(one)
+    one.configure(waagent={"lib_dir": shared})
+    modes = {path: path.stat().st_mode for path in (one.tree, one.tree / "var/lib")}
+    assert one.agent().status == 0
+    assert {path: path.stat().st_mode for path in modes} == modes
+    assert one.agent("plan", "--check").status == 0
+
+
 def test_its_own_configuration_says_where_it_keeps_things(bench: Benches) -> None:
     one = bench(vm=BIRD)
     with_waagent(one)

@@ -82,7 +82,7 @@ def test_it_goes_where_walinuxagent_keeps_its_state() -> None:
     (step,) = plan_custom_data(given=BAD, config=config, facts=NOTHING, done=frozenset())
     assert isinstance(step, Step) and isinstance(step.ways[0], Way)
     assert step.ways[0].actions == (
-        MakeDir(path="/opt/agent", mode=0o700),
+        MakeDir(path="/opt/agent", mode=0o700, kept=True),
         Write(path="/opt/agent/CustomData", data=BAD, mode=0o600),
     )
 

@@ -80,6 +80,14 @@ def test_files_are_found_where_each_client_has_them(tmp_path: Path) -> None:
     assert read_name_files(machine) == read_facts(machine, Config()).name_files == read_host(machine).name_files
 
 
+def test_a_file_that_cannot_be_read_has_no_name_for_us(tmp_path: Path) -> None:
+    machine = tree(
+        tmp_path, {IFCFG: "DHCP_HOSTNAME=old\n", WICKED: b'DHCLIENT_HOSTNAME_OPTION="old"\n' + b"#" * (2 << 20)}
+    )
+    (tmp_path / "etc/dhcp").symlink_to("/etc/dhcp")  # a link that never arrives
+    assert [file.path for file in read_name_files(machine)] == [IFCFG]
+
+
 def test_the_plan_shows_the_line_and_is_empty_the_second_time(tmp_path: Path) -> None:
     text = 'option rfc3442 code 121;\nsend host-name "old-vm";\nrequest routers;\n'
     machine = tree(tmp_path, {DHCLIENT: text})

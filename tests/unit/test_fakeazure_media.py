@@ -238,3 +238,15 @@ def test_a_whole_section_can_be_left_out_and_a_mark_put_before() -> None:
     assert document.startswith(b"\xef\xbb\xbf<?xml")
     tree = ElementTree.fromstring(document)
     assert tree.find(f"{WA}PlatformSettingsSection") is None and tree.find(f"{WA}ProvisioningSection") is not None
+
+
+def test_a_key_without_data_is_named_by_the_machine_s_certificate_alone() -> None:
+    need("openssl")
+    with Fabric(vm=Vm(keys=(Key("ssh-rsa A"), Key("")))) as fabric:
+        spelt, named = ElementTree.fromstring(ovf_env(fabric.vm, fabric.media)).iter(f"{WA}PublicKey")
+        own = fabric.vm.public_keys[1].fingerprint
+        assert spelt.findtext(f"{WA}Value") == "ssh-rsa A"
+        assert named.findtext(f"{WA}Fingerprint") == own and len(bytes.fromhex(own)) == 20
+        assert named.find(f"{WA}Value") is None
+        assert named.findtext(f"{WA}Path") == "/home/azureuser/.ssh/authorized_keys"
+        assert own != spelt.findtext(f"{WA}Fingerprint")

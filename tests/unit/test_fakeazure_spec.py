@@ -157,6 +157,7 @@ within_secs = 5
 
 def test_keys_may_be_plain_strings() -> None:
     assert parse_scenario(b'[vm]\nkeys = ["ssh-rsa A", {data = "B"}]', name="s").vm.keys == ("ssh-rsa A", Key("B"))
+    assert parse_scenario(b'[vm]\nkeys = [{}, {path = "/k"}]', name="s").vm.keys == (Key(""), Key("", "/k"))
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,23 @@ def test_on_the_running_machine_the_change_is_checked_and_heeded(tmp_path: Path)
     assert reload == Run(argv=("systemctl", "--no-block", "try-reload-or-restart", "ssh.service"))
 
 
+@pytest.mark.parametrize(
+    ("more", "checked"),
+    [
+        ("", False),
+        ("AuthenticationMethods publickey,keyboard-interactive\n", True),
+        ('Match all\n  "AuthenticationMethods" publickey,password\n', True),
+    ],
+    ids=["nothing is demanded", "a second factor", "of everybody"],
+)
+def test_an_sshd_that_has_answered_is_asked_again_where_it_may_have_to_demand_what_we_forbid(
+    tmp_path: Path, more: str, checked: bool
+) -> None:
+    here = running(facts(tmp_path, {MAIN: DEBIAN + more, DROPIN: ""}), heard={}, privsep_dir=True)
+    (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=CONFIG))
+    assert (write.check is not None) == checked
+
+
 def test_the_check_uses_a_key_that_will_be_there(tmp_path: Path) -> None:
     here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), fips=True, privsep_dir=True)
     (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=CONFIG))

@@ -57,7 +57,7 @@ def test_where_it_is_not_installed_nothing_is_planned() -> None:
 def test_the_media_are_kept_for_it() -> None:
     _marker, step = planned(Waagent(marker=None), Metadata(document=DOCUMENT), lib_dir="/opt/agent/")
     assert actions(step) == (
-        MakeDir(path="/opt/agent", mode=0o700),
+        MakeDir(path="/opt/agent", mode=0o700, kept=True),
         Write(path="/opt/agent/ovf-env.xml", data=DOCUMENT, mode=0o600),
     )
 

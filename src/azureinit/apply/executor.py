@@ -124,6 +124,9 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
 
 
 def _make_dir(machine: Machine, action: MakeDir, _journal: Journal, _deadline: float) -> None:
+    if action.kept:
+        machine.make_dirs(action.path, mode=action.mode)
+        return
     machine.make_dir(action.path, mode=action.mode, owner=action.owner, beneath=action.beneath)
 
 

@@ -44,7 +44,7 @@ def marker(machine: Machine, instance: Instance) -> bool:
 
 
 def was_here_before_us(machine: Machine, instance: Instance, lib_dir: str) -> bool:
-    """WALinuxAgent has provisioned this very VM. Its own marker has no line end; ours, which keeps it quiet, has one."""
+    """WALinuxAgent has provisioned this very VM: its own marker has no line end; ours, to keep it quiet, has one."""
     found = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096)
     if found is None or found.endswith(b"\n") or any(machine.stat(instance.path(kind)) for kind in KINDS):
         return False

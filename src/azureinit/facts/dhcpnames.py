@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.errors import LocalError
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -19,6 +20,21 @@ class NameFile(Record):
 
 
 def read_name_files(machine: Machine) -> tuple[NameFile, ...]:
-    links = (f"{IFCFG}/{name}" for name in sorted(machine.names(IFCFG) or ()) if name.startswith("ifcfg-"))
-    read = ((path, machine.read(path)) for path in (*DHCLIENT, WICKED, *links) if machine.is_file(path))
+    read = ((path, _read(machine, path)) for path in (*DHCLIENT, WICKED, *_links(machine)))
     return tuple(NameFile(path=path, data=data) for path, data in read if data and b"host" in data.lower())
+
+
+def _links(machine: Machine) -> tuple[str, ...]:
+    try:
+        names = machine.names(IFCFG) or ()
+    except LocalError:
+        return ()
+    return tuple(f"{IFCFG}/{name}" for name in sorted(names) if name.startswith("ifcfg-"))
+
+
+def _read(machine: Machine, path: str) -> bytes | None:
+    """None also for what only root may read, as some distributions have it: then only root sees that it has a name."""
+    try:
+        return machine.read(path) if machine.is_file(path) else None
+    except LocalError:
+        return None

@@ -45,12 +45,16 @@ class Write(Record):
 
 
 class MakeDir(Record):
-    """A directory with that mode and owner, made or corrected; its parent exists."""
+    """A directory with that mode and owner, made or corrected; its parent exists.
+
+    `kept`: one that is there stays as it is.
+    """
 
     path: str
     mode: int
     owner: str | None = None
     beneath: str | None = None
+    kept: bool = False
 
 
 class Link(Record):

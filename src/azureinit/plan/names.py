@@ -22,10 +22,10 @@ IN_LABEL = LETTERS | DIGITS | frozenset("-")
 def check_username(name: str, *, reserved: Collection[str] = (), system: bool = False) -> str:
     """The name, if useradd of Debian and of RHEL would both take it and it is nobody's yet that matters.
 
-    `system`: root will do.
+    `system`: root will do; nobody never does, even where nobody has that name yet.
     """
     why = _username_problem(name)
-    if not why and ((name == "root" and not system) or name in reserved):
+    if not why and ((name == "root" and not system) or name == "nobody" or name in reserved):
         why = "belongs to the system"
     if why:
         hint = "choose an admin user name of letters, digits, '_', '.' and '-' that the image does not use itself"

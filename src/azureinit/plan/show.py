@@ -69,7 +69,8 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
         if action.check is not None:
             yield "then check with " + shlex.join(action.check.argv)
     elif isinstance(action, MakeDir):
-        yield f"directory {action.path}{_mode(action.mode)}{_owner(action.owner, privileged)}"
+        missing = ", where it is missing" if action.kept else ""
+        yield f"directory {action.path}{_mode(action.mode)}{_owner(action.owner, privileged)}{missing}"
     elif isinstance(action, Link):
         yield f"link {action.path} -> {action.target}{_owner(action.owner, privileged)}"
     elif isinstance(action, Remove):

@@ -20,6 +20,7 @@ HEADER = b"# Written by azure-init. sshd takes the first value it reads.\n"
 BEGIN = b"# azure-init: begin. sshd takes the first value it reads.\n"
 END = b"# azure-init: end\n"
 PASSWORDS = ("PasswordAuthentication", "KbdInteractiveAuthentication", "ChallengeResponseAuthentication")
+METHODS = "authenticationmethods"
 ALIVE = "ClientAliveInterval"
 LONGEST_INTERVAL = (1 << 31) - 1  # sshd's own
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -115,8 +116,10 @@ def _write(wanted: Wanted, facts: Facts, config: Config) -> Write | Declined:
     was = ssh.data(path)
     new = HEADER + _lines(wanted, ssh, before=(was or b"").partition(HEADER)[2])
     if was != new and would_do(path, new):
-        # An sshd that has just told what is in force takes these few words, which all of its kind know.
-        return Write(path=path, data=new, mode=0o600, was=was, check=None if ssh.heard is not None else check)
+        # An sshd that has just told what is in force takes these few words, which all of its kind know; but it does not
+        # start where it has to demand a method that they forbid.
+        plain = ssh.heard is not None and METHODS not in ssh.said
+        return Write(path=path, data=new, mode=0o600, was=was, check=None if plain else check)
     main = ssh.config_path or ""
     if ssh.vendor:
         return Declined(backend=WHOLE, why=f"{main} is the vendor's, and {path} would not count there")

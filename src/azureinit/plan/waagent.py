@@ -31,8 +31,14 @@ def in_library(lib_dir: str, name: str) -> str:
 
 def write_private(lib_dir: str, name: str, data: bytes | Secret, *, mode: int = 0o600) -> tuple[Action, ...]:
     """In a directory that only root may look into."""
-    directory = MakeDir(path=lib_dir.rstrip("/"), mode=0o700)
+    directory = MakeDir(path=lib_dir.rstrip("/") or "/", mode=0o700, kept=_is_shared(lib_dir))
     return (directory, Write(path=in_library(lib_dir, name), data=data, mode=mode))
+
+
+def _is_shared(directory: str) -> bool:
+    """Not deep enough to be one program's own: closed to others, /var/lib would take the machine with it."""
+    parts = [part for part in directory.split("/") if part]
+    return len(parts) < 3 or "." in parts or ".." in parts
 
 
 def _plan_marker(vm_id: str, waagent: Waagent, lib_dir: str) -> Item:
