@@ -20,7 +20,8 @@ MONITOR = "azure-init-hostname.service"
 
 def make_host_keys(walk: Walk, facts: KeyHost) -> Callable[[], None]:
     """While the platform is asked, which has no part in them: sshd does not start without, however late the rest is."""
-    if walk.context.booted is None or not walk.ends_if_done:
+    # Keys that are to be made anew would be taken for the image's, and made twice.
+    if walk.context.booted is None or not walk.ends_if_done or walk.config.ssh.regenerate_host_keys:
         return lambda: None
     from azureinit.machine.threads import start
     from azureinit.plan.hostkeys import plan_host_keys

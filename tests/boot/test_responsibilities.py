@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import shutil
-import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from re import compile as pattern
 
 import pytest
 from container import alone
+from differences import Contents, States, changes, differences
 from installed import NETWORK, Boot, Disk
 from test_host_keys_boot import carried, shown, told
 from test_units import NEEDED, Images
@@ -133,15 +131,6 @@ NOT_OF_IMDS = (
     "WALinuxAgent's",
 )
 BACKUPS = ("/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-")  # that the image had
-# What any boot of this system does by itself, and what the platform binds.
-OF_ANY_BOOT = pattern(
-    r"/(etc|var)/\.updated|/etc/ld\.so\.cache|/etc/machine-id|/var/lib/dbus/machine-id|/var/cache/ldconfig(/.*)?"
-    r"|/var/lib/(systemd|private|hyperv)(/.*)?|/var/log/(journal|private|[bw]tmp|lastlog|wtmp\.db)(/.*)?"
-    r"|/var/(log|lib)/README|/(var/)?tmp/systemd-private-.*|.*/99-fakeazure\.toml|/(root/)?\.cache.*"
-)
-
-States = dict[str, str]
-Contents = dict[str, tuple[str, bytes]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,42 +147,6 @@ class Seen:
 
     def text(self, path: str) -> str:
         return (self.boot.disk.layer / path[1:]).read_text()
-
-
-def differences(disk: Disk) -> Contents:
-    """Everything in which a machine differs from its image: what it is, its mode, its owner, and what is in it."""
-    found = {}
-    users, groups = names(disk, "passwd"), names(disk, "group")
-    for path in sorted(disk.layer.rglob("*")):
-        inside = path.relative_to(disk.layer)
-        name = f"/{inside}".replace(disk.vm_id, "VM")
-        state = look(path, users, groups)
-        older = next((old for layer in disk.lower if os.path.lexists(old := layer / inside)), None)
-        if not OF_ANY_BOOT.fullmatch(name) and (older is None or look(older, users, groups) != state):
-            found[name] = state
-    return found
-
-
-def look(path: Path, users: dict[int, str], groups: dict[int, str]) -> tuple[str, bytes]:
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        return f"-> {path.readlink()}", b""
-    if stat.S_ISCHR(status.st_mode):
-        return "gone", b""
-    kind, data = ("dir", b"") if path.is_dir() else ("file", path.read_bytes())
-    owner = f"{users.get(status.st_uid, status.st_uid)}:{groups.get(status.st_gid, status.st_gid)}"
-    return f"{kind} {stat.S_IMODE(status.st_mode):04o} {owner}", data
-
-
-def names(disk: Disk, file: str) -> dict[int, str]:
-    path = next(path for layer in (disk.layer, *disk.lower) if (path := layer / "etc" / file).exists())
-    return {int(words[2]): words[0] for words in (line.split(":") for line in path.read_text().splitlines())}
-
-
-def changes(before: Contents, after: Contents) -> States:
-    """What there was before and is not there now, is gone."""
-    changed = {path: state for path, (state, data) in after.items() if before.get(path) != (state, data)}
-    return changed | {path: "gone" for path in before if path not in after}
 
 
 @pytest.fixture(scope="module")
@@ -402,6 +355,7 @@ class TestNothingButImds:
         left = changes(alone_with_imds.before, differences(boot.disk))
         gone = dict.fromkeys(("/etc/hostname", "/etc/resolv.conf", *BACKUPS), "gone")
         assert left == {**gone, "/var/lib/azure-init": "dir 0700 root:root"}, "that one is empty"
+        assert boot.out("cat", "/etc/machine-id") in ("", "uninitialized")
 
 
 def test_what_is_proven_elsewhere_is_there() -> None:

@@ -145,6 +145,15 @@ def test_root_is_the_admin_only_where_that_is_allowed(bench: Benches) -> None:
     again_is_empty(one)
 
 
+def test_nobody_becomes_the_admin_nowhere(bench: Benches) -> None:
+    one = bench(vm=Vm(username="nobody"), expect=Expect(verdict="failure"))
+    one.configure(user={"allow_system_user": True})
+    before = one.read("etc/passwd"), one.read("etc/hostname")
+    assert one.agent().status == 1
+    assert (one.read("etc/passwd"), one.read("etc/hostname")) == before
+    assert one.fabric.judge().ok
+
+
 # ---- sshd
 
 

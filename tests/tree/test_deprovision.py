@@ -156,6 +156,16 @@ def test_with_the_user_nothing_tells_of_it_any_more(tree: Path) -> None:
     assert b"sudo:*::eve\n" in after["etc/gshadow"][2]
 
 
+def test_no_dhcp_client_goes_on_sending_the_name(tree: Path) -> None:
+    put(tree, "etc/dhcp/dhclient.conf", 'send host-name "web-1";\nrequest host-name;\n')
+    put(tree, "etc/sysconfig/network-scripts/ifcfg-eth0", "DHCP_HOSTNAME=the-image-s-own\n")
+    before = listing(tree)
+    assert run(tree, "--force") == 0
+    after = listing(tree)
+    assert changed(before, after) == GONE | CHANGED | {"etc/dhcp/dhclient.conf"}
+    assert after["etc/dhcp/dhclient.conf"][2] == b"send host-name = gethostname();\nrequest host-name;\n"
+
+
 def test_the_second_run_has_nothing_to_do(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tree, "--user", "--lock-root", "--force") == 0
     before = listing(tree)

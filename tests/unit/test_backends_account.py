@@ -141,6 +141,25 @@ def test_files_declines_where_files_are_not_all_there_is(change: dict[str, Any],
     assert reason in why_declined(plan(facts), "user bob")["files"]
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "named"),
+    [
+        ("login.defs.d/70-yast.defs", "UID_MIN 5000\n", "/etc/login.defs.d/70-yast.defs"),
+        ("shadow-maint/useradd-post.d/quota", "#!/bin/sh\n", "/etc/shadow-maint/useradd-post.d/quota"),
+        ("login.defs", "USERADD_CMD /usr/sbin/useradd.local\n", "/usr/sbin/useradd.local"),
+    ],
+)
+def test_what_only_useradd_heeds_makes_it_the_one_to_do_it(tmp_path: Path, path: str, text: str, named: str) -> None:
+    place = tmp_path / "etc" / path
+    place.parent.mkdir(parents=True)
+    facts = facts_of(tmp_path, {**FILES, path: text})
+    assert why_declined(plan(facts), "user bob") == {"files": f"there is {named}, which is useradd's to heed"}
+    for other in ({"rooted": True}, {"tools": frozenset()}):
+        assert "files" not in why_declined(plan(replace(facts, **other)), "user bob"), "where it is not there to"
+    half = facts_of(tmp_path, {**ANN, path: text, "shadow": FILES["shadow"]})
+    assert "files" not in why_declined(plan(half, name="ann"), "user ann"), "it completes no account"
+
+
 def test_a_tree_is_not_the_caches_business(tmp_path: Path) -> None:
     facts = facts_of(tmp_path, rooted=True)
     facts = replace(facts, accounts=replace(facts.accounts, nss_plain=False, caches=("nscd",)))

@@ -99,6 +99,17 @@ def test_the_schema_and_the_program_agree_on_urls(value: str) -> None:
     assert bool(re.search(properties("imds")["endpoint"]["pattern"], value)) == accepted
 
 
+@pytest.mark.parametrize("value", ["/", "/srv/a..b", "/a/.../b", "", "srv", "./a", "/..", "/a/..", "/a/../b"])
+def test_the_schema_and_the_program_agree_on_places(value: str) -> None:
+    try:
+        checked("Place", value, default="/var/lib/waagent")
+        accepted = True
+    except ConfigInvalid:
+        accepted = False
+    assert accepted == (value in ("/", "/srv/a..b", "/a/.../b"))
+    assert bool(re.search(properties("waagent")["lib_dir"]["pattern"], value)) == accepted
+
+
 @pytest.mark.parametrize("value", ["wheel", "a-b", "-a", "a,b", "a:b", "a b", ""])
 def test_the_schema_and_the_program_agree_on_group_names(value: str) -> None:
     try:

@@ -12,7 +12,7 @@ from azureinit.facts.dhcpnames import NameFile, read_name_files
 from azureinit.facts.gather import read_facts
 from azureinit.facts.host import read_host
 from azureinit.plan.actions import Step
-from azureinit.plan.dhcpnames import plan_dhcp_names, with_name
+from azureinit.plan.dhcpnames import plan_dhcp_names, with_name, without_name
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.show import as_text
 from ssh_trees import tree
@@ -65,6 +65,24 @@ def test_a_stale_name_gives_way_and_the_rest_of_the_line_stays(old: str, new: st
 )
 def test_who_asks_the_host_itself_or_says_nothing_is_left_alone(line: str) -> None:
     assert with_name(line.encode(), b"web-1") == line.encode()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('  send host-name   "Web-1" ;  # ours', "  send host-name = gethostname() ;  # ours"),
+        ('send host-name = "web-1";\r', "send host-name = gethostname();\r"),
+        ("DHCP_HOSTNAME=web-1", "DHCP_HOSTNAME="),
+        ("DHCP_HOSTNAME='web-1' # mine", "DHCP_HOSTNAME='' # mine"),
+        ('DHCLIENT_HOSTNAME_OPTION="web-1"', 'DHCLIENT_HOSTNAME_OPTION="AUTO"'),
+        ('send host-name "web-10";', 'send host-name "web-10";'),
+        ("DHCP_HOSTNAME=web-1.example", "DHCP_HOSTNAME=web-1.example"),
+        ('# send host-name "web-1";', '# send host-name "web-1";'),
+    ],
+)
+def test_a_machine_that_goes_has_the_host_asked_instead_and_others_names_stay(old: str, new: str) -> None:
+    assert without_name(f"first\n{old}\n".encode(), b"web-1").decode() == f"first\n{new}\n"
+    assert with_name(new.encode(), b"web-2") == new.encode() or "web-1" in new
 
 
 @given(st.binary(max_size=200))

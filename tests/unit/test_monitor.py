@@ -178,7 +178,7 @@ def test_published_hostname_is_written_where_walinuxagent_is() -> None:
         Way(
             backend="native",
             actions=(
-                MakeDir(path="/srv/agent", mode=0o700),
+                MakeDir(path="/srv/agent", mode=0o700, kept=True),
                 Write(path="/srv/agent/published_hostname", data=b"web-1", mode=0o644),
             ),
         ),

@@ -19,7 +19,7 @@ HOLD_SOMETHING = ("a:b", "a\nb", "a b", "a/b", "a\0b", "a$b", "a,b", "a@b", "a\\
 
 
 @pytest.mark.parametrize(
-    "name", ["root", "1000", "12$", "\u0661\u0662", "a" * 33, "x" * 300, *BEGIN_BADLY, *HOLD_SOMETHING]
+    "name", ["root", "nobody", "1000", "12$", "\u0661\u0662", "a" * 33, "x" * 300, *BEGIN_BADLY, *HOLD_SOMETHING]
 )
 def test_a_name_that_must_not_become_an_account_is_refused(name: str) -> None:
     with pytest.raises(InvalidUsername) as refused:

@@ -11,7 +11,8 @@ import pytest
 from azureinit.apply.executor import apply_step
 from azureinit.apply.journal import Unwritten
 from azureinit.config.model import Config, Ssh
-from azureinit.facts.gather import Facts, read_facts
+from azureinit.engine import Context, Walk
+from azureinit.facts.gather import Facts, KeyHost, read_facts
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.plan import make_plan, plan_after_ready
@@ -19,6 +20,8 @@ from azureinit.plan.regenerate import NAME, plan_regeneration
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from azureinit.telemetry.events import Events
+from azureinit.upkeep import make_host_keys
 from need import need
 from ssh_trees import ed25519, running, tree
 
@@ -70,6 +73,18 @@ def test_an_image_without_keys_is_noted_so_that_those_made_now_stay(tmp_path: Pa
     step, way = the_step(plan(facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": ""}))))
     assert step.once
     assert not any(isinstance(action, Remove) for action in way.actions)
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_no_key_is_made_early_that_would_be_taken_for_the_image_s(tmp_path: Path, anew: bool) -> None:
+    need("ssh-keygen")
+    machine = tree(tmp_path, {"/etc/ssh/sshd_config": ""})
+    facts = facts_of(machine)
+    config = Config(ssh=Ssh(regenerate_host_keys=anew))
+    now = machine.clock.monotonic()
+    context = Context(machine=machine, config=config, events=Events(clock=machine.clock), started=now, booted=now)
+    make_host_keys(Walk(context), KeyHost(tools=facts.tools, selinux=False, ssh=facts.ssh))()
+    assert (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists() != anew
 
 
 def test_the_rsa_key_is_made_after_ready_though_the_image_has_one(tmp_path: Path) -> None:

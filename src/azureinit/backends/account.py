@@ -86,12 +86,15 @@ def files(intent: AccountIntent, facts: Facts) -> Way | Declined:
     accounts = facts.accounts
     ids = choose_ids(intent.name, accounts)
     why = why_no_files(facts) or accounts.skeleton_problem
+    new = accounts.user(intent.name) is None
+    if not why and new and accounts.beside and not facts.rooted and "useradd" in facts.tools:
+        why = f"there is {accounts.beside}, which is useradd's to heed"
     if not why and _expiry(accounts.policy.expires) is None:
         why = f"EXPIRE={accounts.policy.expires!a} in useradd's defaults is not a date like 2030-12-31"
     if why or isinstance(ids, str):
         return Declined(backend="files", why=why or str(ids))
     actions: list[Action] = []
-    if accounts.user(intent.name) is None:
+    if new:
         owner = f"{ids.uid}:{ids.gid}"
         actions += make_home(accounts.home_of(intent.name), owner=owner, facts=facts)
         actions += _make_mailbox(intent.name, ids, accounts)

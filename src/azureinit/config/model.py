@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Seconds = float  # zero means at once
     Timeout = float  # never zero: nothing is ever done in no time
     Path = str  # empty only where the default is
+    Place = str  # an absolute path: the same one wherever azure-init is started
     VmId = str  # a UUID, or empty
     OptionalText = str | None
     Url = str  # empty only where the default is
@@ -150,7 +151,7 @@ class Boot(Record):
 
 class Waagent(Record):
     honour: bool = False
-    lib_dir: Path = "/var/lib/waagent"
+    lib_dir: Place = "/var/lib/waagent"
 
 
 class Hostname(Record):
@@ -208,7 +209,7 @@ def checked(kind: str, value: object, *, default: object) -> object:
         return _choices(value, CHOICES[kind])
     if kind in CHOICE:
         return _choice(value, CHOICE[kind])
-    if kind in ("Path", "VmId", "OptionalText", "Url"):
+    if kind in ("Path", "Place", "VmId", "OptionalText", "Url"):
         return _text(kind, value, default)
     return KINDS[kind](value)
 
@@ -271,6 +272,8 @@ def _text(kind: str, value: object, default: object) -> str | None:
         return value.strip() or None
     if kind == "Path" and not value and default:
         raise ConfigInvalid("must not be empty")
+    if kind == "Place" and (value[:1] != "/" or ".." in value.split("/")):
+        raise ConfigInvalid(f"must be an absolute path without .. in it, not {named(value)}")
     if kind == "Url" and (value or default):
         _check_url(value)
     if kind == "VmId" and value:

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 LOGIN_DEFS = ("/etc/login.defs", "/usr/etc/login.defs")
 USERADD_DEFAULTS = ("/etc/default/useradd", "/usr/etc/default/useradd")
 NSSWITCH = ("/etc/nsswitch.conf", "/usr/etc/nsswitch.conf")
+# What some useradds heed beside these: more of login.defs (SUSE), and programs that are run for every new account.
+BESIDE = (
+    ("/etc/login.defs.d", ".defs"),
+    ("/usr/etc/login.defs.d", ".defs"),
+    ("/etc/shadow-maint/useradd-pre.d", ""),
+    ("/etc/shadow-maint/useradd-post.d", ""),
+)
 VENDOR_SKELETON = "/usr/etc/skel"
 NSS_DATABASES = ("passwd", "group", "shadow", "gshadow")
 # What answers from the files below and from the running system alone.
@@ -87,6 +94,8 @@ class Accounts(Record):
     nss_plain: bool
     nss_why: str
     caches: tuple[str, ...]
+    # Something that only useradd knows how to heed.
+    beside: str = ""
     # Accounts that are there and not in /etc, where no tool of ours or of the system's can change them.
     vendor_users: tuple[Passwd, ...] = ()
     vendor_groups: tuple[Group, ...] = ()
@@ -147,9 +156,10 @@ def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
     groups = parse_group(group_bytes)
     if before is not None:
         policy, skeleton, problem, nss_why = before.policy, before.skeleton, before.skeleton_problem, before.nss_why
-        vendor_users, vendor_groups = before.vendor_users, before.vendor_groups
+        vendor_users, vendor_groups, beside = before.vendor_users, before.vendor_groups, before.beside
     else:
         policy = parse_policy(_first(machine, LOGIN_DEFS), _first(machine, USERADD_DEFAULTS))
+        beside = policy.program or _read_beside(machine)
         nsswitch = _first(machine, NSSWITCH)
         nss_why = nss_problem(nsswitch, passwd_bytes + b"\n" + group_bytes)
         vendor_users = parse_passwd(_read_vendor(machine, nsswitch, "passwd")) if nss_why else ()
@@ -176,6 +186,7 @@ def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
         nss_plain=not nss_why,
         nss_why=nss_why,
         caches=() if machine.rooted else tuple(name for name, path in CACHES if machine.stat(path)),
+        beside=beside,
         vendor_users=_others(vendor_users, users),
         vendor_groups=_others(vendor_groups, groups),
     )
@@ -252,6 +263,19 @@ def _fields(data: Secret | None, name: str) -> tuple[Secret, ...] | None:
 
 def _first(machine: Machine, paths: tuple[str, ...]) -> bytes:
     return next((data for data in map(machine.read, paths) if data is not None), b"")
+
+
+def _read_beside(machine: Machine) -> str:
+    try:
+        found = (
+            f"{place}/{name}"
+            for place, ending in BESIDE
+            for name in machine.names(place) or ()
+            if name.endswith(ending)
+        )
+        return next(found, "")
+    except LocalError as error:
+        return str(error)
 
 
 def _read_vendor(machine: Machine, nsswitch: bytes, name: str) -> bytes:

@@ -38,6 +38,7 @@ class Policy(Record):
     shell: str | None
     skeleton: str
     mail_dir: str | None
+    program: str  # run for every new account (SUSE)
 
 
 def parse_login_defs(data: bytes) -> dict[str, str]:
@@ -90,6 +91,7 @@ def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
         shell=useradd.get("SHELL"),
         skeleton=useradd.get("SKEL") or "/etc/skel",
         mail_dir=defs.get("MAIL_DIR", "/var/mail" if "MAIL_FILE" not in defs else None) if spool else None,
+        program=defs.get("USERADD_CMD", ""),
     )
 
 

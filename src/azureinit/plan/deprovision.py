@@ -11,6 +11,7 @@ from azureinit.facts.gather import SUDOERS
 from azureinit.facts.remains import BACKUPS, DBUS_ID, MACHINE_ID, RESOLV_CONF, WAAGENT_SUDOERS
 from azureinit.plan.account import is_systems
 from azureinit.plan.actions import Caution, Declined, EditLine, Locked, Remove, Run, Satisfied, Step, Way, Write
+from azureinit.plan.dhcpnames import plan_no_dhcp_names
 from azureinit.plan.hostname import OWN_ADDRESS
 from azureinit.plan.names import quoted
 from azureinit.plan.rootlock import plan_root_lock
@@ -229,7 +230,7 @@ def _plan_sshd(facts: Facts) -> Plan:
 
 
 def _plan_hostname(facts: Facts) -> Plan:
-    """The line in hosts first: afterwards nobody knows whose it was."""
+    """The name itself last: afterwards nobody knows whose a line was."""
     name = (facts.hostname_file or b"").strip()
     if name in NAMELESS:
         return (Satisfied(name="hostname", why="there is none"),)
@@ -238,6 +239,7 @@ def _plan_hostname(facts: Facts) -> Plan:
     new = without_host(old, name)
     if new != old:
         items.append(_step("hosts", f"{OWN_ADDRESS} was this machine", Write(path="/etc/hosts", data=new, was=old)))
+    items += plan_no_dhcp_names(hostname=name, files=facts.name_files)
     items.append(_step("hostname", "the platform tells the next machine's", Remove(path="/etc/hostname")))
     return tuple(items)
 

@@ -36,22 +36,51 @@ def plan_dhcp_names(*, hostname: str, files: tuple[NameFile, ...]) -> Plan:
     return tuple(steps)
 
 
+def plan_no_dhcp_names(*, hostname: bytes, files: tuple[NameFile, ...]) -> Plan:
+    """What a client sends as this machine's name it asks the host for instead: the next machine has another."""
+    steps: list[Step] = []
+    for file in files:
+        new = without_name(file.data, hostname)
+        if new != file.data:
+            write = Write(path=file.path, data=new, was=file.data)
+            why = f"{file.path} has a DHCP client send this machine's"
+            steps.append(Step(name=DHCP_NAME, why=why, ways=(Way(backend="native", actions=(write,)),)))
+    return tuple(steps)
+
+
 def with_name(data: bytes, name: bytes) -> bytes:
-    return b"\n".join(_line(line, name) for line in data.split(b"\n"))
+    parts = ((line, _fixed(line)) for line in data.split(b"\n"))
+    return b"\n".join(line if fixed is None else fixed[0] + name + fixed[2] for line, fixed in parts)
 
 
-def _line(line: bytes, name: bytes) -> bytes:
+def without_name(data: bytes, name: bytes) -> bytes:
+    """Without that name; another's stays."""
+    parts = ((line, _fixed(line)) for line in data.split(b"\n"))
+    return b"\n".join(
+        line if fixed is None or fixed[1].lower() != name.lower() else _asking(fixed[0], fixed[2])
+        for line, fixed in parts
+    )
+
+
+def _fixed(line: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """A name that stands there, what is before it and what is behind it."""
     start = line.partition(b"#")[0]
     if tuple(start.split()[:2]) == SENT and start.count(b'"') == 2:  # an expression has no quotes
-        before, _quote, rest = line.partition(b'"')
+        before, quote, rest = line.partition(b'"')
         old, _quote, after = rest.partition(b'"')
-        return line if old.lower() in ASKS_ITSELF else b'%s"%s"%s' % (before, name, after)
+        return None if old.lower() in ASKS_ITSELF else (before + quote, old, quote + after)
     variable, equals, _value = start.partition(b"=")
     if not equals or variable.strip() not in VARIABLES:
-        return line
+        return None
     value = start[len(variable) + 1 :].rstrip()
     quote = value[:1] if value[:1] in (b'"', b"'") and value.endswith(value[:1]) and len(value) > 1 else b""
     old = value.strip(quote) if quote else value
     if old.lower() in ASKS_ITSELF or b"$" in old:
-        return line
-    return variable + equals + quote + name + quote + line[len(variable) + 1 + len(value) :]
+        return None
+    return variable + equals + quote, old, quote + line[len(variable) + 1 + len(value) :]
+
+
+def _asking(before: bytes, after: bytes) -> bytes:
+    if tuple(before.split()[:2]) == SENT:
+        return before.rstrip(b'"= \t') + b" = gethostname()" + after[1:]
+    return before + (b"AUTO" if before.strip().startswith(VARIABLES[1]) else b"") + after
