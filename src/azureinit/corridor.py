@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azureinit.apply.instance import prepare, read_pending, read_saved
 from azureinit.apply.journal import Unwritten, read_journal
-from azureinit.deliver import look_at_the_network, mend_route, start_in_progress, wait_for_wireserver
+from azureinit.deliver import look_at_the_network, mend_route, quiet_waagent, start_in_progress, wait_for_wireserver
 from azureinit.engine import know
 from azureinit.errors import ImdsUnavailable, LockTimeout, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
@@ -55,6 +55,9 @@ def _let_logins_go_after_a_while(walk: Walk) -> None:
         from azureinit.machine.threads import start_later
 
         def say() -> None:
+            with walk.quieting:
+                if not walk.settles:
+                    quiet_waagent(walk)  # it starts now, and the plan that would tell it is still to come
             notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
 
         held = walk.config.boot.hold_logins_secs

@@ -103,7 +103,7 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
 def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     """The exit code."""
     if failure is not None:
-        _quiet_waagent(walk)  # it starts as soon as we say that we are ready
+        quiet_waagent(walk)  # it starts as soon as we say that we are ready
     # Whoever waits for us to log in need not wait for the platform's ear.
     notify(walk.machine, "READY=1\nSTATUS=" + ("provisioned" if failure is None else f"failed: {failure.reason}"))
     if walk.in_progress is not None:
@@ -274,7 +274,7 @@ def look_at_the_network(walk: Walk, error: AzureInitError) -> None:
         walk.events.tell(WARN, "network", f"cannot be looked at: {type(error).__name__}: {error}")
 
 
-def _quiet_waagent(walk: Walk) -> None:
+def quiet_waagent(walk: Walk) -> None:
     """Also where we never came to a plan."""
     from azureinit.apply.executor import apply_plan
     from azureinit.apply.journal import Unwritten

@@ -71,6 +71,8 @@ class Walk:
         self.in_progress: Flag | None = None  # up at the end of that report
         self.locating = allocate_lock()  # one thread looks for the wireserver, and the others wait for what it finds
         self.located = False
+        self.quieting = allocate_lock()  # WALinuxAgent is told by one thread at a time
+        self.settles = False  # from here on by the plan
         self.mended: set[str] = set()  # hosts to which a route was added, or could not be
         self.warned: set[str] = set()  # what was odd about leases, told once however often they are looked at
 

@@ -6,10 +6,11 @@ JSON does not have, are refused.
 
 from __future__ import annotations
 
-from _json import encode_basestring, encode_basestring_ascii, make_scanner
+from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 SPACE = " \t\n\r"
@@ -41,18 +42,19 @@ def loads(text: str) -> Any:
     return value
 
 
+def _refuse(value: object) -> None:
+    raise ValueError(f"not JSON: a {type(value).__name__}")
+
+
+def _encoder(quote: Callable[[str], str]) -> Any:
+    # In this order: no search for circles, what becomes of other things, how strings are told, no indentation, what
+    # stands between a key and its value and between two items, keys as they come, none passed over, no NaN.
+    return make_encoder(None, _refuse, quote, None, ":", ",", False, False, False)
+
+
+_encode, _encode_all = _encoder(encode_basestring_ascii), _encoder(encode_basestring)
+
+
 def dumps(value: object, *, ascii_only: bool = True) -> str:
     """On one line, without spaces. Keys are strings."""
-    quote = encode_basestring_ascii if ascii_only else encode_basestring
-    if isinstance(value, str):
-        return quote(value)
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, dict):
-        pairs = (f"{quote(key)}:{dumps(item, ascii_only=ascii_only)}" for key, item in value.items())
-        return "{" + ",".join(pairs) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(dumps(item, ascii_only=ascii_only) for item in value) + "]"
-    if isinstance(value, int) or (isinstance(value, float) and value - value == 0):
-        return repr(value)
-    raise ValueError(f"not JSON: {value!r}" if isinstance(value, float) else f"not JSON: a {type(value).__name__}")
+    return "".join((_encode if ascii_only else _encode_all)(value, 0))

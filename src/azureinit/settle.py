@@ -31,6 +31,8 @@ def settle(walk: Walk) -> None:
         walk.events.tell(INFO, "leftover", f"removed {path} of a run that died")
     if walk.metadata is not None:
         save(walk)
+    with walk.quieting:
+        walk.settles = True
     named = walk.facts.kernel_hostname
     walk.facts, taken = converge(
         walk.machine,

@@ -51,7 +51,7 @@ def test_not_json(text: str) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, b"bytes", {1, 2}, [object()]])
 def test_not_written(value: object) -> None:
-    with pytest.raises(ValueError, match="not JSON"):
+    with pytest.raises(ValueError, match="JSON"):
         dumps(value)
 
 

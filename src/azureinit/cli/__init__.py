@@ -254,7 +254,7 @@ def provision(command: Command, machine: Machine) -> int:
 
         usable = load_usable(machine, config=command.config, groups=command.groups)
         return reject(_context(machine, usable, started=started), error)
-    context = _context(machine, loaded.config, started=started, console=command.stage not in ("local", "hostname"))
+    context = _context(machine, loaded.config, started=started, verdict=command.stage not in ("local", "hostname"))
     for warning in loaded.warnings:
         context.events.tell(30, "config", warning)
     if command.stage:
@@ -267,14 +267,14 @@ def provision(command: Command, machine: Machine) -> int:
     return status
 
 
-def _context(machine: Machine, config: Config, *, started: float, console: bool = True) -> Context:
+def _context(machine: Machine, config: Config, *, started: float, verdict: bool = True) -> Context:
     from azureinit.engine import Context
     from azureinit.machine.service import boot_moment, is_service
     from azureinit.sources.identity import stand_down
     from azureinit.telemetry.listen import listen
 
     ours = stand_down(machine, require_azure=config.platform.require_azure) is None
-    heard = listen(machine, config, write=sys.stderr.write, ours=ours, console=console)
+    heard = listen(machine, config, write=sys.stderr.write, ours=ours, verdict=verdict)
     return Context(
         machine=machine,
         config=config,

@@ -51,7 +51,8 @@ KEYS: dict[str, str] = {
     "sshd's setting alone.",
     "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
     "user_provisioners.backends": "Tried in order until one succeeds; `files` edits the account files itself, and "
-    "leaves it to `useradd` wherever they are not all there is (directory services, SELinux, caches, auditing).",
+    "leaves it to `useradd` wherever they are not all there is (directory services, SELinux, caches, auditing, "
+    "programs that `useradd` runs, `login.defs.d`).",
     "password_provisioners.backends": "Tried in order until one succeeds; `passwd`, known from older files, "
     "locks the password if none was given.",
     "imds.endpoint": "Base URL of the service; the path is added to it.",

@@ -68,10 +68,7 @@ class Walk:
             return
         self.files[path] = data
         here, block = scope, outer
-        for raw in lines_of(data):
-            keyword, arguments = parse_line(raw)
-            if not arguments:
-                continue
+        for raw, keyword, arguments in said_in(data):
             if keyword == "match":
                 here = SOMETIMES if scope == SOMETIMES else _scope(arguments)
                 block = Block(path=path, line=raw.strip()) if _scope(arguments) == SOMETIMES else outer
@@ -93,6 +90,17 @@ class Walk:
 
 def _scope(criteria: tuple[str, ...]) -> int:
     return ALWAYS if len(criteria) == 1 and criteria[0].lower() == "all" else SOMETIMES
+
+
+_known: dict[bytes, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
+
+
+def said_in(data: bytes) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """Every line that says something. The same few files are walked through again and again."""
+    if data not in _known:
+        parsed = ((raw, *parse_line(raw)) for raw in lines_of(data))
+        _known[data] = tuple(line for line in parsed if line[2])
+    return _known[data]
 
 
 def lines_of(data: bytes) -> list[str]:

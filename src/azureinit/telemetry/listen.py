@@ -28,19 +28,19 @@ class Listening(Record):
     otlp: Otlp | None = None
 
 
-def listen(machine: Machine, config: Config, *, write: Write, ours: bool, console: bool = True) -> Listening:
+def listen(machine: Machine, config: Config, *, write: Write, ours: bool, verdict: bool = True) -> Listening:
     """`write`: standard error. `ours`: a machine to write on; elsewhere only whoever called us hears anything.
 
-    `console`: not for a stage, which has no verdict of its own.
+    `verdict`: some stages have none of their own, and nothing to tell the host or the console.
     """
     warnings: list[str] = []
     chosen = log_filter(machine.environ, warnings)
     seed, about = _seed(machine), {}  # type: tuple[str, dict[str, str]]
-    kvp = _pool(machine, config, about, warnings) if ours else None
+    kvp = _pool(machine, config, about, warnings) if ours and verdict else None
     otlp = _collector(machine, config, seed, about) if ours else None
     listeners = [_for_people(machine, write, chosen, about)]
     if ours:
-        listeners += _kept(machine, config, chosen, seed, about, console=console and config.telemetry.console)
+        listeners += _kept(machine, config, chosen, seed, about, console=verdict and config.telemetry.console)
     listeners += [one for one in (kvp, otlp) if one is not None]
     events = Events(clock=machine.clock, listeners=tuple(listeners), seed=seed, about=about)
     for warning in warnings:
