@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
-    from azureinit.plan.actions import Plan, Step
+    from azureinit.plan.actions import Plan
     from azureinit.sources.imds import PublicKey
     from azureinit.telemetry.events import Events
 
@@ -40,8 +40,8 @@ def converge(
     events: Events,
     deadline: float,
 ) -> tuple[Facts, tuple[str, ...]]:
-    """The machine as it is then, and the names of the steps that were taken."""
-    steps: tuple[Step, ...] = ()
+    """The machine as it is then, and the names of the steps that were taken, or begun before a plan was stale."""
+    taken: tuple[str, ...] = ()
     for attempt in range(MOST_PLANS):
         plan = planner(facts)
         for item in plan:
@@ -49,7 +49,8 @@ def converge(
                 events.tell(WARN, item.name, item.why)
         steps = work_left(plan)
         if not steps:
-            return facts, ()
+            return facts, taken
+        taken = (*taken, *(step.name for step in steps if step.name not in taken))
         try:
             apply_plan(machine, plan, journal=journal, events=events, deadline=deadline)
         except PlanStale:
@@ -63,7 +64,7 @@ def converge(
     if left:
         names = ", ".join(f"{step.name} ({step.why})" for step in left)
         raise NotConverged(f"after provisioning there is still something to do: {names}")
-    return facts, tuple(step.name for step in steps)
+    return facts, taken
 
 
 def with_keys_files(
