@@ -71,7 +71,10 @@ class Server:
             with connection:
                 connection.settimeout(10)
                 try:
-                    self.requests.append(read_request(connection))
+                    request = read_request(connection)
+                    if not request:
+                        continue  # the client's time was over when it had connected
+                    self.requests.append(request)
                     answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
                     if isinstance(answer, bytes):
                         connection.sendall(answer)
