@@ -11,7 +11,7 @@ SRC = Path(__file__).parents[2] / "src"
 NEVER = {
     "argparse", "asyncio", "dataclasses", "email", "hashlib", "http", "inspect", "logging", "pathlib", "random", "ssl",
     "shutil", "subprocess", "tempfile", "traceback", "urllib", "uuid", "xml", "ast", "difflib", "ctypes", "calendar",
-    "collections", "enum", "functools", "json", "re", "selectors", "socket", "threading",
+    "_queue", "collections", "enum", "functools", "json", "re", "selectors", "socket", "threading",
 }  # fmt: skip
 WITHOUT_CONFIG = {"typing", "datetime", "tomllib", "tomli", "string"}
 TUNING = {f"azureinit.{name}" for name in ("facts.kernel", "facts.bootloader", "plan.kernel", "backends.bootloader")}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from _thread import TIMEOUT_MAX, allocate_lock, start_new_thread
 from sys import setswitchinterval
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 SHORT_TURN = 0.0005  # who has an answer from the network waits no longer than this for the interpreter; else it is 5 ms
@@ -32,6 +34,31 @@ class Flag:
         if opened:
             self._gate.release()
         return opened
+
+
+class Inbox:
+    """Messages to one who waits, in the order in which they come. `_queue` would be a file to look for."""
+
+    def __init__(self) -> None:
+        self._messages: list[Any] = []
+        self._bell = allocate_lock()
+        self._bell.acquire()
+
+    def put(self, message: Any) -> None:
+        self._messages.append(message)
+        try:
+            self._bell.release()
+        except RuntimeError:
+            pass  # it rings already
+
+    def get(self, seconds: float) -> Any:
+        """None where none has come by then."""
+        until = monotonic() + min(max(0.0, seconds), TIMEOUT_MAX)
+        while not self._messages:
+            left = until - monotonic()
+            if not self._bell.acquire(timeout=max(0.0, left)) and left <= 0:
+                return None
+        return self._messages.pop(0)
 
 
 def start(work: Callable[[], object]) -> Flag:

@@ -50,11 +50,9 @@ def ask_sources(
     `route`: the network may still be on its way up, so IMDS is asked once there is a way to it; `mend` is told of a
     host to which there is none for long.
     """
-    from _queue import Empty, SimpleQueue
+    from azureinit.machine.threads import Flag, Inbox, start
 
-    from azureinit.machine.threads import Flag, start
-
-    inbox: SimpleQueue[tuple[str, Metadata | AzureInitError]] = SimpleQueue()
+    inbox = Inbox()
     media_known = Flag()
     media: list[Medium] = []
 
@@ -88,15 +86,9 @@ def ask_sources(
     for name, ask in (("imds", ask_imds), ("media", ask_media)):
         start(_answerer(inbox.put, name, ask))
 
-    def receive(seconds: float) -> tuple[str, Metadata | AzureInitError] | None:
-        try:
-            return inbox.get(timeout=seconds)
-        except Empty:
-            return None
-
     def finish() -> Gathered:
         answers, failures = collect(
-            receive, saved=saved, clock=machine.clock, deadline=deadline, config=config, routed=not route
+            inbox.get, saved=saved, clock=machine.clock, deadline=deadline, config=config, routed=not route
         )
         return Gathered(answers=answers, failures=failures, device=media[0].device if "media" in answers else None)
 

@@ -81,13 +81,11 @@ class Otlp:
 
     def _exchange(self, parts: Mapping[str, list[dict[str, Any]]], deadline: float) -> Iterable[tuple[int, str]]:
         """Both signals at once; a collector whose name takes too long to resolve is left to its thread."""
-        from _queue import Empty, SimpleQueue
-
-        from azureinit.machine.threads import start
+        from azureinit.machine.threads import Inbox, start
 
         clock = self.machine.clock
         until = min(deadline, clock.monotonic() + self.budget)
-        inbox: SimpleQueue[tuple[str, int, str]] = SimpleQueue()
+        inbox = Inbox()
         waiting = {one.signal: one for one in self.collector.destinations if parts[one.signal]}
 
         def telling(destination: Destination) -> Callable[[], None]:
@@ -98,12 +96,12 @@ class Otlp:
         for one in waiting.values():
             start(telling(one))
         while waiting:
-            try:
-                signal, level, text = clock.wait(lambda seconds: inbox.get(timeout=seconds), until - clock.monotonic())
-            except Empty:
+            heard: tuple[str, int, str] | None = clock.wait(inbox.get, until - clock.monotonic())
+            if heard is None:
                 for signal, one in waiting.items():
                     yield WARN, f"{one.address} did not take our {WHAT[signal]} within {self.budget:g} s"
                 return
+            signal, level, text = heard
             del waiting[signal]
             yield level, text
 
