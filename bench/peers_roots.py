@@ -140,7 +140,8 @@ ENTRANTS = {
                 units=("cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service",
                        "cloud-config.service", "cloud-final.service")),
         Entrant(name="waagent", title="waagent", packages="waagent eject fdisk parted ifupdown isc-dhcp-client",
-                prepare=WAAGENT, units=("walinuxagent.service",)),
+                prepare=WAAGENT, units=("walinuxagent.service",),
+                commands=("/usr/bin/python3 -u /usr/sbin/waagent -daemon",)),
         Entrant(name="rust", title="azure-init (Rust)", prepare=RUST, units=("azure-init.service",),
                 commands=("/usr/bin/azure-init",)),
         Entrant(name="floor", title="shell and curl", packages="curl", prepare=FLOOR, units=("floor.service",)),
@@ -223,7 +224,8 @@ def build(entrant: Entrant, *, base: Path, place: Path, given: Path) -> Root:
 
 def peer_root(entrant: Entrant, base: Path) -> Root:
     """A layer that nothing of this tree goes into, so that it can be kept."""
-    recipe = hashlib.sha256(f"{base.name}{entrant!r}{INSIDE}".encode()).hexdigest()[:12]
+    made_from = (base.name, entrant.packages, entrant.prepare, INSIDE)
+    recipe = hashlib.sha256(repr(made_from).encode()).hexdigest()[:12]
     place = CACHE / f"peers-{entrant.name}-{recipe}"
     with locked("peers"):
         if not place.exists():
