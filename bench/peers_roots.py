@@ -126,7 +126,6 @@ class Entrant:
     prepare: str = READY_MADE
     units: tuple[str, ...] = ()
     words: tuple[str, ...] = ()  # on the kernel's command line
-    commands: tuple[str, ...] = ()  # what its units run, one after the other
 
 
 ENTRANTS = {
@@ -134,16 +133,13 @@ ENTRANTS = {
     for one in (
         Entrant(name="none", title="no agent"),
         Entrant(name="ours", title="azure-init", prepare=OURS, words=("azure-init=force",),
-                units=("azure-init-local.service", "azure-init.service"),
-                commands=("/usr/bin/azure-init --stage local", "/usr/bin/azure-init")),
+                units=("azure-init-local.service", "azure-init.service")),
         Entrant(name="cloud-init", title="cloud-init", packages="cloud-init", prepare=CLOUD_INIT,
                 units=("cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service",
                        "cloud-config.service", "cloud-final.service")),
         Entrant(name="waagent", title="waagent", packages="waagent eject fdisk parted ifupdown isc-dhcp-client",
-                prepare=WAAGENT, units=("walinuxagent.service",),
-                commands=("/usr/bin/python3 -u /usr/sbin/waagent -daemon",)),
-        Entrant(name="rust", title="azure-init (Rust)", prepare=RUST, units=("azure-init.service",),
-                commands=("/usr/bin/azure-init",)),
+                prepare=WAAGENT, units=("walinuxagent.service",)),
+        Entrant(name="rust", title="azure-init (Rust)", prepare=RUST, units=("azure-init.service",)),
         Entrant(name="floor", title="shell and curl", packages="curl", prepare=FLOOR, units=("floor.service",)),
     )
 }  # fmt: skip

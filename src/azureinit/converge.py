@@ -6,9 +6,9 @@ from azureinit.apply.executor import apply_plan
 from azureinit.errors import NotConverged, PlanStale
 from azureinit.facts.gather import read_facts
 from azureinit.facts.ssh import MERGER, read_keys_files, read_pieces
-from azureinit.plan.actions import Caution
+from azureinit.plan.actions import Caution, work_left
 from azureinit.plan.keys import key_paths
-from azureinit.plan.plan import home_of, work_left
+from azureinit.plan.plan import home_of
 from azureinit.record import replace
 from azureinit.telemetry.events import WARN
 

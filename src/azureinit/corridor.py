@@ -1,12 +1,12 @@
-"""The corridor's first rooms: begin, gather. `settle` comes next, and `deliver` is the last door."""
+"""The corridor's second room: gather. `settle` comes next, and `deliver` is the last door."""
 
 from __future__ import annotations
 
-from azureinit.apply.instance import prepare, read_pending, read_saved
+from azureinit.apply.instance import read_pending, read_saved
 from azureinit.apply.journal import Unwritten, read_journal
 from azureinit.deliver import look_at_the_network, mend_route, quiet_waagent, start_in_progress, wait_for_wireserver
 from azureinit.engine import know
-from azureinit.errors import ImdsUnavailable, LockTimeout, MediaAbsent, VmIdUnknown
+from azureinit.errors import ImdsUnavailable, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.machine.service import is_service, notify
 from azureinit.plan.names import check_hostname, check_username
@@ -14,15 +14,12 @@ from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
 from azureinit.sources.metadata import check_complete, is_enough, is_specialised, lacks_password, merge, named_keys
 from azureinit.telemetry.events import DEBUG, INFO, WARN
-from azureinit.version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from azureinit.engine import Walk
     from azureinit.errors import AzureInitError
-    from azureinit.facts.gather import KeyHost
+    from azureinit.facts.gather import Facts
     from azureinit.sources.gather import Gathered
     from azureinit.sources.metadata import Metadata
 
@@ -30,21 +27,8 @@ if TYPE_CHECKING:
 LEAST_TIME = 5.0
 
 
-def begin(walk: Walk) -> None:
-    """Nobody else of us at work, then a first word to the platform."""
-    data_dir = walk.config.azure_init_data_dir.path
-    try:
-        prepare(walk.machine, data_dir, timeout=0)
-    except LockTimeout:
-        walk.events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
-        walk.sshd = None  # whatever it says was true before that
-        prepare(walk.machine, data_dir, timeout=walk.context.work_deadline - walk.machine.clock.monotonic())
-    know(walk, walk.vm_id)  # the run we waited for may have done it
-    walk.events.tell(
-        INFO,
-        "begin",
-        f"azure-init {VERSION} for VM {walk.vm_id or 'of unknown id'}, Linux {walk.machine.kernel_release()}",
-    )
+def greet(walk: Walk) -> None:
+    """A first word to the platform; and nobody waits for it for too long."""
     _let_logins_go_after_a_while(walk)
     start_in_progress(walk)
 
@@ -61,8 +45,13 @@ def _let_logins_go_after_a_while(walk: Walk) -> None:
             notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
 
         held = walk.config.boot.hold_logins_secs
-        notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + LEAST_TIME) * 1e6)}")  # only ever lengthens it
-        start_later(held, say)
+
+        def ask_for_more() -> None:
+            notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round(held * 1e6)}")  # only ever lengthens it
+            start_later(held - LEAST_TIME, say)
+
+        # A run that is done by then has not woken systemd for nothing.
+        start_later(LEAST_TIME, ask_for_more) if held > LEAST_TIME else start_later(held, say)
 
 
 def gather(walk: Walk) -> None:
@@ -82,8 +71,9 @@ def gather(walk: Walk) -> None:
                 route=walk.context.booted is not None,
                 mend=lambda host: mend_route(walk, host),
             )
-            sshd, walk.sshd = walk.sshd, None
-            walk.facts = read_facts(walk.machine, walk.config, meanwhile=lambda host: meanwhile(walk, host), sshd=sshd)
+            import azureinit.settle  # noqa: F401 - the platform and sshd are thinking: time to load what comes next
+
+            walk.facts = read_all(walk)
             gathered = asked()
             if not _worth_asking_again(walk, gathered, saved):
                 break
@@ -96,12 +86,12 @@ def gather(walk: Walk) -> None:
         accept(walk, gathered, saved)
 
 
-def meanwhile(walk: Walk, host: KeyHost) -> Callable[[], None]:
-    """The platform and sshd are thinking: time to load what comes next, and to begin what needs neither."""
-    import azureinit.settle  # noqa: F401
-    from azureinit.upkeep import make_host_keys
-
-    return make_host_keys(walk, host)
+def read_all(walk: Walk) -> Facts:
+    """With what `begin` has begun, the first time."""
+    host, walk.key_host = walk.key_host, None
+    sshd, walk.sshd = walk.sshd, None
+    keys, walk.keys = walk.keys, []
+    return read_facts(walk.machine, walk.config, host=host, sshd=sshd, keys=tuple(keys))
 
 
 def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:

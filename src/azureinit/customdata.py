@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from azureinit.apply.executor import apply_plan
 from azureinit.facts.customdata import read_custom_data
-from azureinit.plan.actions import Caution
+from azureinit.plan.actions import Caution, work_left
 from azureinit.plan.customdata import custom_data_path, plan_custom_data, plan_program
-from azureinit.plan.plan import work_left
 from azureinit.telemetry.events import WARN
 
 TYPE_CHECKING = False

@@ -279,7 +279,7 @@ def quiet_waagent(walk: Walk) -> None:
     from azureinit.apply.executor import apply_plan
     from azureinit.apply.journal import Unwritten
     from azureinit.facts.gather import read_waagent
-    from azureinit.plan.plan import work_left
+    from azureinit.plan.actions import work_left
     from azureinit.plan.waagent import plan_waagent
 
     try:
@@ -352,7 +352,8 @@ def _forget_hash(walk: Walk) -> None:
 def _after_ready(walk: Walk) -> None:
     """What nobody waits for; it can fail only into the log."""
     from azureinit.apply.executor import apply_plan
-    from azureinit.plan.plan import plan_after_ready, work_left
+    from azureinit.plan.actions import work_left
+    from azureinit.plan.plan import plan_after_ready
     from azureinit.upkeep import grow, publish
 
     assert walk.journal is not None and walk.facts is not None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from azureinit.apply.journal import Journal
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
+    from azureinit.facts.keyhost import KeyHost
     from azureinit.machine import Machine
     from azureinit.machine.processes import Ran
     from azureinit.machine.threads import Flag
@@ -68,6 +69,8 @@ class Walk:
         self.renamed = False  # the kernel's host name changed, and a lease may have been taken under the old one
         self.remembers = True  # False for someone who may not look into the data directory
         self.sshd: Callable[[float], Ran] | None = None  # asked, and not heard yet
+        self.key_host: KeyHost | None = None  # read, and not yet among the facts
+        self.keys: list[Flag] = []  # the host's, being made; each is up when that has ended
         self.in_progress: Flag | None = None  # up at the end of that report
         self.locating = allocate_lock()  # one thread looks for the wireserver, and the others wait for what it finds
         self.located = False
@@ -103,10 +106,12 @@ def provision(context: Context) -> int:
         if context.booted is not None and ready_is_pending(walk):
             context.events.tell(INFO, "provision", "done in an earlier boot; Ready is told again by azure-init-resend")
             return 0
-        ask_sshd(walk)
-        from azureinit.corridor import begin, gather  # a machine that is done pays for none of it
+        from azureinit.begin import begin  # a machine that is done pays for none of it
 
         begin(walk)
+        from azureinit.corridor import gather, greet
+
+        greet(walk)
         gather(walk)
         from azureinit.settle import settle
 
@@ -129,15 +134,6 @@ def provision(context: Context) -> int:
     from azureinit.deliver import deliver
 
     return deliver(walk, failure)
-
-
-def ask_sshd(walk: Walk) -> None:
-    """What is in force there. It takes its time, in which everything else is loaded."""
-    if walk.config.ssh.query_sshd_config and not walk.machine.rooted:
-        try:
-            walk.sshd = walk.machine.start(("sshd", "-G"))
-        except AzureInitError:
-            pass  # told when the facts are read
 
 
 def reject(context: Context, error: AzureInitError) -> int:

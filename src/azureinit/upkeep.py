@@ -7,44 +7,12 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from azureinit.engine import Walk
-    from azureinit.facts.gather import KeyHost
-    from azureinit.plan.actions import Plan, Step
+    from azureinit.plan.actions import Plan
     from azureinit.report.goalstate import Fetch
 
 FINGERPRINT_SECS = MONITOR_SECS = 10.0
 MONITOR = "azure-init-hostname.service"
-
-
-def make_host_keys(walk: Walk, facts: KeyHost) -> Callable[[], None]:
-    """While the platform is asked, which has no part in them: sshd does not start without, however late the rest is."""
-    # Keys that are to be made anew would be taken for the image's, and made twice.
-    if walk.context.booted is None or not walk.ends_if_done or walk.config.ssh.regenerate_host_keys:
-        return lambda: None
-    from azureinit.machine.threads import start
-    from azureinit.plan.hostkeys import plan_host_keys
-    from azureinit.plan.plan import BEFORE_READY, work_left
-
-    types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
-    begun = [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=facts))]
-
-    def wait() -> None:
-        for ended in begun:
-            ended.wait()
-
-    return wait
-
-
-def _making(walk: Walk, step: Step) -> Callable[[], None]:
-    def make() -> None:
-        try:
-            _apply(walk, (step,))
-        except Exception as error:  # noqa: BLE001 - the plan comes upon it again, and a failure is told then
-            walk.events.tell(DEBUG, step.name, f"{type(error).__name__}: {error}")
-
-    return make
 
 
 def grow(walk: Walk) -> None:
@@ -114,7 +82,7 @@ def tune(walk: Walk) -> None:
     if not any(walk.config.kernel.as_dict().values()):
         return
     from azureinit.machine.service import notify
-    from azureinit.plan.plan import work_left
+    from azureinit.plan.actions import work_left
 
     try:
         plan = tuning(walk)
@@ -195,8 +163,7 @@ def _first_fingerprint(walk: Walk) -> str | None:
 def _apply(walk: Walk, plan: Plan) -> None:
     from azureinit.apply.executor import apply_plan
     from azureinit.apply.journal import Unwritten
-    from azureinit.plan.actions import Caution
-    from azureinit.plan.plan import work_left
+    from azureinit.plan.actions import Caution, work_left
 
     for item in plan:
         if isinstance(item, Caution):

@@ -144,6 +144,10 @@ def test_a_network_with_all_there_is_reads_as_the_ip_tool_shows_it(tmp_path: Pat
     ip addr add 10.5.0.4 peer 10.5.0.9/32 dev eth0
     ip addr add fd00:1::4/64 dev eth0 nodad
     for link in eth0 peer0 switch0; do ip link set $link up; done
+    for n in $(seq 100); do  # a bridge takes its time
+        ip -o link show up | grep -v LOOPBACK | grep -qv "state UP" || break
+        sleep 0.02
+    done
     ip route add default via 10.0.0.1
     ip route add default via 10.0.0.2 metric 300
     ip route add 10.9.0.0/16 via 10.0.0.1 dev eth0 table 1234

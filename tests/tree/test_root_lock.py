@@ -17,8 +17,8 @@ from azureinit.config.model import Config, PasswordProvisioners, User
 from azureinit.errors import InvalidUsername, PasswordFailed
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.plan.account import plan_account
-from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way
-from azureinit.plan.plan import make_plan, work_left
+from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, work_left
+from azureinit.plan.plan import make_plan
 from azureinit.plan.rootlock import plan_root_lock
 from azureinit.plan.show import as_text
 from azureinit.record import Secret, replace

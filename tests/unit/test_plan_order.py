@@ -11,8 +11,8 @@ from azureinit.config.model import Config
 from azureinit.errors import InvalidHostname, InvalidUsername
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
-from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way
-from azureinit.plan.plan import make_plan, plan_after_ready, work_left
+from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, work_left
+from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata

@@ -10,9 +10,10 @@ import pytest
 
 from azureinit.apply.executor import apply_step
 from azureinit.apply.journal import Unwritten
+from azureinit.begin import begin_host_keys
 from azureinit.config.model import Config, Ssh
 from azureinit.engine import Context, Walk
-from azureinit.facts.gather import Facts, KeyHost, read_facts
+from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.plan import make_plan, plan_after_ready
@@ -21,7 +22,6 @@ from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
-from azureinit.upkeep import make_host_keys
 from need import need
 from ssh_trees import ed25519, running, tree
 
@@ -79,11 +79,13 @@ def test_an_image_without_keys_is_noted_so_that_those_made_now_stay(tmp_path: Pa
 def test_no_key_is_made_early_that_would_be_taken_for_the_image_s(tmp_path: Path, anew: bool) -> None:
     need("ssh-keygen")
     machine = tree(tmp_path, {"/etc/ssh/sshd_config": ""})
-    facts = facts_of(machine)
     config = Config(ssh=Ssh(regenerate_host_keys=anew))
     now = machine.clock.monotonic()
     context = Context(machine=machine, config=config, events=Events(clock=machine.clock), started=now, booted=now)
-    make_host_keys(Walk(context), KeyHost(tools=facts.tools, selinux=False, ssh=facts.ssh))()
+    walk = Walk(context)
+    begin_host_keys(walk)
+    for made in walk.keys:
+        made.wait()
     assert (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists() != anew
 
 

@@ -29,8 +29,8 @@ MAY: dict[str, set[str]] = {
     "report": {*VALUES, "machine", "http", "kvp", "config.model"},
 }
 EVERYTHING = {
-    "engine", "stages", "settle", "upkeep", "corridor", "converge", "customdata", "deliver", "endpoint", "former",
-    "library", "monitor", "cli", "__init__", "__main__",
+    "begin", "engine", "stages", "settle", "upkeep", "corridor", "converge", "customdata", "deliver", "endpoint",
+    "former", "library", "monitor", "cli", "__init__", "__main__",
 }  # fmt: skip
 # Only the doors touch the world.
 DOORS = {"machine", "http"}

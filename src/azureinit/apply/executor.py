@@ -107,7 +107,14 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
         return
     old = machine.stat(action.path) if action.check is not None else None
     link = machine.read_link(action.path) if action.check is not None else None
-    machine.write(action.path, _bytes(action.data), mode=action.mode, owner=action.owner, beneath=action.beneath)
+    machine.write(
+        action.path,
+        _bytes(action.data),
+        mode=action.mode,
+        owner=action.owner,
+        beneath=action.beneath,
+        sync=action.sync,
+    )
     if action.check is None:
         return
     try:

@@ -140,7 +140,8 @@ def make_home(home: str, *, owner: str, facts: Facts) -> Iterator[Action]:
         if found and entry.path in found.has:
             continue
         if entry.data is not None:
-            yield Write(path=path, data=entry.data, mode=entry.mode, owner=owner, beneath=home)
+            # As after useradd, a power cut in these seconds may leave an empty one: nobody's login depends on it.
+            yield Write(path=path, data=entry.data, mode=entry.mode, owner=owner, beneath=home, sync=False)
         elif entry.target is not None:
             yield Link(path=path, target=_retargeted(entry.target, home, accounts), owner=owner, beneath=home)
         else:

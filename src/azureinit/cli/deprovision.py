@@ -21,10 +21,9 @@ from azureinit.facts.remains import (
     read_remains,
     read_spools,
 )
-from azureinit.plan.actions import Remove, Way
+from azureinit.plan.actions import Remove, Way, work_left
 from azureinit.plan.deprovision import Leaving, plan_deprovision
 from azureinit.plan.kernel import plan_kernel_undo
-from azureinit.plan.plan import work_left
 from azureinit.plan.show import as_text
 from azureinit.record import Record, replace
 

@@ -9,7 +9,7 @@ from azureinit.cli.parser import Parser, parsed
 from azureinit.config.filters import Filter
 from azureinit.engine import Context, Walk
 from azureinit.facts.gather import read_facts
-from azureinit.plan.plan import work_left
+from azureinit.plan.actions import work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
 from azureinit.settle import whole_plan

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _stat as stat_
 import errno
-import stat as stat_
 
 from azureinit.errors import LocalError
 from azureinit.facts.policy import LAST_ID, Policy, SubIds, parse_policy

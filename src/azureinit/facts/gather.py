@@ -6,7 +6,8 @@ from azureinit.facts.accounts import Accounts, read_accounts
 from azureinit.facts.dhcpnames import NameFile, read_name_files
 from azureinit.facts.distros import Distro, choose_distro, read_release
 from azureinit.facts.host import Ignition, read_ignition, runs_systemd
-from azureinit.facts.ssh import KeysFile, Ssh, read_files, with_host_keys_again
+from azureinit.facts.keyhost import read_key_host
+from azureinit.facts.ssh import KeysFile, Ssh, with_host_keys_again
 from azureinit.facts.sshd_answer import ask_sshd, remembered, with_answer
 from azureinit.machine import MOST_BYTES
 from azureinit.record import Record, Secret, replace
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azureinit.config.model import Config
+    from azureinit.facts.keyhost import KeyHost
     from azureinit.facts.keypairs import PairFile
     from azureinit.machine import Machine
     from azureinit.machine.processes import Ran
+    from azureinit.machine.threads import Flag
 
-TOOLS = ("chpasswd", "hostnamectl", "restorecon", "ssh-keygen", "sshd", "systemctl", "useradd", "usermod", "visudo")
 WAAGENT = (
     "/etc/waagent.conf",
     "/usr/share/waagent/waagent.conf",
@@ -58,14 +60,6 @@ class Labels(Record):
     tool: str | None
 
 
-class KeyHost(Record):
-    """What its keys need to know: the same words as in Facts."""
-
-    tools: frozenset[str]
-    selinux: bool
-    ssh: Ssh
-
-
 class Facts(Record):
     # Put before a path in a program's arguments: "" on the running system.
     root: str
@@ -96,22 +90,19 @@ def read_facts(
     machine: Machine,
     config: Config,
     before: Facts | None = None,
-    meanwhile: Callable[[KeyHost], Callable[[], None]] | None = None,
+    host: KeyHost | None = None,
     sshd: Callable[[float], Ran] | None = None,
+    keys: tuple[Flag, ...] = (),
 ) -> Facts:
     """With `before`, what provisioning cannot change is taken from there.
 
-    `meanwhile` begins to make the keys that sshd lacks while the rest is read; what it returns waits for them. `sshd`
-    was asked already what is in force.
+    What was begun earlier: `host` is read, `sshd` was asked what is in force, and `keys` are being made.
     """
-    tools = before.tools if before else frozenset(tool for tool in TOOLS if machine.find(tool))
-    query = config.ssh.query_sshd_config
+    host = host or read_key_host(machine, config, before.tools if before else None)
+    tools, query = host.tools, config.ssh.query_sshd_config
     asking = None
     if before is None or before.ssh.heard is None:
         asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
-    ssh = read_files(machine, query=query, key_files=config.ssh.regenerate_host_keys)
-    selinux = not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None
-    made = None if meanwhile is None else meanwhile(KeyHost(tools=tools, selinux=selinux, ssh=ssh))
     accounts = read_accounts(machine, before.accounts if before else None)
     facts = Facts(
         root="" if not machine.rooted else machine.root,
@@ -120,7 +111,7 @@ def read_facts(
         distro=before.distro if before else choose_distro(read_release(machine)),
         tools=tools,
         systemd=runs_systemd(machine),
-        selinux=selinux,
+        selinux=host.selinux,
         kernel_hostname=machine.hostname(),
         hostname_file=machine.read("/etc/hostname"),
         hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
@@ -128,13 +119,14 @@ def read_facts(
         sudoers_dir=machine.is_dir(SUDOERS_DIR),
         sudoers_file=machine.read(SUDOERS) if machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS) else None,
         accounts=accounts,
-        ssh=ssh,
+        ssh=host.ssh,
         waagent=read_waagent(machine, config.waagent.lib_dir),
         ignition=before.ignition if before else read_ignition(machine),
         labels=before.labels if before else _read_labels(machine, accounts.policy.home),
     )
-    if made is not None:
-        made()
+    for made in keys:
+        made.wait()
+    if keys:
         facts = replace(facts, ssh=with_host_keys_again(machine, facts.ssh))
     if asking is None and before is not None:
         again = remembered(machine, facts.ssh, before.ssh)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import stat
+import _stat as stat
 
 from azureinit.record import Record
 

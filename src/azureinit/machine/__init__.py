@@ -6,9 +6,9 @@ under `root`; links resolve inside them. With both at "/" this is simply the com
 
 from __future__ import annotations
 
+import _stat as stat_
 import errno
 import posix as os
-import stat as stat_
 
 from azureinit.errors import LocalError
 from azureinit.machine.clock import Clock as Clock, rfc3339 as rfc3339

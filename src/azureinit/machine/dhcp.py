@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import _struct as struct
 
 from azureinit.record import Record
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import _stat as stat_
 import errno
 import posix as os
 import select
-import stat as stat_
 
 from azureinit.errors import LocalError, NoSpace, ReadOnly
 

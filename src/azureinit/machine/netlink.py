@@ -6,8 +6,8 @@ The parsers are pure and take whole answers. What is cut off or of an unknown ki
 from __future__ import annotations
 
 import _socket as socket  # without the enums of `socket`
+import _struct as struct
 import posix as os
-import struct
 
 from azureinit.errors import LocalError
 from azureinit.machine import local_error

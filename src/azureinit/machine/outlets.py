@@ -5,10 +5,10 @@ None of them is worth a boot: what cannot be written is given up, nothing is rai
 
 from __future__ import annotations
 
+import _stat as stat
 import errno
 import fcntl
 import posix as os
-import stat
 from _thread import allocate_lock
 
 from azureinit.errors import LocalError

@@ -5,9 +5,9 @@ Headers and checksums are ours to make and to check: the kernel's own network ha
 
 from __future__ import annotations
 
+import _struct as struct
 import posix as os
 import socket
-import struct
 
 from azureinit.machine import local_error
 

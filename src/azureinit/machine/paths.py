@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _stat as stat
 import posix
-import stat
 import sys
 
 TYPE_CHECKING = False

@@ -6,11 +6,11 @@ releases both. Every change is one write of whole records or one change of lengt
 
 from __future__ import annotations
 
+import _stat as stat
+import _struct as struct
 import errno
 import fcntl
 import posix as os
-import stat
-import struct
 
 from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import local_error

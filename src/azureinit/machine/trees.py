@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _stat as stat_
 import errno
 import posix as os
-import stat as stat_
 
 from azureinit.errors import LocalError
 from azureinit.machine.files import DIRECTORY, local_error

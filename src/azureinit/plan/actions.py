@@ -32,7 +32,8 @@ class Write(Record):
     """A whole file. Unset mode and owner stay as they were (0644 and ours for a new one).
 
     `was` is what the planner saw: another content at the time of writing stops the step. `check` runs after the
-    write; if it fails the old bytes are put back. `beneath`: no link is followed below that directory.
+    write; if it fails the old bytes are put back. `beneath`: no link is followed below that directory. `sync`: it is
+    on the disk before anything else is done.
     """
 
     path: str
@@ -42,6 +43,7 @@ class Write(Record):
     beneath: str | None = None
     was: bytes | Secret | None = None
     check: Run | None = None
+    sync: bool = True
 
 
 class MakeDir(Record):
@@ -142,3 +144,7 @@ if TYPE_CHECKING:
     Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked]
     Item = Union[Step, Satisfied, Caution]
     Plan = tuple[Item, ...]
+
+
+def work_left(plan: Plan) -> tuple[Step, ...]:
+    return tuple(item for item in plan if isinstance(item, Step))

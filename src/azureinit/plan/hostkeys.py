@@ -7,12 +7,14 @@ from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step, Way, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Facts, KeyHost
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.keyhost import KeyHost
     from azureinit.facts.ssh import HostKey
     from azureinit.plan.actions import Action, Item, Plan
 
 TOOL = "ssh-keygen"
 NOT_IN_FIPS = "ed25519"
+BEFORE_READY = ("ed25519", "ecdsa")
 
 
 def plan_host_keys(*, types: tuple[str, ...], facts: Facts | KeyHost) -> Plan:

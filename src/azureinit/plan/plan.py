@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from azureinit.facts.gather import SUDOERS
 from azureinit.plan.account import plan_account
-from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way
-from azureinit.plan.hostkeys import plan_host_keys
+from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, work_left
+from azureinit.plan.hostkeys import BEFORE_READY, plan_host_keys
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
 from azureinit.plan.sshd import plan_sshd
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from azureinit.sources.metadata import Metadata
 
 LABELLED = ("/etc/hostname", "/etc/hosts", SUDOERS, "/etc/ssh")
-BEFORE_READY = ("ed25519", "ecdsa")
 
 
 def make_plan(
@@ -125,10 +124,6 @@ def _early(config: Config) -> tuple[str, ...]:
 
 def home_of(username: str, facts: Facts) -> str:
     return facts.accounts.home_of(username)
-
-
-def work_left(plan: Plan) -> tuple[Step, ...]:
-    return tuple(item for item in plan if isinstance(item, Step))
 
 
 def _plan_labels(steps: Plan, home: str, facts: Facts, done: frozenset[str]) -> Plan:

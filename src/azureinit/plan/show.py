@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from azureinit.plan.actions import Action, Item, Plan
 
+HIDDEN = ("was", "sync")  # of an action: for the executor alone
+
 
 def as_text(plan: Plan, *, privileged: bool) -> str:
     lines: list[str] = []
@@ -142,7 +144,7 @@ def _item(item: Item) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "as_dict"):
-        inner = {key: _plain(one) for key, one in value.as_dict().items() if one is not None and key != "was"}
+        inner = {key: _plain(one) for key, one in value.as_dict().items() if one is not None and key not in HIDDEN}
         if "mode" in inner:
             inner["mode"] = f"{inner['mode']:04o}"
         return {"action": type(value).__name__, **inner}

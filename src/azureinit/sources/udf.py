@@ -6,8 +6,8 @@ file. Structures are those of ECMA-167 and OSTA UDF 1.02 to 2.60; partitions not
 
 from __future__ import annotations
 
+from _struct import unpack_from
 from binascii import crc_hqx
-from struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from struct import unpack_from
+from _struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.udf import HOLE, Volume, contents, extents, node, plain, unusable

@@ -1,0 +1,72 @@
+"""The corridor's first room: nobody else of us is at work, and what needs no platform is begun."""
+
+from __future__ import annotations
+
+from azureinit.apply.instance import prepare
+from azureinit.engine import know
+from azureinit.errors import AzureInitError, LockTimeout
+from azureinit.telemetry.events import DEBUG, INFO
+from azureinit.version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.engine import Walk
+    from azureinit.plan.actions import Step
+
+
+def begin(walk: Walk) -> None:
+    data_dir = walk.config.azure_init_data_dir.path
+    try:
+        prepare(walk.machine, data_dir, timeout=0)
+    except LockTimeout:
+        walk.events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
+        prepare(walk.machine, data_dir, timeout=walk.context.work_deadline - walk.machine.clock.monotonic())
+    know(walk, walk.vm_id)  # the run we waited for may have done it
+    walk.events.tell(
+        INFO,
+        "begin",
+        f"azure-init {VERSION} for VM {walk.vm_id or 'of unknown id'}, Linux {walk.machine.kernel_release()}",
+    )
+    ask_sshd(walk)
+    begin_host_keys(walk)
+
+
+def ask_sshd(walk: Walk) -> None:
+    """What is in force there. It takes its time, in which everything else is loaded."""
+    if walk.config.ssh.query_sshd_config and not walk.machine.rooted:
+        try:
+            walk.sshd = walk.machine.start(("sshd", "-G"))
+        except AzureInitError:
+            pass  # told when the facts are read
+
+
+def begin_host_keys(walk: Walk) -> None:
+    """The platform has no part in them, and sshd does not start without, however late the rest is."""
+    # Keys that are to be made anew would be taken for the image's, and made twice; a machine that stays has its own.
+    if walk.context.booted is None or walk.config.ssh.regenerate_host_keys:
+        return
+    if walk.config.platform.changed_vm_id == "keep":
+        return
+    from azureinit.facts.keyhost import read_key_host
+    from azureinit.machine.threads import start
+    from azureinit.plan.actions import work_left
+    from azureinit.plan.hostkeys import BEFORE_READY, plan_host_keys
+
+    walk.key_host = host = read_key_host(walk.machine, walk.config)
+    types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
+    walk.keys = [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=host))]
+
+
+def _making(walk: Walk, step: Step) -> Callable[[], None]:
+    from azureinit.apply.executor import apply_plan
+    from azureinit.apply.journal import Unwritten
+
+    def make() -> None:
+        try:
+            apply_plan(walk.machine, (step,), journal=Unwritten(), events=walk.events, deadline=walk.context.deadline)
+        except Exception as error:  # noqa: BLE001 - the plan comes upon it again, and a failure is told then
+            walk.events.tell(DEBUG, step.name, f"{type(error).__name__}: {error}")
+
+    return make
