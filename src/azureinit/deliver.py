@@ -102,6 +102,8 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
 
 def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     """The exit code."""
+    for made in walk.keys:  # where it came to nothing before anybody waited for them
+        made.wait()
     if failure is not None:
         quiet_waagent(walk)  # it starts as soon as we say that we are ready
     # Whoever waits for us to log in need not wait for the platform's ear.
@@ -146,7 +148,9 @@ def _deliver_ready(walk: Walk) -> int:
             span.text = "the platform accepted it"
     except VerdictUndelivered as error:
         _keep(walk, verdict="ready", failure="")
-        _start_resending(walk)
+        from azureinit.upkeep import start_resending
+
+        start_resending(walk)
         look_at_the_network(walk, error)
         events.tell(WARN, "report Ready", "the platform has not accepted it; sent again at the next start")
         return error.exit_code
@@ -314,16 +318,6 @@ def _keep(walk: Walk, *, verdict: str, failure: str) -> None:
         write_pending(walk.machine, walk.instance, verdict=verdict, failure=failure)
     except AzureInitError as error:
         walk.events.tell(WARN, "pending verdict", str(error))
-
-
-def _start_resending(walk: Walk) -> None:
-    """In a boot another unit goes on trying; where it cannot be started, the next boot starts it."""
-    if walk.context.booted is None or walk.machine.find("systemctl") is None:
-        return
-    try:
-        walk.machine.run(("systemctl", "--no-block", "start", "azure-init-resend.service"), timeout=EJECT_TIMEOUT)
-    except AzureInitError as error:
-        walk.events.tell(DEBUG, "resend", str(error))
 
 
 def _eject(walk: Walk) -> None:

@@ -80,12 +80,41 @@ def test_the_private_directory_runs_bundled_or_not(tmp_path: Path, bundled: bool
 
 
 def test_a_bundle_that_is_broken_is_passed_over(tmp_path: Path) -> None:
-    lib = tmp_path / "lib"
-    shutil.copytree(ROOT / "src/azureinit", lib / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
-    (lib / f"boot.{sys.implementation.cache_tag}").write_bytes(b"\xff torn")
+    lib = bundled(tmp_path)
+    bundle = lib / f"boot.{sys.implementation.cache_tag}"
+    whole = bundle.read_bytes()
     launcher = tmp_path / "azure-init"
     launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
-    ran = subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
+    for broken in (b"", b"\xff torn", whole[:6], whole[:2000], whole[:10000], whole[: len(whole) // 2], whole[:-1]):
+        bundle.write_bytes(broken)
+        ran = subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
+        assert ran.returncode == 0, f"{len(broken)} bytes: {ran.stderr}"
+
+
+def bundled(tmp_path: Path) -> Path:
+    lib = tmp_path / "lib"
+    shutil.copytree(ROOT / "src/azureinit", lib / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-IS", str(ROOT / "packaging/bundle"), str(lib)], check=True)
+    return lib
+
+
+def loading(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """The installed command up to where it would begin its work, and then a script instead."""
+    begin, mark, _end = (ROOT / "packaging/azure-init").read_text().partition("from azureinit.cli import main")
+    assert mark
+    launcher = tmp_path / "azure-init"
+    launcher.write_text(begin.replace("/usr/lib/azure-init", str(bundled(tmp_path))) + script)
+    return subprocess.run([sys.executable, "-IS", str(launcher)], capture_output=True, text=True)
+
+
+def test_a_module_that_python_has_just_not_in_its_list_is_not_loaded_again(tmp_path: Path) -> None:
+    script = """
+import azureinit.errors as first
+del sys.modules["azureinit.errors"]  # as at the end of every import, for a moment
+import azureinit.engine
+assert azureinit.engine.AzureInitError is first.AzureInitError
+"""
+    ran = loading(tmp_path, script)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -120,12 +149,5 @@ sys.exit("; ".join(wrong[:5]) or 0)
 
 
 def test_threads_that_import_at_once_get_every_module_whole_and_once(tmp_path: Path) -> None:
-    lib = tmp_path / "lib"
-    shutil.copytree(ROOT / "src/azureinit", lib / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run([sys.executable, "-IS", str(ROOT / "packaging/bundle"), str(lib)], check=True)
-    begin, mark, _end = (ROOT / "packaging/azure-init").read_text().partition("from azureinit.cli import main")
-    assert mark
-    launcher = tmp_path / "azure-init"
-    launcher.write_text(begin.replace("/usr/lib/azure-init", str(lib)) + LOAD_AT_ONCE)
-    ran = subprocess.run([sys.executable, "-IS", str(launcher)], capture_output=True, text=True)
+    ran = loading(tmp_path, LOAD_AT_ONCE)
     assert ran.returncode == 0, ran.stderr
