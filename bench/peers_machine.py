@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import subprocess
@@ -26,11 +27,12 @@ from fakeazure.spec import Scenario
 from fakeazure.vm import Expect, Media, Vm
 
 VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azureuser")
+TURN = Path("/run/azure-init-peers.lock")
 PATIENCE = 60.0
 PAUSE = 0.005
 KNOCK = 0.05  # between two logins that were refused
 UNITS = ("systemd-networkd.service", "networking.service", "ssh.service", "multi-user.target")
-SHOWN = ("ExecMainStartTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
+SHOWN = ("ExecMainHandoffTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
 # The reference agent's own children, one after the other: below their sum it cannot go.
 CHILDREN = """
 import os, time
@@ -45,16 +47,15 @@ for line in (["hostnamectl", "set-hostname", "other"], ["useradd", "-m", "-s", "
 print(total)
 """
 
-# An agent, started as those children are: by a program, without what systemd does before it starts a service.
-SPAWNED = """
-import os, sys, time
+# What our units run, started as those children are: by a program, without what systemd does before.
+STAGES = """
+import os, time
 quiet = [(os.POSIX_SPAWN_OPEN, n, "/dev/null", os.O_RDWR, 0) for n in (0, 1, 2)]
-environ = {"PATH": "/usr/local/sbin:/usr/local/bin:" + os.environ["PATH"], "NOTIFY_SOCKET": "/run/systemd/notify"}
-for at, command in enumerate(sys.argv[1:], 1):
+environ = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": "/run/systemd/notify"}
+for line in (["azure-init", "--stage", "local"], ["azure-init"]):
     start = time.clock_gettime(time.CLOCK_MONOTONIC)
-    child = os.posix_spawn(command.split()[0], command.split(), environ, file_actions=quiet)
-    if at < len(sys.argv) - 1:  # the last may never end
-        os.waitpid(child, 0)
+    child = os.posix_spawnp(line[0], line, environ, file_actions=quiet)
+    os.waitpid(child, 0)
     print(start, time.clock_gettime(time.CLOCK_MONOTONIC))
 """
 
@@ -74,7 +75,7 @@ class Seen:
     units: dict[str, tuple[float, float | None]] = field(default_factory=dict)  # from its first process to its being up
     weight: scales.Weight | None = None
     children_secs: float | None = None
-    worked_secs: float | None = None  # who was spawned: all of it until Ready
+    worked_secs: float | None = None  # who was started by a program: all of it until Ready
 
     @property
     def agent_start(self) -> float | None:
@@ -88,8 +89,7 @@ class Race:
 
     root: Root
     alone: bool = False
-    spawned: bool = False  # alone, and not by systemd
-    keys: bool = False  # host keys are in the image, as the reference wants them, and sshd is to come after the agent
+    matched: bool = False  # alone, but started by a program and not by systemd, and with host keys in the image
     scales: scales.Scales | None = None
 
 
@@ -98,7 +98,7 @@ class Machine:
         self.site, self.race = site, race
         self.entrant: Entrant = race.root.entrant
         binds = [*site.binds, *self.entrant.words]  # what follows the options is the kernel's command line to it
-        self.child = nspawn.start(site.root, site.console, binds=binds, group=site.place.group)
+        self.child = nspawn.start(site.root, site.console, binds=binds, place=site.place)
         self.init: int = self.wait(self._find_init, "systemd did not start")
 
     def wait(self, ready: Callable[[], Any], otherwise: str, *, patience: float = PATIENCE) -> Any:
@@ -242,26 +242,17 @@ def race(how: Race) -> Seen:
         with fabric, dhcp, container.furnished(site), scales.laid(how.scales, site.binds):
             machine = Machine(site, how)
             try:
-                return work_spawned(machine) if how.spawned else work_alone(machine) if how.alone else boot(machine)
+                return work_matched(machine) if how.matched else work_alone(machine) if how.alone else boot(machine)
             finally:
                 end(machine.child, place.group, patience=0.0)
 
 
 @contextlib.contextmanager
 def our_turn() -> Iterator[None]:
-    """One container at a time on this computer, whoever boots the others."""
-    until = time.monotonic() + 600
-    while True:
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(nspawn.turn())
-            except nspawn.NoContainer:
-                if time.monotonic() > until:
-                    raise
-            else:
-                yield
-                return
-        time.sleep(0.2)
+    """One machine at a time, so that none runs at another's expense."""
+    with TURN.open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
 
 
 def lay(root: Root, directory: Path) -> Path:
@@ -287,7 +278,7 @@ def furnish(whole: Path, how: Race, *, vm: Vm) -> None:
     system = whole / "etc/systemd/system"
     if how.scales:
         how.scales.fit(system, how.root)
-    if how.alone or how.spawned:
+    if how.alone:
         for unit in how.root.entrant.units:
             (system / unit).unlink(missing_ok=True)
             (system / unit).symlink_to("/dev/null")
@@ -342,17 +333,15 @@ def work_alone(machine: Machine) -> Seen:
     return seen
 
 
-def work_spawned(machine: Machine) -> Seen:
-    """The agent's programs one after the other, until Ready."""
+def work_matched(machine: Machine) -> Seen:
+    """The agent's programs one after the other, until Ready; sshd is to come after them."""
     machine.settle()
-    if machine.race.keys:
-        machine.run("sh", "-c", "systemctl stop ssh.service; ssh-keygen -A")
+    machine.run("sh", "-c", "systemctl stop ssh.service; ssh-keygen -A")
     time.sleep(0.3)
-    told = machine.run("python3", "-c", SPAWNED, *machine.entrant.commands)
-    machine.wait(lambda: machine.site.fabric.ledger.verdicts, "no verdict")
-    *before, (last, _end) = (tuple(map(float, line.split())) for line in told.splitlines())
+    told = machine.run("python3", "-c", STAGES)
+    (first, end), (last, _end) = (tuple(map(float, line.split())) for line in told.splitlines())
     seen = machine.seen()
     if seen.ready is None:
         raise Unfinished(f"{machine.entrant.title}: no Ready")
-    seen.worked_secs = sum(end - start for start, end in before) + machine.begin() + seen.ready - last
+    seen.worked_secs = end - first + machine.begin() + seen.ready - last
     return seen

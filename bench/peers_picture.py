@@ -110,9 +110,10 @@ def lane(name: str, seen: Seen, *, y: float, scale: float) -> Iterator[str]:
 
 
 def work(seen: Seen, *, until: float) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Each unit of the agent's from its start to its being up; a daemon, which is up at once, to Ready."""
+    """Each unit of the agent's from its start to its being up; a daemon, up at once, to Ready, if that follows."""
     for unit, (start, up) in seen.units.items():
         if unit in UNITS or start > until:
             continue
         daemon = unit == "walinuxagent.service"
-        yield unit, (start, min(until, (seen.ready or until) if daemon or up is None else up))
+        told = seen.ready if seen.ready is not None and seen.ready > start else until
+        yield unit, (start, min(until, told if daemon or up is None else up))

@@ -1,4 +1,4 @@
-"""The race as Markdown: medians, ratios to ours with their quartiles, and the budget, kept or not."""
+"""The race as Markdown: medians, ratios to ours, and the budget, kept or not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from peers_scales import Weight
 
 OURS, NOBODY = "ours", "none"
 NOTHING = "-"
+UNJUDGED = "The budget is for warm caches and for syncs as they are; here it is not judged:"
 
 
 @dataclass(kw_only=True)
@@ -25,6 +26,19 @@ class Results:
     traced: Weight | None = None
     size: int = 0
     failure: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """`words` say what the ratio is of; a budget is kept up to `most`."""
+
+    words: str
+    ratio: float
+    most: float
+
+    @property
+    def kept(self) -> bool:
+        return self.ratio <= self.most
 
 
 Field = Mapping[str, Results]
@@ -48,10 +62,9 @@ def median(numbers: Iterable[float]) -> float | None:
     return statistics.median(found) if found else None
 
 
-def beyond(of: Results, nobody: Results, pick: Pick, base: Pick) -> list[float]:
-    """Of each round, by how much it is later than the machine without an agent."""
-    pairs = zip(of.boots, nobody.boots)
-    both = [(pick(one), base(other)) for one, other in pairs]
+def beyond(of: Results, nobody: Results, pick: Pick) -> list[float]:
+    """Of each round, by how much it is later than the first login without an agent, which tells no Ready."""
+    both = [(pick(one), other.login) for one, other in zip(of.boots, nobody.boots)]
     return [value - less for value, less in both if value is not None and less is not None]
 
 
@@ -62,6 +75,12 @@ def ratios(numbers: list[float], ours: list[float]) -> list[float]:
 def secs(numbers: list[float]) -> str:
     middle = median(numbers)
     return NOTHING if middle is None else f"{middle:.2f} s"
+
+
+def later(numbers: list[float]) -> str:
+    """With its sign: less than nothing is earlier."""
+    middle = median(numbers)
+    return NOTHING if middle is None else f"{middle:+.2f} s"
 
 
 def millis(numbers: list[float]) -> str:
@@ -79,6 +98,14 @@ def times(numbers: list[float]) -> str:
     return f"{middle:.2f} ({low:.2f}-{high:.2f})"
 
 
+def against(value: float | None, ours: float | None) -> str:
+    """How many times ours, behind a value that is not ours: two digits, and no more."""
+    if value is None or not ours:
+        return ""
+    two = float(f"{value / ours:.2g}")
+    return f" (x {two:.0f})" if two >= 10 else f" (x {two:#.2g})"
+
+
 def table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"| {' | '.join('---' if not at else '--:' for at, _ in enumerate(head))} |"
@@ -87,15 +114,25 @@ def table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
 
 
 def boot_table(results: Field) -> Iterator[str]:
-    head = ["boot", "Ready", "first login", "login, beyond no agent", "login x ours", "Ready x ours"]
+    head = [
+        "boot",
+        "Ready",
+        "first login",
+        "Ready, beyond no agent's login",
+        "login, beyond no agent's",
+        "Ready x ours",
+        "login x ours",
+    ]
     ours, nobody = results.get(OURS, Results()), results.get(NOBODY, Results())
     rows = []
     for name, of in results.items():
         ready, login = values(of.boots, lambda seen: seen.ready), values(of.boots, lambda seen: seen.login)
-        later = [] if name == NOBODY else beyond(of, nobody, lambda seen: seen.login, lambda seen: seen.login)
-        against = ratios(login, values(ours.boots, lambda seen: seen.login))
+        told_later = beyond(of, nobody, lambda seen: seen.ready)
+        in_later = [] if name == NOBODY else beyond(of, nobody, lambda seen: seen.login)
         told = ratios(ready, values(ours.boots, lambda seen: seen.ready))
-        rows.append([ENTRANTS[name].title, secs(ready), secs(login), secs(later), times(against), times(told)])
+        let_in = ratios(login, values(ours.boots, lambda seen: seen.login))
+        row = [secs(ready), secs(login), later(told_later), later(in_later), times(told), times(let_in)]
+        rows.append([ENTRANTS[name].title, *row])
     yield from table(head, rows)
 
 
@@ -119,7 +156,6 @@ def work_table(results: Field) -> Iterator[str]:
         if name == NOBODY:
             continue
         took = values(of.alone, start_to_ready)
-        calls = of.traced.calls if of.traced else {}
         rows.append(
             [
                 ENTRANTS[name].title,
@@ -127,25 +163,45 @@ def work_table(results: Field) -> Iterator[str]:
                 times(ratios(took, ours)),
                 millis(whole := values(of.alone, start_to_done)),
                 times(ratios(whole, ours_whole)),
-                secs(cpu(of)),
-                f"{peak / 1e6:.1f} MB" if (peak := memory(of)) else NOTHING,
-                *(str(calls.get(kind, NOTHING)) for kind in ("programs", "files", "syncs")),
-                f"{of.size / 1e6:.1f} MB",
+                *costs(of, ours=None if name == OURS else results.get(OURS)),
             ]
         )
     yield from table(head, rows)
 
 
-def cpu(of: Results) -> list[float]:
-    return [weight.cpu_secs for weight in of.weighed if weight.cpu_secs is not None]
+def costs(of: Results, *, ours: Results | None) -> Iterator[str]:
+    """What was weighed and counted, each with its ratio to ours, where that is somebody else's."""
+    amounts: list[tuple[Callable[[Results], float | None], Callable[[float], str]]] = [
+        (cpu, lambda secs: f"{secs:.2f} s"),
+        (memory, megabytes),
+        (lambda of: calls(of, "programs"), str),
+        (lambda of: calls(of, "files"), str),
+        (lambda of: calls(of, "syncs"), str),
+        (lambda of: of.size, megabytes),
+    ]
+    for amount, words in amounts:
+        value = amount(of)
+        yield NOTHING if value is None else words(value) + against(value, amount(ours) if ours else None)
+
+
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def cpu(of: Results) -> float | None:
+    return median(weight.cpu_secs for weight in of.weighed if weight.cpu_secs is not None)
 
 
 def memory(of: Results) -> float | None:
     return median(weight.peak_bytes for weight in of.weighed if weight.peak_bytes is not None)
 
 
-def budget(results: Field) -> Iterator[tuple[bool, str]]:
-    """Each limit there are numbers for: whether it is kept, and in words."""
+def calls(of: Results, kind: str) -> int | None:
+    return of.traced.calls.get(kind) if of.traced else None
+
+
+def budget(results: Field) -> Iterator[Limit]:
+    """Each limit there are numbers for."""
     ours = alone(results, OURS)
     children = values(results[NOBODY].alone, lambda seen: seen.children_secs) if NOBODY in results else []
     limits: list[tuple[str, list[float], list[float], float]] = [
@@ -153,15 +209,15 @@ def budget(results: Field) -> Iterator[tuple[bool, str]]:
         ("waagent's start to Ready", ours, alone(results, "waagent"), 1 / 20),
         ("the sum of the reference's own children", matched(results), children, 0.7),
     ]
-    for what, mine, other, limit in limits:
-        against = [one / base for one, base in zip(mine, other)]
-        if (middle := median(against)) is not None:
+    for what, mine, other, most in limits:
+        if (middle := median(ratios(mine, other))) is not None:
             fastest = f"(fastest against fastest: {min(mine) / min(other):.3f})"
-            yield middle <= limit, f"start to Ready is {middle:.3f} of {what} {fastest}; at most {limit:.3g}"
+            yield Limit(words=f"start to Ready is {middle:.3f} of {what} {fastest}", ratio=middle, most=most)
     if OURS in results and "cloud-init" in results:
         peak, theirs = memory(results[OURS]), memory(results["cloud-init"])
         if peak and theirs:
-            yield peak <= theirs / 3, f"peak memory is {peak / theirs:.3f} of cloud-init's; at most 0.333"
+            ratio = peak / theirs
+            yield Limit(words=f"peak memory is {ratio:.3f} of cloud-init's", ratio=ratio, most=1 / 3)
 
 
 def matched(results: Field) -> list[float]:
@@ -172,12 +228,30 @@ def alone(results: Field, name: str, pick: Pick = start_to_ready) -> list[float]
     return values(results[name].alone, pick) if name in results else []
 
 
+def finished(results: Field) -> Field:
+    return {name: of for name, of in results.items() if not of.failure}
+
+
+def status(results: Field, *, judged: bool) -> int:
+    """1: an entrant did not finish, or a limit that is judged is not kept."""
+    broken = judged and not all(limit.kept for limit in budget(finished(results)))
+    return 1 if broken or any(of.failure for of in results.values()) else 0
+
+
+def verdicts(results: Field, *, judged: bool) -> Iterator[str]:
+    if not judged:
+        yield from (UNJUDGED, "")
+    for limit in budget(results):
+        verdict = "pass" if limit.kept else "FAIL"
+        yield f"- {verdict}: {limit.words}; at most {limit.most:.3g}" if judged else f"- {limit.words}"
+
+
 def report(results: Field, *, command: str, conditions: str, judged: bool = True) -> str:
-    ran = {name: of for name, of in results.items() if not of.failure}
+    ran = finished(results)
     lines = [f"    {command}", "", conditions, "", *boot_table(ran)]
     if any(of.alone for of in ran.values()):
         lines += ["", *work_table(ran)]
-        kept = [f"- {'pass' if ok else 'FAIL'}: {words}" for ok, words in budget(ran) if judged]
-        lines += ["", *kept] if kept else []
+    if any(budget(ran)):
+        lines += ["", *verdicts(ran, judged=judged)]
     lines += [f"\n{ENTRANTS[name].title} did not finish: {of.failure}" for name, of in results.items() if of.failure]
     return "\n".join(lines) + "\n"

@@ -1,14 +1,46 @@
-"""The platform needs Python 3.11; on an older one only the agent's half is collected."""
+"""Which tests are collected on an older Python, that the platform does not run on; and which come first."""
 
 from __future__ import annotations
 
 import sys
 
+import pytest
+
 pytest_plugins: list[str] = []
 
 if sys.version_info < (3, 11):
-    collect_ignore_glob = ["unit/test_fakeazure_*", "sim/*", "boot/*"]
+    collect_ignore_glob = ["unit/test_fakeazure_*", "unit/test_peers_*", "sim/*", "boot/*"]
 else:
     from plugins import UNKNOWN_TO_PYTEST
 
     pytest_plugins += ["pytester", *UNKNOWN_TO_PYTEST]
+
+# What takes longest, the longest first: a worker that came to it last would be waited for.
+SLOWEST = (
+    "test_boot_disks",
+    "test_units",
+    "test_tuning_kernel",
+    "test_grow_kernel",
+    "test_packages",
+    "test_container",
+    "test_publish_boot",
+    "test_endpoint_boot",
+    "test_kernel",
+    "test_migration_boot",
+    "test_hostname_boot",
+    "test_peers_bench",
+    "test_fakeazure_container",
+    "test_responsibilities",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """xdist hands out modules as they are collected, and not by the number of tests in them."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where there are several workers, they begin with what is slow."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: SLOWEST.index(item.path.stem) if item.path.stem in SLOWEST else len(SLOWEST))

@@ -125,7 +125,7 @@ class Site:
 
 def boot(scenario: Scenario, root: Path, wishes: Wishes) -> int:
     """The exit code: 0 when the platform was told the truth in time, 1 when not, 128 + n when stopped by signal n."""
-    with Stop() as stop, Workplace() as place, nspawn.turn():
+    with Stop() as stop, Workplace() as place:
         vm, private_key = with_own_key(scenario, place.directory)
         enter_network(mounts=True)
         whole = nspawn.mount_root(root, place.directory, keep=wishes.keep)
@@ -205,7 +205,7 @@ def proxy_agent(fabric: Fabric, directory: Path) -> Path | None:
 
 def attend(site: Site, *, login: bool, stay: bool) -> None:
     """Boots the machine, hears it out, tries it, and shuts it down."""
-    child = nspawn.start(site.root, site.console, binds=site.binds, group=site.place.group)
+    child = nspawn.start(site.root, site.console, binds=site.binds, place=site.place)
     in_time = wait_for_verdict(site, child)
     site.turn()
     told = bool(site.fabric.ledger.verdicts)

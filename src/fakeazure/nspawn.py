@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
+from fakeazure import groups
 from fakeazure.network import SBIN
+from fakeazure.reaper import Workplace
 
 # The tools, and the packages that bring them.
 TOOLS = {
@@ -23,7 +24,6 @@ TOOLS = {
 }
 INITS = ("usr/lib/systemd/systemd", "lib/systemd/systemd", "usr/sbin/init", "sbin/init")
 INTERFACE = "eth0"
-TURN = "\0fakeazure container"
 NOTES = Path("/run/systemd/nspawn")
 LAST_LINES = 8
 # A container has no firmware to show the conditions of units that it is Azure; they read init's words instead.
@@ -48,17 +48,6 @@ def check_root(root: Path) -> None:
         raise NoContainer(f"{root} is not a directory: name the root directory of a system")
     if not any(os.path.lexists(root / init) for init in INITS):
         raise NoContainer(f"{root} is not the root of a system that boots: there is no systemd and no init in it")
-
-
-@contextlib.contextmanager
-def turn() -> Iterator[None]:
-    """One container at a time: systemd-nspawn gives all that are started from one place the same control group."""
-    with socket.socket(socket.AF_UNIX) as turn:
-        try:
-            turn.bind(TURN)  # a name that the kernel forgets with us; to be taken before we leave the host's network
-        except OSError:
-            raise NoContainer("another fakeazure container is running here: wait for its end") from None
-        yield
 
 
 def mount_root(root: Path, directory: Path, *, keep: bool) -> Path:
@@ -99,9 +88,14 @@ def environment() -> dict[str, str]:
     return {"PATH": os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN)), "LC_ALL": "C.UTF-8"}
 
 
-def start(whole: Path, console: Path, *, binds: Iterable[str], group: int) -> subprocess.Popen[bytes]:
+def start(whole: Path, console: Path, *, binds: Iterable[str], place: Workplace) -> subprocess.Popen[bytes]:
     """`console`: where the machine's goes. `binds`: options as systemd-nspawn takes them."""
+    try:
+        groups.make(place.control_groups)
+    except groups.NoGroups as error:
+        raise NoContainer(str(error)) from None
     command = [
+        *groups.joining(place.control_groups),
         "setpriv", "--pdeathsig", "KILL",
         "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
         "systemd-nspawn", "--quiet", "--boot", f"--directory={whole}", "--machine=fakeazure", "--settings=no",
@@ -110,7 +104,12 @@ def start(whole: Path, console: Path, *, binds: Iterable[str], group: int) -> su
     ]  # fmt: skip
     with console.open("wb") as output:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=group, env=environment()
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            process_group=place.group,
+            env=environment(),
         )
 
 

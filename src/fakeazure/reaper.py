@@ -14,22 +14,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fakeazure import groups
+
 LINGER_SECS = 10.0  # by then whoever ends the group has done so, or never came to be
 ROUNDS = 5  # what is ended may have started more in the meantime
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Workplace:
-    """A temporary directory and a process group for a command, both gone at the end. Enter it before any thread.
+    """A temporary directory and groups for a command, all gone at the end. Enter it before any thread.
 
-    The group is there before the command is, held by a process that only waits: whatever joins it is ours to end, and
-    its number cannot become anybody else's. What leaves the group, as daemons do, is known by its environment, in which
-    the directory is named.
+    The process group is there before the command is, held by a process that only waits: whatever joins it is ours to
+    end, and its number cannot become anybody else's. What leaves the group, as daemons do, is known by its environment,
+    in which the directory is named. Control groups are only named here, for whoever needs and makes them.
     """
 
     def __init__(self) -> None:
         # Named now and made last, when there is somebody to remove it.
         self.directory = Path(tempfile.gettempdir(), f"fakeazure-{secrets.token_hex(5)}")
+        self.control_groups = groups.below_ours(self.directory.name)
         self._read, self._write = os.pipe()
         self.group = self._fork(self._hold_the_group)
         with contextlib.suppress(OSError):
@@ -83,6 +86,7 @@ class Workplace:
                 with contextlib.suppress(OSError):
                     os.kill(stray, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
+        groups.remove(self.control_groups)
 
     def _wait_for_the_end(self) -> None:
         while os.read(self._read, 4096):

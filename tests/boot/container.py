@@ -5,15 +5,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+from fakeazure import groups
 from need import need, unfit
 
 PROJECT = Path(__file__).parents[2]
@@ -42,10 +43,10 @@ TimeoutStartSec=60
 [Install]
 WantedBy=multi-user.target
 """
-# The layer is mounted where nobody else sees it, and the kernel ends all of it with the process that began it.
+# All is mounted where nobody else sees it, and the kernel ends all of it with the process that began it.
 BOOT = """
+mkdir -p /run/systemd/nspawn && mount -t tmpfs tmpfs /run/systemd/nspawn || exit 1
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
-chroot "$2/root" python3 -m compileall -q /usr/lib/azure-init
 shift 2
 exec systemd-nspawn "$@"
 """
@@ -61,6 +62,22 @@ def debian_root(suite: str, *extra: str) -> Path:
         options.append(f"--keyring={ubuntu_keys()}")
     recipe = hashlib.sha256(f"{packages}{GENERALISE}".encode()).hexdigest()[:12]
     return made_once("-".join((suite, *extra)), recipe, *options, suite)
+
+
+def lay_agent(directory: Path, suite: str) -> Path:
+    """A copy of the agent, compiled by that distribution's Python, whose emulated processor would take long over it."""
+    shutil.copytree(PROJECT / "src/azureinit", directory / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
+    # Whatever becomes of the files' times.
+    options = ("-q", "--invalidation-mode", "unchecked-hash", "-s", "/mnt", "-p", "/usr/lib/azure-init")
+    run_over(directory, suite, "python3", "-m", "compileall", *options, "/mnt/azureinit")
+    return directory / "azureinit"
+
+
+def run_over(directory: Path, suite: str, *command: str) -> None:
+    """A program of that distribution, which finds the directory at /mnt."""
+    script = 'mount --bind "$1" "$2/mnt" && root=$2 && shift 2 && exec chroot "$root" "$@"'
+    words = ("unshare", "--mount", "sh", "-c", script, "sh", str(directory), str(debian_root(suite)), *command)
+    subprocess.run(words, check=True, capture_output=True)
 
 
 def ubuntu_keys() -> Path:
@@ -87,15 +104,6 @@ def made_once(name: str, recipe: str, *words: str) -> Path:
     return root
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """One at a time on this computer: systemd-nspawn gives all its containers the same control group."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "container.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -105,21 +113,16 @@ def free_port() -> int:
 class Container:
     """One machine. Until `boot` its disk is only the layer that `write` puts files on."""
 
-    def __init__(self, root: Path, place: Path) -> None:
-        self.root, self.place = root, place
+    def __init__(self, lower: tuple[Path, ...], place: Path) -> None:
+        self.lower, self.place = ":".join(map(str, lower)), place
         self.layer = place / "upper"
         for name in ("upper", "work", "root"):
             (place / name).mkdir()
         self.port = free_port()
         self.console = place / "console"
+        self._groups = groups.below_ours(f"azure-init-test-{secrets.token_hex(5)}")
         self._outer: subprocess.Popen[bytes] | None = None
         self._pid = 0
-        self._install()
-
-    def _install(self) -> None:
-        ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(PROJECT / "src/azureinit", self.layer / "usr/lib/azure-init/azureinit", ignore=ignore)
-        self.write("usr/bin/azure-init", (PROJECT / "packaging/azure-init").read_text(), mode=0o755)
         self.write("etc/ssh/sshd_config.d/90-port.conf", f"Port {self.port}\nListenAddress 127.0.0.1\n")
         # As the vendors of cloud images do, whose wish is not the platform's.
         self.write("etc/ssh/sshd_config.d/50-vendor.conf", "PasswordAuthentication no\n")
@@ -141,7 +144,7 @@ class Container:
         """Changes the disk before the first boot."""
         script = 'mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1\n'
         script += 'root=$2/root; shift 2; exec chroot "$root" "$@"'
-        command = ("unshare", "--mount", "sh", "-c", script, "sh", str(self.root), str(self.place), *argv)
+        command = ("unshare", "--mount", "sh", "-c", script, "sh", self.lower, str(self.place), *argv)
         subprocess.run(command, check=True, capture_output=True)
 
     def boot(self, *, agent: bool, bind: tuple[Path, ...] = ()) -> None:
@@ -156,7 +159,9 @@ class Container:
         options = ["--boot", "--register=no", "--keep-unit", "--quiet", f"--directory={self.place}/root"]
         options += ["--machine=azure-init-test", "--console=pipe", "--resolv-conf=off", "--timezone=off"]
         options += [f"--bind-ro={path}" for path in bind]
+        groups.make(self._groups)
         lone = (
+            *groups.joining(self._groups),
             "setpriv",
             "--pdeathsig",
             "KILL",
@@ -169,7 +174,7 @@ class Container:
         )
         with self.console.open("wb") as console:
             self._outer = subprocess.Popen(
-                (*lone, "sh", "-c", BOOT, "sh", str(self.root), str(self.place), *options),
+                (*lone, "sh", "-c", BOOT, "sh", self.lower, str(self.place), *options),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
@@ -250,6 +255,7 @@ class Container:
             self._outer.kill()
             self._outer.wait()
             self._outer = None
+            groups.remove(self._groups)
 
 
 def find_init(outer: int) -> int:

@@ -196,12 +196,3 @@ def run(*command: str, text: str = "") -> None:
     ran = subprocess.run(command, input=text, capture_output=True, text=True, timeout=BUILD_SECONDS)
     if ran.returncode:
         unfit(f"no disk could be made: {Path(command[0]).name}: {(ran.stderr or ran.stdout).strip()[-500:]}")
-
-
-@contextmanager
-def one_machine() -> Iterator[None]:
-    """One emulated computer at a time: two would be slower than one after the other."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "machine.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -14,20 +15,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from container import PROJECT, find_init, inside
+from container import PROJECT, debian_root, find_init, inside, lay_agent
 
 import fakeazure
-from fakeazure import nspawn
 from fakeazure.events import Event, Lease, Request, Told, read_events
-from fakeazure.nspawn import NoContainer
 
 Found = TypeVar("Found")
 
+NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen", "dpkg-deb")
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 NETWORK = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
 ADDRESS = "10.0.0.4"
 SOON = 60.0
-PATIENCE = 600.0
 PAUSE = 0.02
 # A machine's disk is layers, joined where nobody else sees it.
 JOINED = """
@@ -44,7 +43,19 @@ systemctl enable systemd-networkd.service >&2
 """
 
 
-def build_package(place: Path) -> Path:
+def once(place: Path, make: Callable[[Path], object]) -> Path:
+    """What `make` puts there, by whichever worker of a run needs it first."""
+    unfinished = place.with_name(f"{place.name}.unfinished")
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            shutil.rmtree(unfinished, ignore_errors=True)
+            make(unfinished)
+            unfinished.rename(place)
+    return place
+
+
+def build_package(place: Path) -> None:
     """From a copy of the sources, so that whoever works on the project meanwhile does no harm."""
     sources = place / "sources"
     ignore = shutil.ignore_patterns(".*", "__pycache__", "dist", "build", "tests", "bench")
@@ -52,18 +63,41 @@ def build_package(place: Path) -> Path:
     command = (sys.executable, str(sources / "scripts/package"), "--out", str(place / "dist"), "deb")
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    (package,) = (place / "dist").glob("azure-init_*.deb")
-    return package
+    shutil.rmtree(sources)
 
 
-def wait_for_turn() -> None:
-    """Somebody may have one of their own running."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        with contextlib.suppress(NoContainer), nspawn.turn():
-            return
-        assert time.monotonic() < deadline, "another fakeazure container is running here, and does not end"
-        time.sleep(0.2)
+class Images:
+    """Each distribution with our agent in it, put there once a run; machines are layers over that."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    @property
+    def package(self) -> Path:
+        (package,) = (once(self.place / "package", build_package) / "dist").glob("azure-init_*.deb")
+        return package
+
+    def without_package(self, suite: str, *extra: str) -> tuple[Path, ...]:
+        """Only the command and its modules."""
+
+        def lay(place: Path) -> None:
+            lay_agent(place / "usr/lib/azure-init", suite)
+            (place / "usr/bin").mkdir()
+            shutil.copy(PROJECT / "packaging/azure-init", place / "usr/bin/azure-init")
+
+        return once(self.place / f"agent-{suite}", lay), debian_root(suite, *extra)
+
+    def __call__(self, suite: str, *extra: str) -> tuple[Path, ...]:
+        """With the package installed."""
+        root = debian_root(suite, *extra)
+        image = once(self.place / "-".join((suite, *extra)), lambda place: self._install(root, place))
+        return image / "upper", root
+
+    def _install(self, root: Path, place: Path) -> None:
+        disk = Disk((root,), place)
+        shutil.copy(self.package, disk.layer / "azure-init.deb")
+        disk.write("etc/systemd/network/10-eth0.network", NETWORK)
+        disk.change(INSTALL)
 
 
 class Disk:
@@ -106,7 +140,6 @@ class Disk:
         own = f'"{self.key.with_suffix(".pub").read_text().strip()}"'
         machine = f'[vm]\nid = "{self.vm_id}"\nname = "{self.name}"\nkeys = [{", ".join((own, *keys))}]\n'
         file.write_text(f"{machine}{vm}\n{scenario}")
-        wait_for_turn()
         boot = Boot(self, file, self.place / f"ledger-{self.boots}.jsonl", self.place / f"console-{self.boots}")
         try:
             if wait:
@@ -154,10 +187,13 @@ class Boot:
     def until(self, seen: Callable[[], Found], what: str) -> Found:
         """The first answer that says something."""
         deadline = time.monotonic() + SOON
+        looked = time.monotonic()
         while not (found := seen()):
-            if self._platform.poll() is not None or time.monotonic() > deadline:
+            now = time.monotonic()
+            if self._platform.poll() is not None or now > deadline:
                 raise AssertionError(f"never came to this: {what}\n{self.last_words()}")
-            time.sleep(PAUSE)
+            time.sleep(max(PAUSE, 2 * (now - looked)))  # who looks with a program leaves the machine time to work
+            looked = time.monotonic()
         return found
 
     def last_words(self) -> str:
@@ -272,3 +308,6 @@ class Boot:
             self._platform.kill()
             self._platform.wait()
         assert "Traceback" not in complaints, complaints
+
+
+Machines = Callable[..., Disk]

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from disks import debian_disk, one_machine, with_tree
+from container import run_over
+from disks import SUITE, debian_disk, with_tree
 
 import fakeazure
 from fakeazure.events import Ejected, Event, Kvp, Lease, Login, MediaMade, Request, Told, read_events
@@ -23,12 +24,10 @@ SLOW = 540.0  # a busy host emulates slowly
 
 
 @pytest.fixture(autouse=True)
-def alone() -> Iterator[None]:
+def needed() -> None:
     need_root()
     for tool in ("qemu-system-x86_64", "qemu-img", "debugfs", "ssh"):
         need(tool)
-    with one_machine():
-        yield
 
 
 def scenario(tmp_path: Path, text: str) -> str:
@@ -144,11 +143,12 @@ def test_nothing_outlives_fakeazure_when_it_is_killed(tmp_path: Path) -> None:
 
 
 def staged(tree: Path) -> Path:
-    """The agent as its package lays it on a machine, and switched on."""
+    """The agent as its package lays it on a machine, compiled and switched on."""
     environ = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
     stage = [sys.executable, str(PROJECT / "packaging/stage.py"), "azure-init", str(tree), "--debian"]
     subprocess.run(stage, check=True, env=environ, capture_output=True)
-    units = ("azure-init.service", "azure-init-local.service", "azure-init-resend.service")
+    run_over(tree / "usr/lib/azure-init", SUITE, "/mnt/bundle", "/mnt")
+    units = ("azure-init.service", "azure-init-local.service")
     subprocess.run([need("systemctl"), f"--root={tree}", "--quiet", "enable", *units], check=True, capture_output=True)
     return tree
 

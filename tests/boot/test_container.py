@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from container import Container, alone, debian_root
+from container import Container
+from installed import Images
 
 from fakeazure import Expect, Fabric, Vm
-from need import need, need_root
+from need import need
 
 pytestmark = pytest.mark.newer
 
 DEBIANS = ("bookworm", "trixie")
-NEEDED = ("systemd-nspawn", "mmdebstrap", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen")
 GROUPS = ["adm", "sudo"]
 PASSWORD = "Correct-horse 7'\"$battery"
 FILES = {"user_provisioners": {"backends": ["files"]}, "password_provisioners": {"backends": ["files"]}}
@@ -31,12 +31,12 @@ OLD_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okW
 class Site:
     """One machine, one platform, and somebody who wants to log in."""
 
-    def __init__(self, suite: str, place: Path, **vm: Any) -> None:
+    def __init__(self, lower: tuple[Path, ...], place: Path, **vm: Any) -> None:
         self.key = place / "id"
         subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key)), check=True)
         values: dict[str, Any] = {"name": "real-1", "keys": (self.key.with_suffix(".pub").read_text().strip(),), **vm}
         self.fabric = Fabric(vm=Vm(**values)).start()
-        self.machine = Container(debian_root(suite), place)
+        self.machine = Container(lower, place)
         self.media = self.fabric.write_media(place / "medium")
 
     def boot(self, *, agent: bool = True, **tables: Mapping[str, Any]) -> None:
@@ -82,30 +82,26 @@ class Site:
 
 
 class Sites:
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, images: Images, directory: Path) -> None:
+        self.images, self.directory = images, directory
         self.open: list[Site] = []
 
     def __call__(self, suite: str = "bookworm", **vm: Any) -> Site:
         place = self.directory / str(len(self.open))
         place.mkdir()
-        self.open.append(Site(suite, place, **vm))
+        self.open.append(Site(self.images.without_package(suite), place, **vm))
         return self.open[-1]
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Sites]:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    sites = Sites(tmp_path)
-    with alone():
-        try:
-            yield sites
-        finally:
-            for one in sites.open:
-                one.close()
-            shutil.rmtree(tmp_path, ignore_errors=True)
+def site(images: Images, tmp_path: Path) -> Iterator[Sites]:
+    sites = Sites(images, tmp_path)
+    try:
+        yield sites
+    finally:
+        for one in sites.open:
+            one.close()
+        shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 @pytest.mark.parametrize("suite", DEBIANS)

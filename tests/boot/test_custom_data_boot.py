@@ -7,11 +7,10 @@ import os
 import signal
 
 import pytest
-from test_units import Images, Machines, images, machine
+from installed import Machines
 
 pytestmark = pytest.mark.newer
 
-__all__ = ("Images", "images", "machine")  # fixtures of the module beside this one
 EXECUTE = "[azure-init.custom_data]\nexecute = true\n"
 LOG = "/var/lib/azure-init/custom-data.log"
 UNIT = "azure-init-custom-data.service"

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import test_fakeazure_container as containers
-from container import PROJECT, alone, debian_root
-from test_fakeazure_container import NEEDED, Root
+from container import PROJECT
+from installed import NETWORK, Images
+from test_fakeazure_container import Root
 from test_publish_boot import CLIENTS, PROFILE, START
 
 from fakeazure.events import Lease, Request, Told
-from need import need, need_root
 
 pytestmark = pytest.mark.newer
 
@@ -55,16 +54,11 @@ def real_unit() -> str:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Root]:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    monkeypatch.setattr(containers, "debian_root", lambda suite: debian_root(suite, *CLIENTS))
-    with alone():
-        made = Root(tmp_path)
-        made.unit("azure-init.service", real_unit())
-        (made.layer / "etc/systemd/system/NetworkManager.service").symlink_to("/dev/null")
-        yield made
+def root(images: Images, tmp_path: Path) -> Iterator[Root]:
+    made = Root(images, tmp_path, *CLIENTS)
+    made.unit("azure-init.service", real_unit())
+    (made.layer / "etc/systemd/system/NetworkManager.service").symlink_to("/dev/null")
+    yield made
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
@@ -134,7 +128,7 @@ def test_a_route_to_the_usual_address_alone_is_word_enough(root: Root) -> None:
 def test_routes_that_a_lease_tells_and_its_client_did_not_set_are_added_for_the_platform_alone(
     root: Root, omit: list[int]
 ) -> None:
-    network = containers.NETWORK + "\n[DHCPv4]\nUseRoutes=no\nUseGateway=no\n"
+    network = NETWORK + "\n[DHCPv4]\nUseRoutes=no\nUseGateway=no\n"
     root.write("etc/systemd/network/10-eth0.network", network)
     root.unit("after.service", AFTER)
     hosts, said = told(root, f"{SCENARIO}[dhcp]\nomit = {omit}\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from container import PROJECT, UNIT, alone, debian_root
+from container import UNIT
+from installed import NETWORK, Images
 
 import fakeazure
 from fakeazure.events import Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
@@ -23,7 +26,6 @@ pytestmark = pytest.mark.newer
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "setpriv", "ssh", "ssh-keygen")
-NETWORK = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
 ONLINE = "Wants=network-online.target\nAfter=network-online.target\n"
 # What a machine finds, told on its console before the agent runs.
 LOOK = f"""
@@ -68,13 +70,12 @@ SOON = 60.0
 class Root:
     """A root directory with a network and, unless something else stands in its place, our agent."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, images: Images, place: Path, *extra: str) -> None:
+        """`extra`: packages that are to be in it."""
+        self.images, self.extra = images, extra
         self.place, self.layer = place, place / "upper"
         for name in ("upper", "work", "machine", "tmp"):
             (place / name).mkdir()
-        ignore = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(PROJECT / "src/azureinit", self.layer / "usr/lib/azure-init/azureinit", ignore=ignore)
-        self.write("usr/bin/azure-init", (PROJECT / "packaging/azure-init").read_text(), mode=0o755)
         self.write("etc/systemd/network/10-eth0.network", NETWORK)
         self.enable("/usr/lib/systemd/system/systemd-networkd.service", "multi-user")
         self.enable("/usr/lib/systemd/system/systemd-networkd-wait-online.service", "network-online")
@@ -101,7 +102,8 @@ class Root:
 
     def start(self, *options: str, suite: str = "trixie") -> subprocess.Popen[str]:
         fake = (sys.executable, "-m", "fakeazure", "container", str(self.place / "machine"), *options)
-        command = ("unshare", "--mount", "sh", "-c", LAYERED, "sh", str(debian_root(suite)), str(self.place), *fake)
+        lower = ":".join(map(str, self.images.without_package(suite, *self.extra)))
+        command = ("unshare", "--mount", "sh", "-c", LAYERED, "sh", lower, str(self.place), *fake)
         return subprocess.Popen(
             command,
             env={**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(self.place / "tmp")},
@@ -132,12 +134,8 @@ class Root:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[Root]:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    with alone():
-        yield Root(tmp_path)
+def root(images: Images, tmp_path: Path) -> Iterator[Root]:
+    yield Root(images, tmp_path)
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
@@ -213,23 +211,35 @@ def test_where_no_login_is_wanted_the_verdict_is_the_end(root: Root) -> None:
     assert not [event for event in root.events() if isinstance(event, Login)]
 
 
-def test_nothing_is_left_of_a_platform_that_is_killed_and_there_is_never_a_second_one(root: Root) -> None:
-    running = root.start("--stay", "--ledger", str(root.ledger))
-    until(lambda: root.ledger.exists() and any(isinstance(event, Login) for event in root.events()))
-    processes = descendants(running.pid)
-    networks = {network_of(pid) for pid in (running.pid, *processes)} - {network_of(os.getpid())}
-    assert len(processes) > 5
-    assert len(networks) == 2
-    refused = root.start()
-    assert refused.communicate(timeout=60) == (
-        "",
-        "fakeazure: another fakeazure container is running here: wait for its end\n",
-    )
-    assert refused.returncode == 2
-    running.kill()
-    running.communicate(timeout=60)
+def test_two_machines_run_at_once_and_know_nothing_of_each_other(
+    root: Root, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = Root(root.images, tmp_path_factory.mktemp("other"))
+    with staying(root) as one, staying(other, suite="bookworm") as two:
+        until(lambda: has_logged_in(root) and has_logged_in(other))
+        names = [control_groups(process) for process in (one, two)]
+        assert [len(found) for found in names] == [1, 1] and names[0] != names[1]
+        for process, ended, left in ((two, other, root), (one, root, other)):
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+            assert "Verdict: Ready" in said
+            assert ended.events()[-1] == End(t=ended.events()[-1].t, exit_code=0), "it was shut down"
+            assert left is other or not isinstance(left.events()[-1], End), "and the other one runs on"
+    assert not any(directories(*found) for found in names)
+    shutil.rmtree(other.place, ignore_errors=True)
+
+
+def test_nothing_is_left_of_a_platform_that_is_killed(root: Root) -> None:
+    with staying(root) as running:
+        until(lambda: has_logged_in(root))
+        processes, groups = descendants(running.pid), control_groups(running)
+        networks = {network_of(pid) for pid in (running.pid, *processes)} - {network_of(os.getpid())}
+        assert len(processes) > 5
+        assert len(networks) == 2
+        assert directories(*groups)
     until(lambda: not any(alive(pid) for pid in processes))
     until(lambda: not list((root.place / "tmp").iterdir()))
+    until(lambda: not directories(*groups))
     assert not networks & {network_of(int(pid.name)) for pid in Path("/proc").glob("[0-9]*")}
     assert str(root.place) not in Path("/proc/self/mounts").read_text()
     assert not [
@@ -238,10 +248,10 @@ def test_nothing_is_left_of_a_platform_that_is_killed_and_there_is_never_a_secon
 
 
 def test_who_is_asked_to_end_shuts_the_machine_down_and_says_what_there_was(root: Root) -> None:
-    running = root.start("--stay", "--ledger", str(root.ledger))
-    until(lambda: root.ledger.exists() and any(isinstance(event, Login) for event in root.events()))
-    running.send_signal(signal.SIGINT)
-    said, _ = running.communicate(timeout=60)
+    with staying(root) as running:
+        until(lambda: has_logged_in(root))
+        running.send_signal(signal.SIGINT)
+        said, _ = running.communicate(timeout=60)
     assert running.returncode == 128 + signal.SIGINT
     assert "Verdict: Ready" in said
     assert root.events()[-1] == End(t=root.events()[-1].t, exit_code=0)
@@ -292,6 +302,43 @@ def test_a_wrong_clock_is_not_for_containers(tmp_path: Path) -> None:
         2,
         "fakeazure: a container has its host's clock: for a wrong one, use fakeazure run or fakeazure boot\n",
     )
+
+
+def test_where_control_groups_cannot_be_made_that_is_said(root: Root) -> None:
+    script = "find /sys/fs/cgroup -maxdepth 1 -exec mount --bind -o ro {} {} ';' && exec \"$@\""
+    (root.layer / "sbin").mkdir()
+    (root.layer / "sbin/init").touch()
+    code, said = fake(str(root.layer), before=("unshare", "--mount", "sh", "-ec", script, "sh"))
+    last = said.splitlines()[-1]
+    assert code == 2 and last.startswith("fakeazure: cannot make a control group for the machine: /sys/fs/cgroup/")
+    assert last.endswith(": read-only file system; run it where root may do so")
+
+
+def has_logged_in(root: Root) -> bool:
+    """The platform has."""
+    begun = root.ledger.exists() and root.ledger.stat().st_size > 0
+    return begun and any(isinstance(event, Login) for event in root.events())
+
+
+@contextlib.contextmanager
+def staying(root: Root, *, suite: str = "trixie") -> Iterator[subprocess.Popen[str]]:
+    """A machine that stays; if it is there at the end, its platform is killed."""
+    running = root.start("--stay", "--ledger", str(root.ledger), suite=suite)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate(timeout=60)
+
+
+def control_groups(running: subprocess.Popen[str]) -> set[str]:
+    """The names of those that the machine was given."""
+    texts = [Path(f"/proc/{pid}/cgroup").read_text() for pid in descendants(running.pid) if alive(pid)]
+    return {part for text in texts for part in re.split(r"[/\n]", text) if part.startswith("fakeazure-")}
+
+
+def directories(name: str) -> list[Path]:
+    return list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
 
 
 def until(seen: Callable[[], bool]) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from disks import DISK_SIZE, KERNEL_OPTIONS, MEGABYTE, ROOT_START, Disk, debian_disk, one_machine, with_tree
+from container import lay_agent
+from disks import DISK_SIZE, KERNEL_OPTIONS, MEGABYTE, ROOT_START, SUITE, Disk, debian_disk, with_tree
 
 from need import need, need_root
 
 pytestmark = pytest.mark.newer
 
-AGENT = Path(__file__).parents[2] / "src/azureinit"
 LARGER = DISK_SIZE + 1024 * MEGABYTE
 BOOT_SECONDS = 300.0
 # The first process of the machine: nothing else runs in it.
@@ -53,12 +51,10 @@ ctypes.CDLL(None).reboot(0x4321FEDC)
 
 
 @pytest.fixture(autouse=True)
-def alone() -> Iterator[None]:
+def needed() -> None:
     need_root()
     for tool in ("qemu-system-x86_64", "debugfs"):
         need(tool)
-    with one_machine():
-        yield
 
 
 def booted(disk: Disk, image: Path, place: Path) -> dict[str, Any]:
@@ -86,7 +82,7 @@ def test_a_root_grows_in_its_first_boot_and_finds_nothing_to_do_in_the_next(
     tmp_path: Path, agent: str, tool: str
 ) -> None:
     tree = tmp_path / "tree"
-    shutil.copytree(AGENT, tree / "usr/lib/azure-init/azureinit", ignore=shutil.ignore_patterns("__pycache__"))
+    lay_agent(tree / "usr/lib/azure-init", SUITE)
     (tree / "init-grow").write_text(INIT)
     (tree / "init-grow").chmod(0o755)
     disk = debian_disk(agent)

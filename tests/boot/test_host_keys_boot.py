@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from container import alone
-from installed import Boot, Disk
-from test_units import LATE, NEEDED, Images, is_orderly, is_provisioned
-
-from need import need, need_root
+from installed import Boot, Disk, Images, Machines
+from test_units import LATE, is_orderly, is_provisioned
 
 pytestmark = pytest.mark.newer
 
-Machines = Callable[..., Disk]
 TYPES = ("ed25519", "ecdsa", "rsa")
 ANEW = "[azure-init.ssh]\nregenerate_host_keys = true\n"
 EARLIEST = ("ed25519", "ecdsa")  # the other is made when sshd runs, which shows it from its next start on
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    place = tmp_path_factory.mktemp("images")
-    yield Images(place)
-    shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture
@@ -42,8 +28,7 @@ def machine(images: Images, tmp_path: Path) -> Iterator[Machines]:
         disk.change("ssh-keygen -A >/dev/null")
         return disk
 
-    with alone():
-        yield made
+    yield made
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
-from container import alone
-from installed import ADDRESS, Boot, Disk
+from installed import ADDRESS, Boot, Disk, Machines
 from test_publish_boot import CLIENTS, PROFILE
-from test_units import NEEDED, Images
-
-from need import need, need_root
 
 pytestmark = pytest.mark.newer
 
-Machines = Callable[..., Disk]
 MONITOR = "azure-init-hostname.service"
 ON = "[azure-init.hostname]\nmonitor = true\nmonitor_secs = 3600\n"
 FILE = "/var/lib/azure-init/published_hostname"
@@ -40,23 +31,6 @@ START = {
     "dhcpcd": "dhcpcd --ipv4only eth0",
     "NetworkManager": "true",
 }
-
-
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    place = tmp_path_factory.mktemp("images")
-    yield Images(place)
-    shutil.rmtree(place, ignore_errors=True)
-
-
-@pytest.fixture
-def machine(images: Images, tmp_path: Path) -> Iterator[Machines]:
-    with alone():
-        yield lambda *system: Disk(images(*system), tmp_path / "machine")
-    shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 def with_client(disk: Disk, client: str) -> None:

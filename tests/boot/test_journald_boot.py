@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from container import Container, alone, debian_root
-
-from need import need, need_root
+from container import Container
+from installed import Images
 
 pytestmark = pytest.mark.newer
 
 DEBIANS = ("bookworm", "trixie")
-NEEDED = ("systemd-nspawn", "mmdebstrap", "unshare", "nsenter", "setpriv")
 VM_ID = "11111111-2222-4333-8444-555555555555"
 OVERSIZED = 3_000_000
 SPEAKER = f"""
@@ -66,21 +64,17 @@ ASIDE = "[Service]\nType=oneshot\nExecStart=/bin/sh -c '/usr/bin/python3 -IS /us
 
 
 @pytest.fixture
-def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Container]:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    with alone():
-        one = Container(debian_root(request.param), tmp_path)
-        one.write("usr/lib/speaker.py", SPEAKER)
-        one.write("etc/systemd/system/speaker@.service", UNIT)
-        one.write("etc/systemd/system/aside.service", ASIDE)
-        try:
-            one.boot(agent=False)
-            yield one
-        finally:
-            one.stop()
-            shutil.rmtree(tmp_path, ignore_errors=True)
+def machine(images: Images, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Container]:
+    one = Container(images.without_package(request.param), tmp_path)
+    one.write("usr/lib/speaker.py", SPEAKER)
+    one.write("etc/systemd/system/speaker@.service", UNIT)
+    one.write("etc/systemd/system/aside.service", ASIDE)
+    try:
+        one.boot(agent=False)
+        yield one
+    finally:
+        one.stop()
+        shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 def entries(machine: Container, *matches: str) -> list[dict[str, Any]]:

@@ -13,16 +13,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from qemu import Guest, GuestFailed, running
+from container import lay_agent
+from qemu import SUITE, Guest, GuestFailed, running
 
 from fakeazure import Fabric, Media, Vm, media as discs
 from need import need, need_root
 
 HOUSE = Path(__file__).parents[2]
-FILES = {
-    "/usr/lib/azure-init/azureinit": HOUSE / "src/azureinit",
-    "/usr/bin/azure-init": HOUSE / "packaging/azure-init",
-}
 ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 IMDS, WIRESERVER = "169.254.169.254", "168.63.129.16"
 DRIVES = ("ide", "scsi")
@@ -44,7 +41,11 @@ def booted(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         need(tool)
     doors = {IMDS: urlsplit(fabric.imds).port or 0, WIRESERVER: urlsplit(fabric.wireserver).port or 0}
     smbios = [f"type=1,uuid={fabric.vm.dmi_uuid}", f"type=3,asset={ASSET_TAG}"]
-    with running(tmp_path_factory.mktemp("guest"), files=FILES, smbios=smbios, doors=doors) as guest:
+    files = {
+        "/usr/lib/azure-init/azureinit": lay_agent(tmp_path_factory.mktemp("agent"), SUITE),
+        "/usr/bin/azure-init": HOUSE / "packaging/azure-init",
+    }
+    with running(tmp_path_factory.mktemp("guest"), files=files, smbios=smbios, doors=doors) as guest:
         guest.call(inside_modules, load=["virtio_pci", "virtio_scsi", "ata_piix", "virtio_net"], unload=[])
         yield guest
 

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from container import alone, debian_root
-from installed import Boot, Disk, build_package
-from test_units import NEEDED, WAAGENT_MARKER, is_its_own, is_quiet, prepare_for_waagent
+from container import debian_root
+from installed import Boot, Disk, Images
+from test_units import WAAGENT_MARKER, is_its_own, is_quiet, prepare_for_waagent
 
 from fakeazure.events import Login
 from fakeazure.media import files
 from fakeazure.vm import Media, Vm
-from need import need, need_root
 
 pytestmark = pytest.mark.newer
 
@@ -43,40 +42,30 @@ HONOUR = "printf '[waagent]\\nhonour = true\\n' >/etc/azure-init/azure-init.toml
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    return build_package(tmp_path_factory.mktemp("package"))
-
-
-@pytest.fixture(scope="module")
-def veteran(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Iterator[Disk]:
+def veteran(tmp_path_factory: pytest.TempPathFactory, images: Images) -> Iterator[Disk]:
     """A machine that WALinuxAgent has provisioned, switched off."""
     place = tmp_path_factory.mktemp("veteran")
-    with alone():
-        disk = Disk((debian_root("trixie", *EXTRA),), place / "machine")
-        disk.change(ITS_IMAGE)
-        prepare_for_waagent(disk)
-        give_disc(disk, password=PASSWORD)
-        with disk.boot(vm=f'password = "{PASSWORD}"') as boot:
-            boot.ready()
-            assert "WALinuxAgent" in boot.verdicts()[0].agent, boot.verdicts()
-            boot.until(lambda: boot.run("test", "-s", WAAGENT_MARKER).returncode == 0, "its marker is there")
-            assert boot.login("id -un; hostname") == ["azureuser", "floor-1"]
+    disk = Disk((debian_root("trixie", *EXTRA),), place / "machine")
+    disk.change(ITS_IMAGE)
+    prepare_for_waagent(disk)
+    give_disc(disk, password=PASSWORD)
+    with disk.boot(vm=f'password = "{PASSWORD}"') as boot:
+        boot.ready()
+        assert "WALinuxAgent" in boot.verdicts()[0].agent, boot.verdicts()
+        boot.until(lambda: boot.run("test", "-s", WAAGENT_MARKER).returncode == 0, "its marker is there")
+        assert boot.login("id -un; hostname") == ["azureuser", "floor-1"]
     yield disk
     shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture
-def machine(veteran: Disk, package: Path, tmp_path: Path) -> Iterator[Disk]:
+def machine(veteran: Disk, images: Images, tmp_path: Path) -> Iterator[Disk]:
     """A copy of that one's disk, with our package installed."""
-    with alone():
-        disk = Disk((veteran.layer, *veteran.lower), tmp_path / "machine")
-        disk.vm_id = veteran.vm_id
-        shutil.copy(package, disk.layer / "azure-init.deb")
-        disk.change(INSTALL)
-        yield disk
+    disk = Disk((veteran.layer, *veteran.lower), tmp_path / "machine")
+    disk.vm_id = veteran.vm_id
+    shutil.copy(images.package, disk.layer / "azure-init.deb")
+    disk.change(INSTALL)
+    yield disk
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,10 @@ from need import need, need_root
 
 SUITES = ("bullseye", "bookworm", "trixie")
 UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
-STATIC = ("azure-init-failure.service", "azure-init-hostname.service")
+STATIC = UNITS[2:]
 SHIM = "azure-init-waagent-shim_*.deb"
 CONFFILE = "/etc/azure-init/azure-init.toml"
+NETWORK_UNITS = "systemctl is-enabled systemd-networkd.service systemd-networkd.socket"
 # Another layer of the same disk each time, mounted where nobody else sees it; $root is where.
 ENTER = """
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
@@ -66,20 +69,21 @@ def build(sources: Path, out: Path) -> None:
 
 
 # Debian 11's systemd wants control groups for this, and words it otherwise.
-checkable = pytest.mark.parametrize("disk", SUITES[1:], indirect=True)
+checkable = pytest.mark.parametrize("machine", SUITES[1:], indirect=True)
 
 
 class Disk:
     """A machine that is not running: a root file system of which only the changes are kept."""
 
-    def __init__(self, root: Path, place: Path, packages: Path) -> None:
-        self.root, self.place, self.packages = root, place, packages
+    def __init__(self, place: Path, packages: Path, *lower: Path) -> None:
+        self.place, self.packages, self.lower = place, packages, lower
         for name in ("upper", "work", "root"):
             (place / name).mkdir(parents=True)
 
     def try_run(self, script: str, *, outside: bool = False) -> subprocess.CompletedProcess[str]:
         command = ("unshare", "--mount", "--pid", "--fork", "sh", "-c", ENTER + (OUTSIDE if outside else INSIDE), "sh")
-        given = (str(self.root), str(self.place), str(self.packages), script)
+        lower = ":".join(map(str, self.lower))
+        given = (lower, str(self.place), str(self.packages), script)
         return subprocess.run((*command, *given), stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     def run(self, script: str, *, outside: bool = False) -> str:
@@ -90,9 +94,6 @@ class Disk:
     def files(self) -> dict[str, str]:
         """Every file with its mode, its owner, and where it leads."""
         leave_out = " -o ".join(f"-path {path}" for path in NOT_OURS)
-        found = self.run(
-            f"find / \\( {leave_out} \\) -prune -o -printf '%p\\t%y %m %u:%g %l ' -type f -printf '%s' -o -printf '\\n'"
-        )
         found = self.run(f"find / \\( {leave_out} \\) -prune -o -printf '%p\\t%y %m %u:%g %l\\n'")
         return dict(line.split("\t", 1) for line in found.splitlines())
 
@@ -102,7 +103,27 @@ class Disk:
 
 @pytest.fixture(params=SUITES)
 def disk(request: pytest.FixtureRequest, tmp_path: Path, built: Path) -> Disk:
-    return Disk(debian_root(request.param), tmp_path / "disk", built)
+    """With the distribution on it, and nothing of ours."""
+    return Disk(tmp_path / "disk", built, debian_root(request.param))
+
+
+@pytest.fixture(scope="module")
+def installations(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """By distribution, what installing the package changes on its disk."""
+
+    @functools.cache
+    def changes(suite: str) -> Path:
+        disk = Disk(tmp_path_factory.mktemp("installed") / suite, built, debian_root(suite))
+        install(disk)
+        return disk.place / "upper"
+
+    return changes
+
+
+@pytest.fixture(params=SUITES)
+def machine(request: pytest.FixtureRequest, tmp_path: Path, built: Path, installations: Callable[[str], Path]) -> Disk:
+    """With the package installed."""
+    return Disk(tmp_path / "disk", built, installations(request.param), debian_root(request.param))
 
 
 def install(disk: Disk, name: str = "azure-init_*.deb") -> str:
@@ -131,7 +152,9 @@ def older(built: Path, place: Path) -> Path:
 
 
 def test_installing_brings_a_command_that_is_compiled_and_enabled(disk: Disk) -> None:
+    network = disk.try_run(NETWORK_UNITS).stdout
     said = install(disk)
+    assert disk.try_run(NETWORK_UNITS).stdout == network != "", "who looks after the network is the image's business"
     assert "warning" not in said.lower() and "error" not in said.lower()
     assert disk.run("azure-init --version").startswith("azure-init ")
     assert "Usage: libazureinit-kvp" in disk.run("libazureinit-kvp --help")
@@ -149,24 +172,22 @@ def test_installing_brings_a_command_that_is_compiled_and_enabled(disk: Disk) ->
     assert enabled == {unit: "static" if unit in STATIC else "enabled" for unit in UNITS}
 
 
-def test_what_the_package_runs_comes_out_of_the_one_file_and_without_it_out_of_the_directory(disk: Disk) -> None:
-    install(disk)
+def test_what_the_package_runs_comes_out_of_the_one_file_and_without_it_out_of_the_directory(machine: Disk) -> None:
     probe = (
         "python3 -ISc \"import sys; sys.argv=['azure-init', '--version']; exec(open('/usr/bin/azure-init').read())\""
     )
-    assert disk.run(probe).startswith("azure-init ")
+    assert machine.run(probe).startswith("azure-init ")
     for damage in ("rm /usr/lib/azure-init/boot.*", "printf 'other byte code' > /usr/lib/azure-init/boot.$tag"):
         tag = "tag=$(python3 -c 'import sys; print(sys.implementation.cache_tag)'); "
-        assert disk.run(f"{tag}{damage}; azure-init --version").startswith("azure-init ")
+        assert machine.run(f"{tag}{damage}; azure-init --version").startswith("azure-init ")
 
 
-def test_another_python_makes_it_compile_again(disk: Disk) -> None:
-    install(disk)
+def test_another_python_makes_it_compile_again(machine: Disk) -> None:
     hook = "/usr/share/python3/runtime.d/azure-init.rtupdate"
-    version = python_minor(disk)
-    disk.run("cd /usr/lib/azure-init && mv boot.* boot.cpython-30")
-    disk.run(f"{hook} pre-rtupdate python3.0 python3.{version}; {hook} rtupdate python3.0 python3.{version}")
-    assert disk.run("cd /usr/lib/azure-init && echo boot.*") == f"boot.cpython-3{version}\n"
+    version = python_minor(machine)
+    machine.run("cd /usr/lib/azure-init && mv boot.* boot.cpython-30")
+    machine.run(f"{hook} pre-rtupdate python3.0 python3.{version}; {hook} rtupdate python3.0 python3.{version}")
+    assert machine.run("cd /usr/lib/azure-init && echo boot.*") == f"boot.cpython-3{version}\n"
 
 
 def test_an_upgrade_keeps_what_was_changed_and_leaves_nothing_of_the_older_one(
@@ -175,11 +196,11 @@ def test_an_upgrade_keeps_what_was_changed_and_leaves_nothing_of_the_older_one(
     disk.packages = older(built, tmp_path)
     install(disk, "older.deb")
     assert "/usr/lib/azure-init/azureinit/bygone.py" in disk.files()
-    disk.run(f"echo '# mine' >> {CONFFILE}; systemctl disable azure-init-resend.service 2>/dev/null")
+    disk.run(f"echo '# mine' >> {CONFFILE}; systemctl disable azure-init-local.service 2>/dev/null")
     install(disk)
     assert disk.read(CONFFILE).endswith("# mine\n")
     assert not [path for path in disk.files() if "bygone" in path]
-    assert disk.try_run("systemctl is-enabled azure-init-resend.service").stdout == "disabled\n"
+    assert disk.try_run("systemctl is-enabled azure-init-local.service").stdout == "disabled\n"
     assert disk.run("systemctl is-enabled azure-init.service") == "enabled\n"
     assert "/usr/lib/azure-init/azureinit/__pycache__" in disk.files()
 
@@ -198,10 +219,9 @@ def test_removing_keeps_configuration_and_state_and_purging_leaves_what_was_ther
     assert disk.files() == before
 
 
-def test_purging_leaves_an_administrators_own_drop_in(disk: Disk) -> None:
-    install(disk)
-    disk.run("echo '[user]' > /etc/azure-init/azure-init.toml.d/mine.toml; dpkg --purge azure-init 2>&1")
-    assert disk.read("/etc/azure-init/azure-init.toml.d/mine.toml") == "[user]\n"
+def test_purging_leaves_an_administrators_own_drop_in(machine: Disk) -> None:
+    machine.run("echo '[user]' > /etc/azure-init/azure-init.toml.d/mine.toml; dpkg --purge azure-init 2>&1")
+    assert machine.read("/etc/azure-init/azure-init.toml.d/mine.toml") == "[user]\n"
 
 
 def test_fakeazure_runs_and_needs_a_newer_python(disk: Disk) -> None:
@@ -214,45 +234,45 @@ def test_fakeazure_runs_and_needs_a_newer_python(disk: Disk) -> None:
         assert ran.returncode == 1 and ran.stderr.startswith("fakeazure: needs Python 3.11 or newer")
 
 
-def test_the_shim_answers_to_waagent_and_leaves_nothing_behind(disk: Disk) -> None:
-    install(disk)
-    before = disk.files()
-    refused = disk.try_run("waagent -version")
+def test_the_shim_answers_to_waagent_and_leaves_nothing_behind(machine: Disk) -> None:
+    before = machine.files()
+    refused = machine.try_run("waagent -version")
     assert refused.returncode == 127, "without it there is no such command"
-    said = install(disk, SHIM)
+    said = install(machine, SHIM)
     assert "warning" not in said.lower() and "error" not in said.lower()
-    assert disk.files()["/usr/sbin/waagent"].split()[-1] == "../lib/azure-init/waagent"
+    assert machine.files()["/usr/sbin/waagent"].split()[-1] == "../lib/azure-init/waagent"
     for word in ("-version", "--version", "/version", "version"):
-        assert disk.run(f"waagent {word}").startswith("azure-init ")
+        assert machine.run(f"waagent {word}").startswith("azure-init ")
     for words in ("-help", "-usage", "'-?'", ""):
-        assert disk.run(f"waagent {words}").startswith("Usage: waagent ")
-    shown = disk.run("waagent -show-configuration").splitlines()
+        assert machine.run(f"waagent {words}").startswith("Usage: waagent ")
+    shown = machine.run("waagent -show-configuration").splitlines()
     assert shown == sorted(shown) and "Provisioning.PasswordCryptId = 6" in shown
     for word in ("-daemon", "-frobnicate"):
-        ran = disk.try_run(f"waagent {word}")
+        ran = machine.try_run(f"waagent {word}")
         assert ran.returncode == 2 and ran.stdout == "" and ran.stderr.startswith("waagent: ")
-    ran = disk.try_run("waagent -configuration-path:/nowhere -version")
+    ran = machine.try_run("waagent -configuration-path:/nowhere -version")
     assert ran.returncode == 1 and "there is no /nowhere" in ran.stderr
-    assert disk.run("azure-init facts | grep -c '\"waagent\": null'") == "1\n", "it is not WALinuxAgent"
-    disk.run("dpkg --purge azure-init-waagent-shim 2>&1; rm -rf /var/log/azure-init.log")
-    assert disk.files() == before
+    assert machine.run("azure-init facts | grep -c '\"waagent\": null'") == "1\n", "it is not WALinuxAgent"
+    machine.run("dpkg --purge azure-init-waagent-shim 2>&1; rm -rf /var/log/azure-init.log")
+    assert machine.files() == before
 
 
-def test_a_template_deprovisions_by_the_shim(disk: Disk) -> None:
-    install(disk)
-    install(disk, SHIM)
-    disk.run("useradd -m joe; usermod -aG adm joe; echo 'joe ALL=(ALL) ALL' >/etc/sudoers.d/azure-init-user")
-    disk.run("echo web-1 >/etc/hostname; ssh-keygen -q -A")
-    refused = disk.try_run("waagent -deprovision+user </dev/null")
-    assert refused.returncode != 0 and disk.run("getent passwd joe"), "nobody said yes"
-    disk.run("waagent -force -deprovision+user && export HISTSIZE=0 && sync")
-    assert disk.try_run("getent passwd joe").returncode == 2
-    assert not [path for path in disk.files() if path.startswith(("/home/", "/etc/ssh/ssh_host_", "/etc/sudoers.d/a"))]
-    assert disk.try_run("waagent -deprovision -force").returncode == 0, "twice is once"
+def test_a_template_deprovisions_by_the_shim(machine: Disk) -> None:
+    install(machine, SHIM)
+    machine.run("useradd -m joe; usermod -aG adm joe; echo 'joe ALL=(ALL) ALL' >/etc/sudoers.d/azure-init-user")
+    machine.run("echo web-1 >/etc/hostname; ssh-keygen -q -A")
+    refused = machine.try_run("waagent -deprovision+user </dev/null")
+    assert refused.returncode != 0 and machine.run("getent passwd joe"), "nobody said yes"
+    machine.run("waagent -force -deprovision+user && export HISTSIZE=0 && sync")
+    assert machine.try_run("getent passwd joe").returncode == 2
+    assert not [
+        path for path in machine.files() if path.startswith(("/home/", "/etc/ssh/ssh_host_", "/etc/sudoers.d/a"))
+    ]
+    assert machine.try_run("waagent -deprovision -force").returncode == 0, "twice is once"
 
 
 def test_the_shim_and_walinuxagent_exclude_each_other(built: Path, tmp_path: Path) -> None:
-    disk = Disk(debian_root("trixie", "waagent"), tmp_path / "disk", built)
+    disk = Disk(tmp_path / "disk", built, debian_root("trixie", "waagent"))
     install(disk)
     refused = disk.try_run(f"dpkg -i /mnt/{SHIM} 2>&1")
     assert refused.returncode == 1 and "conflict" in refused.stdout
@@ -260,24 +280,28 @@ def test_the_shim_and_walinuxagent_exclude_each_other(built: Path, tmp_path: Pat
 
 
 @checkable
-def test_systemd_finds_no_fault_in_the_units_and_no_cycle_with_the_ssh_socket(disk: Disk) -> None:
-    install(disk)
-    disk.run("systemctl enable ssh.socket ssh.service systemd-networkd.service 2>&1")
+def test_systemd_finds_no_fault_in_the_units_and_no_cycle_with_the_ssh_socket(machine: Disk) -> None:
+    machine.run("systemctl enable ssh.socket ssh.service systemd-networkd.service 2>&1")
     paths = " ".join(f"/usr/lib/systemd/system/{unit}" for unit in UNITS)
-    alone = disk.try_run(f"systemd-analyze verify --man=no {paths}")
+    alone = machine.try_run(f"systemd-analyze verify --man=no {paths}")
     assert alone.returncode == 0, alone.stderr
     assert not [line for line in alone.stderr.splitlines() if "azure-init" in line]
-    whole = disk.try_run("systemd-analyze verify --man=no multi-user.target sockets.target ssh.service")
+    whole = machine.try_run("systemd-analyze verify --man=no multi-user.target sockets.target ssh.service")
     assert "cycle" not in whole.stderr and "deleted to break" not in whole.stderr, whole.stderr
 
 
 @checkable
-def test_a_cycle_would_be_noticed(disk: Disk) -> None:
-    install(disk)
-    disk.run("systemctl enable ssh.socket 2>&1; mkdir /etc/systemd/system/azure-init.service.d")
-    disk.run("printf '[Unit]\\nBefore=ssh.socket\\n' > /etc/systemd/system/azure-init.service.d/wrong.conf")
-    whole = disk.try_run("systemd-analyze verify --man=no multi-user.target")
+def test_a_cycle_would_be_noticed(machine: Disk) -> None:
+    machine.run("systemctl enable ssh.socket 2>&1; mkdir /etc/systemd/system/azure-init.service.d")
+    machine.run("printf '[Unit]\\nBefore=ssh.socket\\n' > /etc/systemd/system/azure-init.service.d/wrong.conf")
+    whole = machine.try_run("systemd-analyze verify --man=no multi-user.target")
     assert "ordering cycle" in whole.stderr
+
+
+def test_udev_finds_no_fault_in_the_rules(built: Path, tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "disk", built, debian_root("trixie", "grub-pc-bin", "grub2-common", "udev"))
+    install(disk)
+    assert "Fail:    0" in disk.run("udevadm verify /usr/lib/udev/rules.d/68-azure-init-vf.rules 2>&1")
 
 
 @pytest.mark.parametrize("disk", ["trixie"], indirect=True)
@@ -341,14 +365,20 @@ ip link add function type veth peer name other
 netif=$root/run/systemd/netif
 mkdir -p "$root/run/udev/data" "$netif/links" "$netif/leases" "$netif/lldp"
 chroot "$root" chown -R systemd-network /run/systemd/netif
-SYSTEMD_LOG_LEVEL=debug timeout 3 chroot "$root" /lib/systemd/systemd-networkd 2>&1 || true
+SYSTEMD_LOG_LEVEL=debug timeout 10 chroot "$root" /lib/systemd/systemd-networkd >"$root/run/said" 2>&1 &
+decided='(bare|configured): Configuring with|function: State changed: .*-> unmanaged'
+for _ in $(seq 100); do
+    [ "$(grep -cE "$decided" "$root/run/said")" -ge 3 ] && break
+    sleep 0.1
+done
+kill $! || true
+cat "$root/run/said"
 """
 
 
 @checkable
-def test_the_default_network_gives_way_to_every_other_file_and_virtual_functions_are_left_alone(disk: Disk) -> None:
-    install(disk)
-    said = disk.run(f"unshare --net sh -e <<'END'\n{NETWORKD}\nEND\n", outside=True)
+def test_the_default_network_gives_way_to_every_other_file_and_virtual_functions_are_left_alone(machine: Disk) -> None:
+    said = machine.run(f"unshare --net sh -e <<'END'\n{NETWORKD}\nEND\n", outside=True)
     assert "bare: Configuring with /usr/lib/systemd/network/zzz-azure-init.network" in said
     assert "configured: Configuring with /etc/systemd/network/wired.network" in said
     assert "function: State changed: initialized -> unmanaged" in said

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import test_fakeazure_container as containers
-from container import alone, debian_root
-from test_fakeazure_container import NEEDED, Root, until
+from installed import Images
+from test_fakeazure_container import ONLINE, Root, until
 
 from fakeazure.events import Lease
-from need import need, need_root
 
 pytestmark = pytest.mark.newer
 
@@ -66,12 +64,8 @@ print("done by:", apply_step(machine, step, journal=Unwritten(), deadline=float(
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[Root]:
-    need_root()
-    for tool in NEEDED:
-        need(tool)
-    with alone():
-        yield Root(tmp_path)
+def root(images: Images, tmp_path: Path) -> Iterator[Root]:
+    yield Root(images, tmp_path)
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
@@ -112,7 +106,7 @@ def monitored(console: str) -> list[str]:
     ("suite", "keeps"), [("jammy", False), ("bookworm", False), ("noble", False), ("trixie", True)]
 )
 def test_networkd_asks_again_under_the_new_name_and_the_link_stays_up(root: Root, suite: str, keeps: bool) -> None:
-    leases, console = renamed(root, suite=suite, after=containers.ONLINE)
+    leases, console = renamed(root, suite=suite, after=ONLINE)
     assert "lessee: systemd-networkd eth0" in console, console
     assert "done by: networkctl reload" in console
     assert leases[0].hostname != NAME
@@ -124,10 +118,8 @@ def test_networkd_asks_again_under_the_new_name_and_the_link_stays_up(root: Root
 
 
 @pytest.mark.parametrize("client", sorted(START))
-def test_other_clients_ask_again_under_the_new_name_and_the_address_stays(
-    root: Root, client: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(containers, "debian_root", lambda suite: debian_root(suite, *CLIENTS))
+def test_other_clients_ask_again_under_the_new_name_and_the_address_stays(root: Root, client: str) -> None:
+    root.extra = CLIENTS
     (root.layer / "etc/systemd/system/multi-user.target.wants/systemd-networkd.service").unlink()
     if client != "NetworkManager":
         (root.layer / "etc/systemd/system/NetworkManager.service").symlink_to("/dev/null")

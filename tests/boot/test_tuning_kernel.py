@@ -6,14 +6,14 @@ Functions called `inside_...` run in the guest: what they use they import, what 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from disks import KERNEL_OPTIONS, ROOT_START, debian_disk, one_machine, with_tree
+import qemu
+from container import lay_agent
+from disks import KERNEL_OPTIONS, ROOT_START, SUITE, debian_disk, with_tree
 from qemu import running
 
 from need import need, need_root
@@ -38,12 +38,10 @@ WORDS = ["numa=off", "console=ttyS0", "earlyprintk=ttyS0"]
 
 
 @pytest.fixture(autouse=True)
-def alone() -> Iterator[None]:
+def needed() -> None:
     need_root()
     for tool in ("qemu-system-x86_64", "debugfs", "mmdebstrap"):
         need(tool)
-    with one_machine():
-        yield
 
 
 def test_the_table_that_the_host_offers_reaches_an_older_kernel_once_a_boot(tmp_path: Path) -> None:
@@ -52,7 +50,7 @@ def test_the_table_that_the_host_offers_reaches_an_older_kernel_once_a_boot(tmp_
     config.write_text(CONFIG + "entropy = true\n")
     marker.touch()
     files = {
-        "/usr/lib/azure-init/azureinit": HOUSE / "src/azureinit",
+        "/usr/lib/azure-init/azureinit": lay_agent(tmp_path / "agent", qemu.SUITE),
         "/usr/bin/azure-init": HOUSE / "packaging/azure-init",
         "/etc/azure-init/azure-init.toml": config,
         f"/var/lib/azure-init/{VM_ID}.provisioned": marker,
@@ -129,9 +127,7 @@ ctypes.CDLL(None).reboot(0x4321FEDC)
 
 def test_a_machine_boots_from_the_menu_with_our_words_in_it(tmp_path: Path) -> None:
     disk, tree = debian_disk("grub"), tmp_path / "tree"
-    shutil.copytree(
-        HOUSE / "src/azureinit", tree / "usr/lib/azure-init/azureinit", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    lay_agent(tree / "usr/lib/azure-init", SUITE)
     files = {
         "init-grub": INIT,
         "etc/azure-init/azure-init.toml": CONFIG + "scsi_timeout_secs = 300\nnuma_off = true\nserial_console = true\n",
