@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import read_pending, read_saved
+from azureinit.apply.instance import read_pending, read_saved, was_another
 from azureinit.apply.journal import Unwritten, read_journal
 from azureinit.deliver import look_at_the_network, mend_route, quiet_waagent, start_in_progress, wait_for_wireserver
 from azureinit.engine import know
@@ -12,7 +12,15 @@ from azureinit.machine.service import is_service, notify
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
-from azureinit.sources.metadata import check_complete, is_enough, is_specialised, lacks_password, merge, named_keys
+from azureinit.sources.metadata import (
+    asks_anything,
+    check_complete,
+    is_enough,
+    is_specialised,
+    lacks_password,
+    merge,
+    named_keys,
+)
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -45,13 +53,8 @@ def _let_logins_go_after_a_while(walk: Walk) -> None:
             notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
 
         held = walk.config.boot.hold_logins_secs
-
-        def ask_for_more() -> None:
-            notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round(held * 1e6)}")  # only ever lengthens it
-            start_later(held - LEAST_TIME, say)
-
-        # A run that is done by then has not woken systemd for nothing.
-        start_later(LEAST_TIME, ask_for_more) if held > LEAST_TIME else start_later(held, say)
+        notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + LEAST_TIME) * 1e6)}")  # only ever lengthens it
+        start_later(held, say)
 
 
 def gather(walk: Walk) -> None:
@@ -125,6 +128,18 @@ def stays(walk: Walk) -> bool:
     return former.stays(walk)
 
 
+def stays_for_want(walk: Walk, failures: dict[str, AzureInitError]) -> bool:
+    assert walk.metadata is not None and walk.instance is not None
+    if asks_anything(walk.metadata) or not walk.remembers:
+        return False
+    other = was_another(walk.machine, walk.instance)
+    if other is None:
+        return False
+    from azureinit import former
+
+    return former.stays_for_want(walk, failures, other=other)
+
+
 def learn(walk: Walk, gathered: Gathered, saved: Metadata | None) -> Metadata | None:
     """Where the firmware did not tell who we are, IMDS does; and then there is something to remember."""
     if walk.instance is not None:
@@ -151,6 +166,8 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
         walk.metadata = with_certified_keys(walk, walk.metadata)
     if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
         walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
+        return
+    if stays_for_want(walk, failures):
         return
     check_complete(walk.metadata, failures)
     check_username(walk.metadata.username or "", system=walk.config.user.allow_system_user)

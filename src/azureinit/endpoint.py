@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from azureinit.errors import LocalError
 from azureinit.facts.leases import is_a_host, read_standing
-from azureinit.facts.lessee import ROUTES, parse_way_out
+from azureinit.facts.lessee import parse_way_out
 from azureinit.record import Record, replace
-from azureinit.sources.route import USUAL, is_to_be_found, is_told_of, leads, parse_address, wait_for_route
+from azureinit.sources.route import (
+    USUAL,
+    is_to_be_found,
+    is_told_of,
+    leads,
+    parse_address,
+    read_table,
+    wait_for_route,
+)
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -89,7 +97,7 @@ def _lease(machine: Machine) -> object:
 def told(walk: Walk) -> Endpoint | None:
     """By a lease in force, or by a route to the usual address alone, which a DHCP server must have given."""
     machine = walk.machine
-    table = machine.read(ROUTES, limit=1 << 22) or b""
+    table = read_table(machine) or b""
     card = read_card(machine, table)
     if card is not None:
         found = standing(machine, card)
@@ -131,7 +139,7 @@ def _addresses(card: Card) -> frozenset[str]:
 
 def read_card(machine: Machine, table: bytes | None = None) -> Card | None:
     """That of the best route to the platform; where there is none, the first one that could have it."""
-    link = parse_way_out(machine.read(ROUTES, limit=1 << 22) or b"" if table is None else table)
+    link = parse_way_out(read_table(machine) or b"" if table is None else table)
     if link is not None:
         index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").strip()
         mac = (machine.read(f"/sys/class/net/{link}/address", limit=64) or b"").decode("ascii", "replace").strip()
@@ -201,7 +209,7 @@ def _mend(walk: Walk, host: str) -> None:
     lease = None if card is None else standing(machine, card).lease
     if card is None or lease is None or lease.address not in _addresses(card):
         return
-    table = (machine.read(ROUTES, limit=1 << 22) or b"").decode("ascii", "replace")
+    table = (read_table(machine) or b"").decode("ascii", "replace")
     for step in plan_route(host=host, lease=lease, leads=leads(table, parse_address(host) or 0)):
         if isinstance(step, Step):
             walk.mended.add(host)

@@ -105,6 +105,9 @@ def provision(context: Context) -> int:
         identify(walk)
         if context.booted is not None and ready_is_pending(walk):
             context.events.tell(INFO, "provision", "done in an earlier boot; Ready is told again by azure-init-resend")
+            from azureinit.upkeep import start_resending
+
+            start_resending(walk)
             return 0
         from azureinit.begin import begin  # a machine that is done pays for none of it
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from azureinit.facts.former import read_former, read_former_id
+from azureinit.errors import HttpFailed, ImdsUnavailable, MediaAbsent
+from azureinit.facts.former import Former, read_former, read_former_id
 from azureinit.plan.former import KEPT, plan_former
 from azureinit.plan.waagent import plan_waagent, spellings
-from azureinit.telemetry.events import INFO
+from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from azureinit.engine import Walk
+    from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
     from azureinit.plan.actions import Plan
+
+WANT = "no source has anything to provision it from"
 
 
 def stays(walk: Walk) -> bool:
@@ -44,11 +50,35 @@ def is_witness(walk: Walk, marker: bytes) -> bool:
     return not own and not decided(walk)
 
 
+def stays_for_want(walk: Walk, failures: Mapping[str, AzureInitError], *, other: str) -> bool:
+    """Whether nobody has anything to provision this machine from, which was in order as that other VM.
+
+    A source that says something which cannot be read has something for us; and what a run of this VM has begun to
+    make of the machine is no longer what it was.
+    """
+    assert walk.instance is not None
+    silent = all(_is_silence(error) for error in failures.values())
+    begun = walk.machine.stat(walk.instance.path("journal")) is not None and not decided(walk)
+    if not silent or begun:
+        return False
+    walk.former, walk.metadata = other, None
+    walk.events.tell(WARN, KEPT, f"this was VM {other}, and {WANT}: the machine stays as it is")
+    return True
+
+
+def _is_silence(error: AzureInitError) -> bool:
+    answer = error.__cause__.status if isinstance(error.__cause__, HttpFailed) else 0
+    return isinstance(error, MediaAbsent) or (isinstance(error, ImdsUnavailable) and answer // 100 != 2)
+
+
 def plan_stay(walk: Walk, facts: Facts) -> Plan:
     assert walk.former is not None and walk.journal is not None
     library = walk.config.waagent.lib_dir
-    former = read_former(walk.machine, vm_id=walk.former, lib_dir=library)
+    if walk.config.platform.changed_vm_id == "keep":
+        former, because = read_former(walk.machine, vm_id=walk.former, lib_dir=library), "platform.changed_vm_id"
+    else:
+        former, because = Former(vm_id=walk.former), WANT  # nobody has asked for anything to go
     return (
-        *plan_former(former=former, done=walk.journal.done),
+        *plan_former(former=former, because=because, done=walk.journal.done),
         *plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library),
     )

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
     from azureinit.report.goalstate import Fetch
 
-FINGERPRINT_SECS = MONITOR_SECS = 10.0
+FINGERPRINT_SECS = START_SECS = 10.0
 MONITOR = "azure-init-hostname.service"
+RESEND = "azure-init-resend.service"
 
 
 def grow(walk: Walk) -> None:
@@ -123,9 +124,19 @@ def watch_hostname(walk: Walk) -> None:
     if not walk.config.hostname.monitor or walk.machine.rooted or not walk.machine.is_dir("/run/systemd/system"):
         return
     try:
-        walk.machine.run(("systemctl", "--no-block", "start", MONITOR), timeout=MONITOR_SECS).check()
+        walk.machine.run(("systemctl", "--no-block", "start", MONITOR), timeout=START_SECS).check()
     except AzureInitError as error:
         walk.events.tell(WARN, "hostname monitor", str(error))
+
+
+def start_resending(walk: Walk) -> None:
+    """A boot's run ends, and another unit goes on trying; where it cannot be started, the next boot starts it."""
+    if walk.context.booted is None:
+        return
+    try:
+        walk.machine.run(("systemctl", "--no-block", "start", RESEND), timeout=START_SECS).check()
+    except AzureInitError as error:
+        walk.events.tell(WARN, "resend", str(error))
 
 
 def tell_fingerprint(walk: Walk, fetch: Fetch) -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
-from conftest import Bench, Benches
+from test_custom_data_sim import System
+
+from conftest import QUICK, Bench, Benches
 from fakeazure import Expect, Imds, Media, Vm, Wireserver
+from need import need_root, unfit
 from trees import changed, listing
 
+DEAD = {**QUICK["wireserver"], "health_endpoint": "http://127.0.0.1:1/provisioning/health"}
+# Notes what it is asked for.
+SYSTEMCTL = '#!/bin/sh\necho "$*" >>/mnt/place/started\n'
 PASSWORD = Vm(name="web-1", password="correct horse", disable_password=False)
 
 
@@ -91,6 +99,64 @@ def test_resend_without_anything_to_tell_asks_nobody(bench: Benches) -> None:
     one = bench(expect=Expect(verdict="none"))
     assert one.agent("--stage", "resend").status == 0
     assert one.fabric.ledger.requests == ()
+
+
+def test_resend_finds_its_ready_in_another_data_directory(bench: Benches) -> None:
+    one = bench()
+    moved = {"azure_init_data_dir": {"path": "/srv/state"}}
+    one.configure(wireserver=DEAD, **moved)
+    assert one.agent().status == 75
+    assert (one.tree / f"srv/state/{one.fabric.vm.id}.pending").exists() and not one.data.exists()
+    one.configure(**moved)
+    assert one.agent("--stage", "resend").status == 0
+    assert one.fabric.judge().ok
+    assert not list((one.tree / "srv/state").glob("*.pending"))
+    asked = len(one.fabric.ledger.requests)
+    assert one.agent("--stage", "resend").status == 0
+    assert len(one.fabric.ledger.requests) == asked, "told, and over"
+
+
+def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tmp_path: Path) -> None:
+    """Wherever the data directory is, and without a process more in any other boot."""
+    need_root()
+    one = System(tmp_path, b"")
+    (one.upper / "usr/sbin").mkdir(parents=True)
+    (one.upper / "usr/sbin/systemctl").write_text(SYSTEMCTL)
+    (one.upper / "usr/sbin/systemctl").chmod(0o755)
+    tables = {
+        **QUICK,
+        "azure_init_data_dir": {"path": "/srv/state"},
+        "disk": {"grow_root": False},
+        "ssh": {"host_key_types": []},
+    }
+    started = tmp_path / "place/started"
+    try:
+        for wireserver, words, status in (
+            (DEAD, (), 75),
+            (DEAD, (), 0),
+            (QUICK["wireserver"], ("--stage", "resend"), 0),
+            (QUICK["wireserver"], (), 0),
+        ):
+            started.write_text("")
+            (tmp_path / "place/config.toml").write_text(one.fabric.config_text(**{**tables, "wireserver": wireserver}))
+            asked = len(one.fabric.ledger.requests)
+            ran = one.agent(*words) if words else in_a_boot(one)
+            assert ran.returncode == status, ran.stderr
+            resends = "--no-block start azure-init-resend.service" in started.read_text().splitlines()
+            assert resends == (wireserver is DEAD), ran.stderr
+            assert (len(one.fabric.ledger.requests) > asked) == (status == 75 or bool(words))
+    finally:
+        one.fabric.stop()
+    assert [told.kind for told in one.fabric.ledger.verdicts] == ["ready"]
+
+
+def in_a_boot(one: System) -> subprocess.CompletedProcess[str]:
+    command = one.command()
+    command.insert(command.index("-i") + 1, "NOTIFY_SOCKET=/mnt/place/notify")
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if ran.returncode == 125:
+        unfit(f"no layer over this system's files: {ran.stderr.strip()}")
+    return ran
 
 
 def test_hostname_watches_only_where_it_is_asked_to_and_on_a_machine_that_runs(bench: Benches) -> None:

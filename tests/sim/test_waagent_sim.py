@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -16,6 +18,7 @@ from trees import changed, listing
 PASSWORD = "Kanarienvogel&<Voliere>"
 BIRD = Vm(name="web-1", password=PASSWORD, disable_password=False, custom_data=b"\x00\xffbinary\n")
 OTHER = "c0ffee00-1111-4222-8333-444444444444"
+PROFILE = ("compute.osProfile", "compute.publicKeys")
 WA = "http://schemas.microsoft.com/windowsazure"
 
 
@@ -207,6 +210,101 @@ def test_a_changed_id_is_provisioned_anew_by_default(bench: Benches) -> None:
     assert one.read("etc/hostname") == "web-1\n"
     assert one.read("var/lib/waagent/Protocol") == "x"
     assert {path.name.partition(".")[0] for path in one.data.iterdir()} == {one.fabric.vm.id, "lock", "trace"}
+
+
+NOWHERE: dict[str, dict[str, Any]] = {
+    "a specialised VM": {"vm": Vm(specialised=True)},
+    "a specialised VM without IMDS": {"vm": Vm(specialised=True), "imds": Imds(enable=False)},
+    "no source at all": {"imds": Imds(enable=False), "media": Media(enable=False)},
+    "IMDS that is ill": {
+        "faults": [{"path": "/metadata/instance", "answers": ["503*"]}],
+        "media": Media(enable=False),
+    },
+    "IMDS without anything": {"imds": Imds(remove=PROFILE), "media": Media(enable=False)},
+}
+
+
+def was_another(one: Bench) -> set[str]:
+    """Also by our own marker; what must not change then."""
+    as_another(one)
+    one.data.mkdir()
+    for kind in ("provisioned", "journal", "saved"):
+        (one.data / f"{OTHER}.{kind}").touch()
+    mine = {"var/lib/waagent", "var/lib/waagent/provisioned"}
+    return {name for name in listing(one.tree) if not name.startswith(("var/lib/azure-init", "var/log"))} - mine
+
+
+@pytest.mark.parametrize("platform", NOWHERE.values(), ids=NOWHERE)
+def test_a_changed_id_with_nothing_to_provision_from_stays_as_it_is_and_is_ready(
+    bench: Benches, platform: dict[str, Any]
+) -> None:
+    one = bench(**platform, expect=Expect(verdict="ready"))  # the platform cannot know that it was in order
+    kept = was_another(one)
+    before = listing(one.tree)
+    ran = one.agent()
+    assert ran.status == 0, ran.err
+    assert one.fabric.judge().ok
+    assert not changed(before, listing(one.tree)) & kept
+    assert one.state("provisioned").exists()
+    if platform != NOWHERE["a specialised VM"]:
+        told = f"changed VM id: this was VM {OTHER}, and no source has anything to provision it from"
+        assert f"{told}: the machine stays as it is" in ran.err
+    asked = len(one.fabric.ledger.requests)
+    assert one.agent().status == 0 and len(one.fabric.ledger.requests) == asked, "a later boot asks nothing"
+
+
+def test_a_ready_that_nobody_hears_is_kept_and_the_machine_provisioned_once_there_is_something(bench: Benches) -> None:
+    lost = [{"path": "/provisioning/health", "method": "POST", "answers": ["503*"]}]
+    dead = bench(imds=Imds(enable=False), media=Media(enable=False), faults=lost, expect=Expect(verdict="none"))
+    kept = was_another(dead)
+    before = listing(dead.tree)
+    for _ in range(2):
+        assert dead.agent().status == 75
+        assert json.loads(dead.state("pending").read_text())["verdict"] == "ready"
+        assert (dead.data / f"{OTHER}.provisioned").exists()
+    assert not changed(before, listing(dead.tree)) & kept
+    alive = bench(vm=Vm(name="web-1", id=dead.fabric.vm.id))
+    dead.config.write_text(alive.config.read_text())
+    assert dead.agent().status == 0
+    assert alive.fabric.judge().ok
+    assert dead.read("etc/hostname") == "web-1\n"
+
+
+@pytest.mark.parametrize(
+    "platform",
+    [
+        {"imds": Imds(enable=False), "media": Media(ovf="<Environment")},
+        {"faults": [{"path": "/metadata/instance", "answers": ["html*"]}], "media": Media(enable=False)},
+        {"imds": Imds(remove=("compute.osProfile.adminUsername",)), "media": Media(enable=False)},
+    ],
+    ids=["unreadable media", "unreadable IMDS", "half of it"],
+)
+def test_a_changed_id_for_which_there_is_something_that_cannot_be_used_is_a_failure(
+    bench: Benches, platform: dict[str, Any]
+) -> None:
+    one = bench(**platform, expect=Expect(verdict="failure"))
+    was_another(one)
+    assert one.agent().status == 1
+    assert one.fabric.judge().ok
+    assert (one.data / f"{OTHER}.provisioned").exists()
+
+
+def test_a_changed_id_that_was_begun_anew_does_not_pass_for_what_it_was(bench: Benches) -> None:
+    one = bench(imds=Imds(enable=False), media=Media(enable=False), expect=Expect(verdict="failure"))
+    was_another(one)
+    one.state("journal").write_text('{"run": 1.0, "boot": "", "pid": 1, "temporaries": [], "locks": []}\n')
+    assert one.agent().status == 1
+    assert one.fabric.judge().ok
+
+
+def test_what_stays_for_want_shows_in_the_plan(bench: Benches) -> None:
+    one = bench(imds=Imds(enable=False), media=Media(enable=False))
+    was_another(one)
+    before = listing(one.tree)
+    shown = one.agent("plan").out
+    assert f"+ changed VM id: this was VM {OTHER}, and stays as it is: no source has anything" in shown
+    assert "remove" not in shown
+    assert changed(before, listing(one.tree)) == set()
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our own marker", "WALinuxAgent's marker"])

@@ -375,10 +375,12 @@ def test_there_is_nothing_to_do_where_there_is_a_way_or_the_lease_knows_none() -
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the tables here are of a little-endian machine")
-def test_a_host_in_our_own_network_is_reached_without_a_gateway() -> None:
+def test_a_host_in_our_own_network_is_reached_without_a_gateway_but_azure_s_are_in_none() -> None:
     near = "head\neth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
     alone = "head\neth0\tFEA9FEA9\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n"
     whole = "head\neth0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0\n"
     assert leads(near, 0x0A000007) and not leads(near, 0x0A070707)
     assert leads(alone, 0xA9FEA9FE) and is_told_of(alone, 0xA9FEA9FE)
     assert not leads(whole, 0xA83F8110) and not is_told_of(whole, 0xA83F8110)
+    around = "head\neth0\t00813FA8\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+    assert leads(around, 0xA83F8107) and not leads(around, 0xA83F8110)

@@ -265,6 +265,46 @@ def test_the_reserve_never_takes_more_than_half(world: Worlds, deadline: float, 
     assert (context.deadline - context.started, context.work_deadline - context.started) == (deadline, work)
 
 
+def test_a_boot_s_time_is_counted_from_the_machine_s_start(world: Worlds) -> None:
+    one = world()
+    given = {"machine": one.machine, "config": Config(), "events": Events(clock=one.clock, listeners=())}
+    boot = Context(**given, started=150.0, booted=100.0)
+    assert (boot.deadline, boot.work_deadline) == (1000.0, 940.0)
+    late = replace(boot, started=1030.0)
+    assert late.deadline == 1000.0, "a start that comes late gets no more"
+    by_hand = Context(**given, started=150.0)
+    assert by_hand.deadline == 150.0 + Config().run.deadline_secs
+
+
+LATE = 600.0  # after the machine's start
+
+
+@pytest.mark.parametrize(("comes", "verdict"), [(LATE, "Ready"), (2000.0, "failed to determine username")])
+def test_a_platform_that_comes_ten_minutes_after_the_start_finds_a_machine_that_waits(
+    world: Worlds, comes: float, verdict: str
+) -> None:
+    """And one that does not come within fifteen hears of it in the last of them."""
+    one = world()
+    booted = one.clock.at - 10.0
+    told: list[float] = []
+
+    def imds(connection: Any) -> None:
+        there = one.clock.at - booted >= comes
+        connection.sendall(answer(200, json.dumps(ASKED).encode()) if there else answer(503))
+
+    def health(connection: Any) -> None:
+        told.append(one.clock.at - booted)
+        connection.sendall(answer(200))
+
+    one.imds.answers[:], one.health.answers[:] = [imds], [health]
+    one.config = replace(one.config, run=Run())
+    context = replace(one.context(), booted=booted)
+    assert provision(context) == (0 if verdict == "Ready" else 1)
+    (report,) = one.verdicts
+    assert report == verdict or field(report, "reason") == verdict
+    assert (comes <= told[-1] < comes + 60) if verdict == "Ready" else (800 < told[-1] < 900)
+
+
 # ---- somebody else at work
 
 

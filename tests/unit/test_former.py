@@ -91,7 +91,7 @@ def test_exactly_what_was_the_other_vm_s_is_found(tmp_path: Path) -> None:
 
 def test_what_goes_is_named_and_the_decision_remembered() -> None:
     former = Former(vm_id=OTHER, leases=("/var/lib/dhcp/x",), state=("/var/lib/waagent/y/",))
-    (step,) = plan_former(former=former, done=frozenset())
+    (step,) = plan_former(former=former, because="platform.changed_vm_id", done=frozenset())
     assert isinstance(step, Step) and step.once
     assert OTHER in step.why
     gone = (Remove(path="/var/lib/dhcp/x"), Remove(path="/var/lib/waagent/y/", whole=True))
@@ -100,5 +100,5 @@ def test_what_goes_is_named_and_the_decision_remembered() -> None:
 
 def test_what_is_found_after_the_clearing_is_this_vm_s() -> None:
     former = Former(vm_id="", leases=("/var/lib/dhcp/new",))
-    (item,) = plan_former(former=former, done=frozenset(("changed VM id",)))
+    (item,) = plan_former(former=former, because="platform.changed_vm_id", done=frozenset(("changed VM id",)))
     assert isinstance(item, Satisfied)

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from azureinit.errors import ConfigInvalid
 from azureinit.machine import Machine
-from azureinit.sources.identity import ASSET_TAG, is_azure, parse_vm_id, read_vm_id
+from azureinit.sources.identity import ASSET_TAG, is_azure, parse_vm_id, read_vm_id, stand_down
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 SWAPPED = "00840e55-9be2-d441-a716-446655440000"
@@ -115,3 +115,84 @@ def test_any_other_asset_tag_is_not_azure(tmp_path: Path, tag: str) -> None:
 
 def test_a_machine_without_firmware_tables_is_not_azure(tmp_path: Path) -> None:
     assert not is_azure(Machine(root=str(tmp_path), kernel=str(tmp_path), environ={}))
+
+
+# ---- whose job it is
+
+
+class Running(Machine):
+    """A made-up tree that counts as the running system."""
+
+    @property
+    def rooted(self) -> bool:
+        return False
+
+
+def placed(tree: Path, *, tag: str = ASSET_TAG, words: str = "", cloud_init: str | None = None) -> Running:
+    """`words`: the kernel's command line. `cloud_init`: it is enabled, and its detection wrote that."""
+    machine(tree, chassis_asset_tag=tag)
+    (tree / "proc").mkdir()
+    (tree / "proc/cmdline").write_text(f"BOOT_IMAGE=/vmlinuz root=/dev/sda1 {words} ro\n")
+    if cloud_init is not None:
+        (tree / "run/cloud-init").mkdir(parents=True)
+        (tree / "run/cloud-init/enabled").touch()
+        if cloud_init:
+            (tree / "run/cloud-init/cloud.cfg").write_text(cloud_init)
+    return Running(root=str(tree), kernel=str(tree), environ={})
+
+
+ON_AZURE = "datasource_list: [ Azure, None ]\n"
+ELSEWHERE = "datasource_list: [ NoCloud, None ]\n"
+OFF, NOT_AZURE, CLOUD_INIT = "azure-init=off", "not an Azure VM", "cloud-init is enabled"
+
+
+@pytest.mark.parametrize(
+    ("words", "tag", "cloud_init", "reason"),
+    [
+        ("", ASSET_TAG, None, None),
+        ("", "another", None, NOT_AZURE),
+        ("azure-init=off", ASSET_TAG, None, OFF),
+        ("azure-init=off", "another", ON_AZURE, OFF),
+        ("azure-init=force", "another", None, None),
+        ("azure-init=force", ASSET_TAG, ON_AZURE, None),
+        ("azure-init=force azure-init=off", ASSET_TAG, None, OFF),  # the last one counts
+        ("azure-init=off azure-init=force", "another", None, None),
+        ("azure-init=", ASSET_TAG, ON_AZURE, CLOUD_INIT),
+        ("azure-init=offf azure-initforce", ASSET_TAG, None, None),
+        ("not-azure-init=off xazure-init=force", "another", None, NOT_AZURE),
+        ("", ASSET_TAG, ON_AZURE, CLOUD_INIT),
+        ("", ASSET_TAG, "", CLOUD_INIT),  # its detection has told nothing: it may be us whom it means
+        ("", ASSET_TAG, "network: {config: disabled}\n", CLOUD_INIT),
+        ("", ASSET_TAG, ELSEWHERE, None),
+        ("", "another", ON_AZURE, NOT_AZURE),
+    ],
+)
+def test_the_kernel_s_word_then_the_firmware_then_cloud_init_decide(
+    tmp_path: Path, words: str, tag: str, cloud_init: str | None, reason: str | None
+) -> None:
+    told = stand_down(placed(tmp_path, tag=tag, words=words, cloud_init=cloud_init), require_azure=True)
+    assert told is None if reason is None else told is not None and reason in told
+
+
+def test_cloud_init_that_is_installed_but_not_enabled_is_no_matter(tmp_path: Path) -> None:
+    one = placed(tmp_path, cloud_init=ON_AZURE)
+    (tmp_path / "run/cloud-init/enabled").unlink()
+    assert stand_down(one, require_azure=True) is None
+
+
+def test_the_tag_counts_only_where_it_is_asked_for_and_cloud_init_always(tmp_path: Path) -> None:
+    one = placed(tmp_path, tag="another", cloud_init=ON_AZURE)
+    assert CLOUD_INIT in (stand_down(one, require_azure=False) or "")
+    (tmp_path / "run/cloud-init/enabled").unlink()
+    assert stand_down(one, require_azure=False) is None
+
+
+def test_the_running_system_s_cloud_init_has_no_say_in_a_file_tree(tmp_path: Path) -> None:
+    placed(tmp_path, cloud_init=ON_AZURE)
+    assert stand_down(Machine(root=str(tmp_path), kernel=str(tmp_path), environ={}), require_azure=True) is None
+
+
+def test_a_machine_without_a_command_line_is_judged_by_the_rest(tmp_path: Path) -> None:
+    one = placed(tmp_path)
+    (tmp_path / "proc/cmdline").unlink()
+    assert stand_down(one, require_azure=True) is None

@@ -10,14 +10,21 @@ import pytest
 from hypothesis import given, strategies as st
 from wire import Ticking
 
+from azureinit.endpoint import Card, read_card
+from azureinit.facts.lessee import read_lessee
 from azureinit.machine import Machine
-from azureinit.sources.route import leads, parse_address, wait_for_route
+from azureinit.machine.links import without_vfs
+from azureinit.sources.route import is_told_of, leads, parse_address, read_table, wait_for_route
 from need import need, need_root
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 DEFAULT = "eth0\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
 LINK = "eth0\t0000000A\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n"
 AUTOCONF = "eth0\t0000FEA9\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"  # 169.254.0.0/16 without a gateway
+NETWORK = "eth0\t00003FA8\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"  # 168.63.0.0/16 without a gateway
+HALF = "eth0\t00000080\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0\n"  # half of everything, without one
+BARE = "eth0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0\n"  # a default without one
+ALONE = "eth0\tFEA9FEA9\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n"
 HOST = "eth0\tFEA9FEA9\t0100000A\t0007\t0\t0\t100\tFFFFFFFF\t0\t0\t0\n"
 DOWN = "eth0\t00000000\t0100000A\t0002\t0\t0\t100\t00000000\t0\t0\t0\n"
 IMDS, WIRESERVER = "169.254.169.254", "168.63.129.16"
@@ -39,6 +46,13 @@ pytestmark = pytest.mark.skipif(sys.byteorder != "little", reason="the tables he
         (DEFAULT, WIRESERVER, True),
         (LINK, WIRESERVER, False),
         (AUTOCONF, IMDS, False),
+        (AUTOCONF, "169.254.7.7", False),
+        (NETWORK, WIRESERVER, False),
+        (NETWORK + DEFAULT, WIRESERVER, True),
+        (HALF, WIRESERVER, False),
+        (BARE, WIRESERVER, False),
+        (ALONE, IMDS, True),
+        (ALONE, WIRESERVER, False),
         (HOST, IMDS, True),
         (HOST, WIRESERVER, False),
         (DOWN, WIRESERVER, False),
@@ -47,8 +61,13 @@ pytestmark = pytest.mark.skipif(sys.byteorder != "little", reason="the tables he
         (LINK + AUTOCONF + DEFAULT, IMDS, True),
     ],
 )
-def test_a_route_counts_only_through_a_gateway(table: str, host: str, answer: bool) -> None:
+def test_a_route_counts_only_through_a_gateway_or_to_that_address_alone(table: str, host: str, answer: bool) -> None:
     assert led(table, host) is answer
+
+
+@pytest.mark.parametrize(("table", "answer"), [(LINK, True), (BARE, False), (DEFAULT, True), (AUTOCONF, False)])
+def test_a_platform_that_is_not_at_azure_s_addresses_may_be_a_neighbour(table: str, answer: bool) -> None:
+    assert led(table, "10.0.0.7") is answer
 
 
 @given(st.text(), st.integers(min_value=0, max_value=2**32 - 1))
@@ -74,6 +93,94 @@ def test_where_there_is_a_way_nobody_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_a_loopback_or_a_name_is_not_waited_for(tmp_path: Path, host: str) -> None:
     assert wait_for_route(machine(tmp_path, ""), host, until=0.0)
+
+
+# ---- one card, two links
+
+
+MAC = "00:0d:3a:12:34:56"
+VIA_VF = DEFAULT.replace("eth0", "enP1s1")
+
+
+def link(kernel: Path, name: str, *, driver: str = "", mac: str = MAC, master: str = "") -> None:
+    place = kernel / "sys/class/net" / name
+    (place / "device").mkdir(parents=True) if driver else place.mkdir(parents=True)
+    (place / "address").write_text(f"{mac}\n")
+    (place / "ifindex").write_text(f"{len(list(place.parent.iterdir()))}\n")
+    if driver:
+        (place / "device/driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+    if master:
+        (place / "master").symlink_to(f"../{master}")
+
+
+def accelerated(kernel: Path, table: str, *, master: str = "eth0") -> Machine:
+    link(kernel, "lo", mac="00:00:00:00:00:00")
+    link(kernel, "eth0", driver="hv_netvsc")
+    link(kernel, "enP1s1", driver="mlx5_core", master=master)
+    return machine(kernel, table)
+
+
+@pytest.mark.parametrize("master", ["", "eth0"])
+def test_a_route_of_a_vf_is_none(tmp_path: Path, master: str) -> None:
+    assert not wait_for_route(accelerated(tmp_path, VIA_VF, master=master), IMDS, until=0.0)
+
+
+def test_the_card_that_shares_its_mac_is_the_one_that_leads_and_has_the_lease(tmp_path: Path) -> None:
+    dearer = DEFAULT.replace("\t100\t", "\t200\t")
+    told = VIA_VF + HOST.replace("eth0", "enP1s1").replace("FEA9FEA9", "10813FA8") + dearer
+    one = accelerated(tmp_path, told)
+    assert wait_for_route(one, IMDS, until=0.0)
+    table = read_table(one)
+    assert table is not None and table.decode() == HEAD + dearer
+    assert not is_told_of(table.decode(), parse_address(WIRESERVER) or 0), "only the VF's route told it"
+    assert read_card(one) == Card(link="eth0", index=2, mac=MAC)
+    lessee = read_lessee(one)
+    assert lessee is not None and lessee.link == "eth0"
+
+
+@pytest.mark.parametrize(
+    ("driver", "mac", "master"),
+    [
+        ("mlx5_core", "00:0d:3a:12:34:57", ""),  # a card of its own
+        ("hv_netvsc", MAC, ""),  # nobody works for anybody
+        ("", MAC, "eth0"),  # a VLAN or a bridge over the card
+    ],
+)
+def test_another_link_keeps_its_routes(tmp_path: Path, driver: str, mac: str, master: str) -> None:
+    link(tmp_path, "lo", mac="00:00:00:00:00:00")
+    link(tmp_path, "eth0", driver="hv_netvsc")
+    link(tmp_path, "eth1", driver=driver, mac=mac, master=master)
+    assert wait_for_route(machine(tmp_path, DEFAULT.replace("eth0", "eth1")), IMDS, until=0.0)
+
+
+def test_the_parts_of_a_bond_are_no_vfs(tmp_path: Path) -> None:
+    link(tmp_path, "bond0")
+    for name in ("eth0", "eth1"):
+        link(tmp_path, name, driver="virtio_net", master="bond0")
+    assert wait_for_route(machine(tmp_path, DEFAULT), IMDS, until=0.0)
+
+
+def test_a_machine_with_one_card_is_not_looked_at_more_closely(tmp_path: Path) -> None:
+    link(tmp_path, "lo", mac="00:00:00:00:00:00")
+    link(tmp_path, "eth0", driver="hv_netvsc")
+    machine(tmp_path, DEFAULT)
+    script = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from azureinit.machine import Machine
+from azureinit.sources.route import wait_for_route
+assert wait_for_route(Machine(kernel=sys.argv[2], environ={}), "168.63.129.16", until=0.0)
+print(*sorted(name for name in sys.modules if name.startswith("azureinit.machine.")))
+"""
+    src = str(Path(__file__).parents[2] / "src")
+    ran = subprocess.run([sys.executable, "-c", script, src, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["azureinit.machine.clock", "azureinit.machine.files", "azureinit.machine.paths"]
+
+
+@given(st.binary(max_size=200).map(lambda data: data.replace(b"\0", b"")))  # no path has that in it
+def test_no_table_is_too_strange_for_a_card_of_two_links(table: bytes) -> None:
+    lines = without_vfs(Machine(kernel="/nonexistent", environ={}), table).split(b"\n")
+    assert lines == table.split(b"\n"), "nobody is a VF there"
 
 
 def test_the_wait_ends_with_its_time(tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ def marker(machine: Machine, instance: Instance) -> bool:
     return machine.stat(instance.path("provisioned")) is not None
 
 
+def was_another(machine: Machine, instance: Instance) -> str | None:
+    """The other VM as which this machine was provisioned: its Ready was accepted."""
+    names = [name for name in machine.names(instance.data_dir) or () if name.endswith(".provisioned")]
+    others = [name.rpartition(".")[0] for name in names if not name.startswith(f"{instance.vm_id}.")]
+    return others[-1] if others else None
+
+
 def was_here_before_us(machine: Machine, instance: Instance, lib_dir: str) -> bool:
     """WALinuxAgent has provisioned this very VM: its own marker has no line end; ours, to keep it quiet, has one."""
     found = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096)

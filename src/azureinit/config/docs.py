@@ -91,8 +91,9 @@ KEYS: dict[str, str] = {
     "azure_init_log_path.path": "The file.",
     "platform.require_azure": "Do nothing on a machine that is not on Azure; false provisions anywhere.",
     "platform.vm_id": "The VM's id, instead of what firmware or metadata say; empty means ask them.",
-    "platform.changed_vm_id": "What a VM does that was provisioned under another id: `provision` sets it up anew, "
-    "`keep` leaves it as it is, clears away what belonged to the other, and reports Ready.",
+    "platform.changed_vm_id": "What a VM does that was provisioned under another id: `provision` sets it up anew "
+    "if there is anything to do it from, `keep` leaves it as it is, clears away what belonged to the other, and "
+    "reports Ready.",
     "sources.grace_secs": "How long the other source is waited for once one has given enough.",
     "user.groups": "Supplementary groups of the account; groups that do not exist are skipped.",
     "user.sudo": "Give the account sudo.",

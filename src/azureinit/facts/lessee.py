@@ -36,8 +36,11 @@ class Lessee(Record):
 
 def read_lessee(machine: Machine) -> Lessee | None:
     """None where nothing leads to the platform, or the running system is not the one to change."""
-    table = b"" if machine.rooted else machine.read(ROUTES, limit=1 << 22) or b""
-    link = parse_way_out(table)
+    if machine.rooted:
+        return None
+    from azureinit.machine.links import without_vfs
+
+    link = parse_way_out(without_vfs(machine, machine.read(ROUTES, limit=1 << 22) or b""))
     if link is None:
         return None
     index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").decode("ascii", "replace").strip()

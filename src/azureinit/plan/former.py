@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 KEPT = "changed VM id"
 
 
-def plan_former(*, former: Former, done: frozenset[str]) -> Plan:
+def plan_former(*, former: Former, because: str, done: frozenset[str]) -> Plan:
     """Once: nobody can see whose a lease is, so what lies there afterwards is this VM's. The journal is also what
     remembers the decision, when WALinuxAgent's marker no longer names the other one."""
     who = f"VM {former.vm_id}" if former.vm_id else "another VM"
-    why = f"this was {who}, and stays as it is (platform.changed_vm_id)"
+    why = f"this was {who}, and stays as it is: {because}"
     if KEPT in done:
         return (Satisfied(name=KEPT, why=why),)
     removals = tuple(Remove(path=path, whole=path.endswith("/")) for path in (*former.leases, *former.state))

@@ -150,6 +150,11 @@ def is_specialised(metadata: Metadata) -> bool:
     return metadata.has_profile and not asked and metadata.disable_password is None
 
 
+def asks_anything(metadata: Metadata) -> bool:
+    """Whether any source has said more than who this VM is."""
+    return not {"vm_id", "has_profile"}.issuperset(metadata.provenance)
+
+
 BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 

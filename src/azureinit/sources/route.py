@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 USUAL = "168.63.129.16"  # where the wireserver is, but for fabrics whose DHCP server says otherwise
-TABLE = "/proc/net/route"
-UP = 0x1
+WIRESERVER = 168 << 24 | 63 << 16 | 129 << 8 | 16
+SELF_GIVEN = 169 << 8 | 254  # where machines give themselves addresses, and where IMDS is
+TABLE, LINKS = "/proc/net/route", "/sys/class/net"
+UP, ALONE = 0x1, 0xFFFFFFFF
 LOOK_ANYWAY = 5.0  # seconds; an announcement can get lost
 
 
@@ -50,22 +52,33 @@ def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[
 
 
 def _leads(machine: Machine, address: int) -> bool:
-    table = machine.read(TABLE, limit=1 << 22)
+    table = read_table(machine)
     return table is None or leads(table.decode("ascii", "replace"), address)
 
 
-def leads(table: str, address: int) -> bool:
-    """Whether the kernel's table has a way to that address: through a gateway, or to a network that it is in.
+def read_table(machine: Machine) -> bytes | None:
+    """The kernel's routes, but for those of virtual functions. Beside one card and the loopback there is none."""
+    table = machine.read(TABLE, limit=1 << 22)
+    if table is None or len(machine.names(LINKS) or ()) < 3:
+        return table
+    from azureinit.machine.links import without_vfs
 
-    The network in which machines give themselves addresses, IMDS's too, is everywhere and leads nowhere.
+    return without_vfs(machine, table)
+
+
+def leads(table: str, address: int) -> bool:
+    """Whether the kernel's table has a way to that address: through a gateway, or to it alone.
+
+    Azure's own addresses are in no machine's network, whatever a table says. A platform that is elsewhere may well be
+    a neighbour.
     """
-    nowhere = (0, _turned(0xFFFF0000)) if address >> 16 == 169 << 8 | 254 else (0,)
-    return any(gateway or mask not in nowhere for gateway, mask in _ways(table, address))
+    neighbour = address != WIRESERVER and address >> 16 != SELF_GIVEN
+    return any(gateway or mask == ALONE or (neighbour and mask) for gateway, mask in _ways(table, address))
 
 
 def is_told_of(table: str, address: int) -> bool:
     """Whether there is a route to that address alone, which somebody must have been told."""
-    return any(mask == 0xFFFFFFFF for _gateway, mask in _ways(table, address))
+    return any(mask == ALONE for _gateway, mask in _ways(table, address))
 
 
 def _ways(table: str, address: int) -> Iterator[tuple[int, int]]:
