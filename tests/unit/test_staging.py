@@ -21,6 +21,15 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim")
 PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
 OPTIONS = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", HELP.partition("Options:\n")[2].partition("\n\n")[0]))
+# Whatever else Python finds on the machine, it is not ours; the platform's own may use what is installed there.
+LAUNCHERS = {
+    "usr/bin/azure-init": "#!/usr/bin/python3 -IS",
+    "usr/bin/libazureinit-kvp": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/waagent": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/bundle": "#!/usr/bin/python3 -ISXno_debug_ranges",
+    "usr/bin/fakeazure": "#!/usr/bin/python3 -I",
+}
+VF_RULES = "usr/lib/udev/rules.d/68-azure-init-vf.rules"
 # What is typed, and what has to be offered then.
 TYPED = {
     "azure-init ": set(VERBS),
@@ -163,6 +172,75 @@ def test_what_is_typed_is_completed(tree: Path, shell: str, line: str) -> None:
 def short(shell: str, words: Iterable[str]) -> set[str]:
     """fish lists the letters of options only once one is typed, together with all that may follow it."""
     return {word for word in words if shell == "fish" and re.fullmatch(r"-\w", word)}
+
+
+def test_launchers_are_isolated_from_everything_else_in_python(tree: Path) -> None:
+    assert {path: (tree / path).read_text().partition("\n")[0] for path in LAUNCHERS} == LAUNCHERS
+    assert {(tree / path).stat().st_mode & 0o777 for path in LAUNCHERS} == {0o755}
+    started = [path for path in tree.rglob("*") if path.is_file() and path.stat().st_mode & 0o111]
+    hook = "usr/share/python3/runtime.d/azure-init.rtupdate"
+    assert {str(path.relative_to(tree)) for path in started if not path.is_symlink()} == {*LAUNCHERS, hook}
+
+
+def settings(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+
+
+def test_the_default_network_asks_for_an_address_by_mac_on_azures_interface_and_nowhere_else(tree: Path) -> None:
+    assert settings(tree / "usr/lib/systemd/network/zzz-azure-init.network") == [
+        "[Match]", "Driver=hv_netvsc", "[Network]", "DHCP=yes", "[DHCPv4]", "ClientIdentifier=mac",
+    ]  # fmt: skip
+
+
+def test_virtual_functions_are_nobodys_business_on_azure(tree: Path) -> None:
+    drivers = {"mlx4_core", "mlx5_core", "mana"}
+    match, driver, kind = settings(tree / "usr/lib/systemd/network/10-azure-init-vf.network")[1:4]
+    assert (match, kind) == ("Virtualization=microsoft", "Type=ether")
+    assert set(driver.partition("=")[2].split()) == drivers
+    rules = settings(tree / VF_RULES)
+    assert rules[-1] == 'LABEL="azure_init_vf_end"'
+    assert all(rule.endswith('GOTO="azure_init_vf_end"') for rule in rules[:-2])
+    assert 'ATTR{[dmi/id]chassis_asset_tag}!="7783-7084-3265-9085-8269-3286-77"' in rules[2]
+    conditions, _, marks = rules[-2].partition(", ENV{")
+    (named,) = re.findall(r'DRIVERS=="(.*?)"', conditions)
+    assert 'ATTR{type}=="1"' in conditions and set(named.split("|")) == drivers
+    assert 'NM_UNMANAGED}="1"' in marks and 'ID_NET_MANAGED_BY}="unmanaged"' in marks
+
+
+def test_no_script_of_a_package_enables_somebody_elses_unit() -> None:
+    """An image's network is its own: the default lies there, and whether networkd runs is not ours to say."""
+    scripts = [path for path in (ROOT / "packaging/debian").iterdir() if path.suffix in (".postinst", ".prerm")]
+    for path in (*scripts, ROOT / "packaging/azure-init.spec", ROOT / "packaging/azure-init.preset"):
+        assert "networkd" not in path.read_text(), path
+
+
+@pytest.fixture(scope="module")
+def debs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need("dpkg-deb")
+    place = tmp_path_factory.mktemp("debs")
+    command = [sys.executable, str(ROOT / "scripts/package"), "--out", str(place), "deb"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return place
+
+
+def of_deb(debs: Path, package: str, *words: str) -> tuple[str, ...]:
+    (deb,) = debs.glob(f"{package}_*_all.deb")
+    ran = subprocess.run(["dpkg-deb", words[0], str(deb), *words[1:]], capture_output=True, text=True)
+    return tuple(ran.stdout.splitlines()) if ran.returncode == 0 else ()
+
+
+def test_debian_is_told_which_file_belongs_to_the_administrator(debs: Path) -> None:
+    conffiles = {package: of_deb(debs, package, "--info", "conffiles") for package in PACKAGES}
+    assert conffiles == {**dict.fromkeys(PACKAGES, ()), "azure-init": ("/etc/azure-init/azure-init.toml",)}
+
+
+def test_every_manual_page_is_in_the_package_of_its_program(debs: Path) -> None:
+    held = {package: {line.split()[5] for line in of_deb(debs, package, "--contents")} for package in PACKAGES}
+    pages = {package: {path for path in held[package] if path.endswith(".gz") and "/man/" in path} for package in held}
+    agent, platform = ({f"./usr/share/man/{page}.gz" for page in some} for some in (PAGES[:3], PAGES[3:]))
+    assert pages == {PACKAGES[0]: agent, PACKAGES[1]: platform, PACKAGES[2]: set()}
+    assert platform == {"./usr/share/man/man1/fakeazure.1.gz"}
 
 
 def test_nothing_of_the_building_machine_gets_into_a_package(tree: Path, tmp_path: Path) -> None:

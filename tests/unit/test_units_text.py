@@ -1,0 +1,163 @@
+"""The units as they are written: who waits for whom, under which conditions, for how long, and what must never be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from azureinit.config.model import Config
+
+ROOT = Path(__file__).parents[2]
+RUN, LOCAL, FAILURE, RESEND, HOSTNAME = UNITS = tuple(
+    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname")
+)
+AZURE = "smbios-field(chassis_asset_tag = 7783-7084-3265-9085-8269-3286-77)"
+WAAGENT = {"walinuxagent.service", "waagent.service"}
+LOGINS = {"ssh.service", "sshd.service", "systemd-user-sessions.service"}
+HOST_KEYS = {"sshd-keygen.service", "sshd-keygen.target"} | {
+    f"sshd-keygen@{kind}.service" for kind in ("rsa", "ecdsa", "ed25519")
+}
+KVP_DAEMONS = {"hv-kvp-daemon.service", "hypervkvpd.service", "hv_kvp_daemon.service"}
+RELATIONS = ("After", "Before", "Wants", "Requires", "BindsTo", "PartOf", "RequiresMountsFor", "Conflicts", "OnFailure")
+# Everything that a unit says of others; what is not here is not there.
+ORDER: dict[str, dict[str, set[str]]] = {
+    LOCAL: {
+        "Wants": {"network-pre.target"},
+        "Before": {"network-pre.target", "shutdown.target"},
+        "Conflicts": {"shutdown.target"},
+        "After": {"systemd-remount-fs.service", "systemd-udev-trigger.service"},
+        "RequiresMountsFor": {"/etc", "/var/lib/azure-init", "/var/log"},
+    },
+    RUN: {
+        "After": {LOCAL, "azure-proxy-agent.service"} | KVP_DAEMONS,
+        "Before": LOGINS | HOST_KEYS | WAAGENT,
+        "OnFailure": {FAILURE},
+    },
+    FAILURE: {"Before": WAAGENT},
+    RESEND: {"After": {RUN}},
+    HOSTNAME: {"After": {RUN}},
+}
+TOO_EARLY = {"sysinit.target", "basic.target", "sockets.target", "local-fs.target"}
+
+
+def read_unit(name: str) -> dict[str, list[str]]:
+    """Every setting with all that it was given, in order: no section of ours has one of another's."""
+    found: dict[str, list[str]] = {}
+    for line in (ROOT / "systemd" / name).read_text().splitlines():
+        if line and not line.startswith(("#", "[")):
+            key, separator, value = line.partition("=")
+            assert separator and not value.endswith("\\"), line
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def words(unit: dict[str, list[str]], key: str) -> set[str]:
+    return {word for value in unit.get(key, ()) for word in value.split()}
+
+
+def conditions(unit: dict[str, list[str]]) -> set[tuple[str, str]]:
+    return {(key, value) for key, values in unit.items() if key.startswith(("Condition", "Assert")) for value in values}
+
+
+def test_these_are_all_the_units() -> None:
+    assert {path.name for path in (ROOT / "systemd").iterdir()} == set(UNITS)
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_unit_waits_for_and_holds_back_exactly_these(name: str) -> None:
+    unit = read_unit(name)
+    assert {key: words(unit, key) for key in RELATIONS if key in unit} == ORDER[name]
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_no_unit_waits_for_the_whole_network_or_holds_back_what_starts_before_it(name: str) -> None:
+    unit = read_unit(name)
+    assert not words(unit, "After") & {"network-online.target", "network.target"}
+    assert not words(unit, "Wants") & {"network-online.target"}
+    held = words(unit, "Before") | words(unit, "WantedBy") | words(unit, "RequiredBy")
+    assert not held & TOO_EARLY
+    assert not {one for one in held if one.endswith(".socket")}
+
+
+def test_only_the_unit_before_the_network_does_without_default_dependencies() -> None:
+    assert {name: read_unit(name).get("DefaultDependencies") for name in UNITS} == {
+        **dict.fromkeys(UNITS),
+        LOCAL: ["no"],
+    }
+
+
+def test_they_run_on_azure_or_where_they_are_forced_and_never_where_they_are_switched_off() -> None:
+    off = ("ConditionKernelCommandLine", "!azure-init=off")
+    signs = {
+        off,
+        ("ConditionKernelCommandLine", "|azure-init=force"),
+        ("ConditionFirmware", f"|{AZURE}"),
+        ("ConditionVirtualization", "|microsoft"),
+    }
+    assert {name: conditions(read_unit(name)) for name in UNITS} == {
+        RUN: signs,
+        LOCAL: signs,
+        RESEND: {off},
+        HOSTNAME: {off},
+        FAILURE: set(),
+    }, "the others are started by the run, or after it"
+
+
+def test_only_the_two_that_begin_a_boot_are_enabled() -> None:
+    enabled = {name: (words(read_unit(name), "WantedBy"), words(read_unit(name), "Also")) for name in UNITS}
+    assert enabled == {
+        **dict.fromkeys(UNITS, (set(), set())),
+        RUN: ({"multi-user.target"}, {LOCAL}),
+        LOCAL: ({"multi-user.target"}, set()),
+    }
+    preset = (ROOT / "packaging/azure-init.preset").read_text().splitlines()
+    assert {line for line in preset if not line.startswith("#")} == {f"enable {RUN}", f"enable {LOCAL}"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "command", "remains"),
+    [
+        (RUN, "notify", "/usr/bin/azure-init", ["yes"]),
+        (LOCAL, "oneshot", "/usr/bin/azure-init --stage local", ["yes"]),
+        (FAILURE, "oneshot", "/usr/bin/azure-init --stage failed", None),
+        (RESEND, "exec", "/usr/bin/azure-init --stage resend", None),
+        (HOSTNAME, "exec", "/usr/bin/azure-init --stage hostname", None),
+    ],
+)
+def test_what_a_unit_runs_and_when_that_counts_as_started(
+    name: str, kind: str, command: str, remains: list[str] | None
+) -> None:
+    unit = read_unit(name)
+    assert (unit["Type"], unit["ExecStart"], unit.get("RemainAfterExit")) == ([kind], [command], remains)
+
+
+def test_systemd_ends_a_run_only_after_the_run_would_have_ended_itself() -> None:
+    unit, boot = read_unit(RUN), Config.defaults_["boot"]
+    assert int(unit["TimeoutStartSec"][0]) > boot.hold_logins_secs
+    assert int(unit["RuntimeMaxSec"][0]) > boot.deadline_secs
+    assert unit["SuccessExitStatus"] == ["75"], "a Ready that is not accepted yet is no failure"
+    assert read_unit(LOCAL)["TimeoutStartSec"] == ["30"], "the network waits for it"
+
+
+def test_a_ready_that_is_not_accepted_is_tried_again_and_again() -> None:
+    unit = read_unit(RESEND)
+    assert (unit["Restart"], unit["RestartForceExitStatus"]) == (["on-failure"], ["75"])
+    # By default, five starts in ten seconds are too many, and a unit is given up.
+    assert int(unit["RestartSec"][0]) * 5 > 10
+
+
+def test_the_unit_that_tells_of_a_death_can_do_no_more_than_that() -> None:
+    unit = read_unit(FAILURE)
+    capable = words(unit, "CapabilityBoundingSet")
+    assert not capable & {"CAP_SYS_ADMIN", "CAP_SYS_RAWIO", "CAP_NET_ADMIN", "CAP_SETUID", "CAP_SETGID"}
+    assert {"@mount", "@raw-io"} <= words(unit, "SystemCallFilter")
+    assert unit["NoNewPrivileges"] == ["yes"]
+
+
+@pytest.mark.parametrize("name", [RUN, RESEND, FAILURE])
+def test_who_tells_a_failure_can_read_the_end_of_the_kernels_log(name: str) -> None:
+    """Linux before 6.9 lets CAP_SYS_ADMIN do it, with a complaint; from then on nothing but CAP_SYSLOG does."""
+    unit = read_unit(name)
+    assert "CAP_SYSLOG" in words(unit, "CapabilityBoundingSet")
+    assert not {"ProtectKernelLogs", "PrivateDevices", "ProtectClock", "DevicePolicy"} & set(unit)
