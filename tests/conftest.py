@@ -18,6 +18,7 @@ else:
 # What takes longest, the longest first: a worker that came to it last would be waited for.
 SLOWEST = (
     "test_boot_disks",
+    "test_real_machine",
     "test_units",
     "test_tuning_kernel",
     "test_grow_kernel",

@@ -34,6 +34,20 @@ chroot "$1" systemctl --quiet enable systemd-networkd.service
 DHCP = """
 printf '[Match]\\nName=eth*\\n[Network]\\nDHCP=ipv4\\n' > "$1/etc/systemd/network/20-dhcp.network"
 """
+# As in a gallery's images, the drive is there before anything else: the host's name is on its disc, and DHCP is next.
+DRIVE = """
+printf '%s\\n' ata_piix sr_mod >> "$1/etc/initramfs-tools/modules"
+chroot "$1" update-initramfs -u
+"""
+# What has nothing to do with us, and takes an emulated processor long.
+NO_MATTER = """
+chroot "$1" systemctl --quiet mask e2scrub_reap.service ldconfig.service systemd-journal-catalog-update.service \\
+    systemd-binfmt.service proc-sys-fs-binfmt_misc.automount dev-hugepages.mount dev-mqueue.mount \\
+    sys-kernel-debug.mount sys-kernel-tracing.mount sys-fs-fuse-connections.mount \\
+    modprobe@drm.service modprobe@efi_pstore.service modprobe@fuse.service getty@tty1.service
+printf 'blacklist %s\\n' kvm_amd kvm aesni_intel ghash_clmulni_intel sha512_ssse3 sha256_ssse3 sha1_ssse3 \\
+    vmw_vsock_vmci_transport vsock_loopback efi_pstore qemu_fw_cfg serio_raw sg >"$1/etc/modprobe.d/no-matter.conf"
+"""
 # It configures the network itself, and tells the host what it does only where an image says so. The directory comes
 # with the daemon that is of no use without Hyper-V.
 CLOUD_INIT = """
@@ -56,7 +70,7 @@ chroot "$1" grub-mkimage -O i386-pc -o /tmp/core.img -p '(hd0,gpt2)/boot/grub' b
 cat "$1/usr/lib/grub/i386-pc/lnxboot.img" "$1/tmp/core.img" >"$1/boot/grub/grub.lnx"
 """
 AGENTS = {  # what is installed, and what is set
-    "plain": ("", NETWORKD + DHCP),
+    "plain": (",fdisk", NETWORKD + DHCP + DRIVE + NO_MATTER),
     "grub": (",grub-pc-bin,grub2-common", GRUB),
     "cloud-init": (",cloud-init,cloud-guest-utils", NETWORKD + CLOUD_INIT),
     "waagent": (",waagent,fdisk,parted,ifupdown,isc-dhcp-client", WAAGENT),

@@ -26,7 +26,6 @@ NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "nsenter", "setpriv",
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 NETWORK = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
 ADDRESS = "10.0.0.4"
-SOON = 60.0
 PAUSE = 0.02
 # A machine's disk is layers, joined where nobody else sees it.
 JOINED = """
@@ -140,13 +139,16 @@ class Disk:
         own = f'"{self.key.with_suffix(".pub").read_text().strip()}"'
         machine = f'[vm]\nid = "{self.vm_id}"\nname = "{self.name}"\nkeys = [{", ".join((own, *keys))}]\n'
         file.write_text(f"{machine}{vm}\n{scenario}")
-        boot = Boot(self, file, self.place / f"ledger-{self.boots}.jsonl", self.place / f"console-{self.boots}")
+        boot = self.turn_on(file, self.place / f"ledger-{self.boots}.jsonl", self.place / f"console-{self.boots}")
         try:
             if wait:
                 boot.wait_until_up()
             yield boot
         finally:
             boot.end()
+
+    def turn_on(self, scenario: Path, ledger: Path, console: Path) -> Boot:
+        return Boot(self, scenario, ledger, console)
 
     def start(self, scenario: Path, *options: str) -> subprocess.Popen[str]:
         fake = (sys.executable, "-B", "-m", "fakeazure", "container", str(self.place / "root"), str(scenario))
@@ -168,6 +170,8 @@ class Disk:
 class Boot:
     """A running machine, and what the platform has seen of it so far."""
 
+    soon = 60.0
+
     def __init__(self, disk: Disk, scenario: Path, ledger: Path, console: Path) -> None:
         self.disk, self.ledger, self.console = disk, ledger, console
         self._platform = disk.start(scenario, "--ledger", str(ledger), "--console", str(console))
@@ -186,7 +190,7 @@ class Boot:
 
     def until(self, seen: Callable[[], Found], what: str) -> Found:
         """The first answer that says something."""
-        deadline = time.monotonic() + SOON
+        deadline = time.monotonic() + self.soon
         looked = time.monotonic()
         while not (found := seen()):
             now = time.monotonic()
@@ -303,7 +307,7 @@ class Boot:
         if self._platform.poll() is None:
             self._platform.send_signal(signal.SIGINT)
         try:
-            _said, complaints = self._platform.communicate(timeout=SOON)
+            _said, complaints = self._platform.communicate(timeout=self.soon)
         finally:
             self._platform.kill()
             self._platform.wait()

@@ -114,7 +114,7 @@ def test_waagent_reaches_ready_with_a_password_and_a_key(tmp_path: Path) -> None
 def test_our_agent_reaches_ready_with_a_late_disc_and_a_wrong_clock(tmp_path: Path) -> None:
     tree = staged(tmp_path / "tree")
     text = '[vm]\nname = "ours"\ngeneration = 1\npassword = "0nly-0n-the-Disc"\n'
-    text += '[media]\nlate_secs = 60\n[clock]\noffset = "2019-02-03"\n'
+    text += '[media]\nlate_secs = 40\n[clock]\noffset = "2019-02-03"\n'
     with with_tree(debian_disk("plain"), tree, tmp_path) as disk:
         _, events = boot(tmp_path, str(disk), scenario(tmp_path, text))
     (ready,) = positions(events, is_ready)
@@ -148,9 +148,12 @@ def staged(tree: Path) -> Path:
     stage = [sys.executable, str(PROJECT / "packaging/stage.py"), "azure-init", str(tree), "--debian"]
     subprocess.run(stage, check=True, env=environ, capture_output=True)
     run_over(tree / "usr/lib/azure-init", SUITE, "/mnt/bundle", "/mnt")
-    units = ("azure-init.service", "azure-init-local.service")
-    subprocess.run([need("systemctl"), f"--root={tree}", "--quiet", "enable", *units], check=True, capture_output=True)
+    switch_on(tree, "azure-init.service", "azure-init-local.service")
     return tree
+
+
+def switch_on(tree: Path, *units: str) -> None:
+    subprocess.run([need("systemctl"), f"--root={tree}", "--quiet", "enable", *units], check=True, capture_output=True)
 
 
 def machines(tmp_path: Path) -> list[int]:

@@ -103,7 +103,8 @@ def monitored(console: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("suite", "keeps"), [("jammy", False), ("bookworm", False), ("noble", False), ("trixie", True)]
+    ("suite", "keeps"),
+    [("bullseye", False), ("jammy", False), ("bookworm", False), ("noble", False), ("trixie", True)],
 )
 def test_networkd_asks_again_under_the_new_name_and_the_link_stays_up(root: Root, suite: str, keeps: bool) -> None:
     leases, console = renamed(root, suite=suite, after=ONLINE)

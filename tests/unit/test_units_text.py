@@ -26,7 +26,7 @@ ORDER: dict[str, dict[str, set[str]]] = {
         "Wants": {"network-pre.target"},
         "Before": {"network-pre.target", "shutdown.target"},
         "Conflicts": {"shutdown.target"},
-        "After": {"systemd-remount-fs.service", "systemd-udev-trigger.service"},
+        "After": {"systemd-remount-fs.service", "systemd-udev-trigger.service", "systemd-udevd.service"},
         "RequiresMountsFor": {"/etc", "/var/lib/azure-init", "/var/log"},
     },
     RUN: {
