@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,10 @@ def needed() -> None:
 def test_a_real_machine_is_provisioned_at_its_first_boot_and_grows_at_the_second(tmp_path: Path) -> None:
     """Its firmware says that this is Azure, its disc is in its drive, and its lease says where the wireserver is."""
     plain = debian_disk("plain")
-    with with_tree(plain, with_conditions(staged(tmp_path / "tree")), tmp_path) as image:
-        disk = EmulatedDisk(image, tmp_path / "machine", options=plain.direct)
+    tree = with_conditions(staged(tmp_path / "tree"))
+    # Sockets want short names.
+    with with_tree(plain, tree, tmp_path) as image, tempfile.TemporaryDirectory(dir="/tmp", prefix="real-") as place:
+        disk = EmulatedDisk(image, Path(place, "machine"), options=plain.direct)
         with disk.boot(f'[wireserver]\naddress = "{ELSEWHERE}"\n', vm="generation = 1") as boot:
             boot.ready()
             is_on_azure(boot)
