@@ -120,9 +120,10 @@ def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tm
     """Wherever the data directory is, and without a process more in any other boot."""
     need_root()
     one = System(tmp_path, b"")
-    (one.upper / "usr/sbin").mkdir(parents=True)
-    (one.upper / "usr/sbin/systemctl").write_text(SYSTEMCTL)
-    (one.upper / "usr/sbin/systemctl").chmod(0o755)
+    systemctl = one.upper / "opt/tools/systemctl"
+    systemctl.parent.mkdir(parents=True)
+    systemctl.write_text(SYSTEMCTL)
+    systemctl.chmod(0o755)
     tables = {
         **QUICK,
         "azure_init_data_dir": {"path": "/srv/state"},
@@ -153,6 +154,7 @@ def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tm
 def in_a_boot(one: System) -> subprocess.CompletedProcess[str]:
     command = one.command()
     command.insert(command.index("-i") + 1, "NOTIFY_SOCKET=/mnt/place/notify")
+    command = [word.replace("PATH=/usr", "PATH=/opt/tools:/usr", 1) for word in command]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if ran.returncode == 125:
         unfit(f"no layer over this system's files: {ran.stderr.strip()}")

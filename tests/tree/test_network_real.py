@@ -144,8 +144,8 @@ def test_a_network_with_all_there_is_reads_as_the_ip_tool_shows_it(tmp_path: Pat
     ip addr add 10.5.0.4 peer 10.5.0.9/32 dev eth0
     ip addr add fd00:1::4/64 dev eth0 nodad
     for link in eth0 peer0 switch0; do ip link set $link up; done
-    for n in $(seq 100); do  # a bridge takes its time
-        ip -o link show up | grep -v LOOPBACK | grep -qv "state UP" || break
+    for n in $(seq 200); do  # a bridge takes its time, and so does IPv6
+        ip -o link show up | grep -v LOOPBACK | grep -qv "state UP" || [ "$(ip -o -6 addr show tentative)" ] || break
         sleep 0.02
     done
     ip route add default via 10.0.0.1
