@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Planner = Callable[[Facts], Plan]
 
-MOST_PLANS = 3  # a file that keeps changing under us is someone else's fight
+MOST_PLANS = 3  # what keeps changing under us is someone else's fight
 DAY = 86400
 
 
@@ -42,10 +42,12 @@ def converge(
 ) -> tuple[Facts, tuple[str, ...]]:
     """The machine as it is then, and the names of the steps that were taken, or begun before a plan was stale."""
     taken: tuple[str, ...] = ()
+    told: list[Caution] = []
     for attempt in range(MOST_PLANS):
         plan = planner(facts)
         for item in plan:
-            if isinstance(item, Caution):
+            if isinstance(item, Caution) and item not in told:
+                told.append(item)
                 events.tell(WARN, item.name, item.why)
         steps = work_left(plan)
         if not steps:
@@ -56,10 +58,7 @@ def converge(
         except PlanStale:
             if attempt + 1 == MOST_PLANS:
                 raise
-            facts = read_facts(machine, config, before=facts)
-        else:
-            break
-    facts = read_facts(machine, config, before=facts)
+        facts = read_facts(machine, config, before=facts)
     left = work_left(planner(facts))
     if left:
         names = ", ".join(f"{step.name} ({step.why})" for step in left)
