@@ -341,10 +341,11 @@ def directories(name: str) -> list[Path]:
     return list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
 
 
-def until(seen: Callable[[], bool]) -> None:
+def until(seen: Callable[[], bool], console: Callable[[], str] = lambda: "") -> None:
     deadline = time.monotonic() + SOON
     while not seen():
-        assert time.monotonic() < deadline, "it did not come to that"
+        if time.monotonic() > deadline:
+            pytest.fail(f"it did not come to that in {SOON:.0f} seconds\n{console()}")
         time.sleep(0.05)
 
 

@@ -76,7 +76,7 @@ def renamed(root: Root, *, suite: str = "trixie", start: str = "true", after: st
     options = ("--stay", "--ledger", str(root.ledger), "--console", str(root.console))
     running = root.start(*options, suite=suite)
     try:
-        until(lambda: "after: " in said(root) or running.poll() is not None)
+        until(lambda: "after: " in said(root) or running.poll() is not None, lambda: said(root))
     finally:
         running.send_signal(signal.SIGINT)
         complaints = running.communicate(timeout=60)[1]
