@@ -19,6 +19,7 @@ from fakeazure.events import Ejected, Login, PoolRead
 from fakeazure.fabric import Fabric, places_for
 from fakeazure.guest import Guest
 from fakeazure.login import NoSsh, prove_login
+from fakeazure.qmp import NoMonitor
 from fakeazure.reaper import Workplace
 from fakeazure.run import Stop, conclude, with_own_key
 from fakeazure.spec import Scenario
@@ -81,7 +82,7 @@ def main(options: argparse.Namespace) -> int:
     scenario = find_scenario(options.scenario) if options.scenario else Scenario()
     try:
         return boot(scenario, options.disk, parse_wishes(options))
-    except (qemu.CannotBoot, diskimage.DiskInvalid, diskimage.NoTool, network.NoNetwork, NoSsh) as error:
+    except (qemu.CannotBoot, NoMonitor, diskimage.DiskInvalid, diskimage.NoTool, network.NoNetwork, NoSsh) as error:
         return complain(str(error))
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import time
 from pathlib import Path
 from typing import Any
 
 ANSWER_SECS = 30.0
+LONGEST = 107  # bytes of a socket's name
+
+
+class NoMonitor(Exception):
+    """There is no room for it; the text says why and what to do."""
 
 
 class MonitorLost(Exception):
@@ -20,6 +26,10 @@ class Monitor:
     """Listens first; QEMU connects when it starts."""
 
     def __init__(self, path: Path) -> None:
+        if len(os.fsencode(path)) > LONGEST:
+            raise NoMonitor(
+                f"{path} is too long for the name of a socket: name a shorter place, as TMPDIR=/var/tmp"
+            )
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen(1)

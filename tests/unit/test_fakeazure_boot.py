@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 import fakeazure
 from fakeazure import diskimage, qemu
 from fakeazure.guest import Guest
+from fakeazure.qmp import NoMonitor
 from fakeazure.vm import Disk, Interface, Vm
 from need import need
 
@@ -269,6 +270,13 @@ def test_hardware_that_qemu_does_not_know_is_a_sentence(tmp_path: Path) -> None:
         idle(tmp_path, tmp_path / "medium", "-machine", "no-such-machine"),
     ):
         pass
+
+
+def test_a_directory_with_a_long_name_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    with pytest.raises(NoMonitor, match="too long for the name of a socket: name a shorter place, as TMPDIR="):
+        idle(deep, tmp_path / "medium")
 
 
 def idle(tmp_path: Path, medium: Path, *more: str) -> Guest:
