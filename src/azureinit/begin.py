@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.apply.instance import prepare
 from azureinit.engine import know
 from azureinit.errors import AzureInitError, LockTimeout
+from azureinit.machine.service import is_service, notify
 from azureinit.telemetry.events import DEBUG, INFO
 from azureinit.version import VERSION
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Step
 
 
+GRACE_SECS = 5.0
+
+
 def begin(walk: Walk) -> None:
+    let_logins_go_after_a_while(walk)
     data_dir = walk.config.azure_init_data_dir.path
     try:
         prepare(walk.machine, data_dir, timeout=0)
@@ -31,6 +36,25 @@ def begin(walk: Walk) -> None:
     )
     ask_sshd(walk)
     begin_host_keys(walk)
+
+
+def let_logins_go_after_a_while(walk: Walk) -> None:
+    """Neither another run nor a platform that does not answer holds up anybody's boot for longer than this."""
+    if not is_service(walk.machine):
+        return
+    from azureinit.machine.threads import start_later
+
+    def say() -> None:
+        from azureinit.deliver import quiet_waagent
+
+        with walk.quieting:
+            if not walk.settles:
+                quiet_waagent(walk)  # it starts now, and the plan that would tell it is still to come
+        notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
+
+    held = walk.config.boot.hold_logins_secs
+    notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + GRACE_SECS) * 1e6)}")  # only ever lengthens it
+    start_later(held, say)
 
 
 def ask_sshd(walk: Walk) -> None:

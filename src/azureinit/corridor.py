@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from azureinit.apply.instance import read_pending, read_saved, was_another
 from azureinit.apply.journal import Unwritten, read_journal
-from azureinit.deliver import look_at_the_network, mend_route, quiet_waagent, start_in_progress, wait_for_wireserver
+from azureinit.deliver import look_at_the_network, mend_route, wait_for_wireserver
 from azureinit.engine import know
 from azureinit.errors import ImdsUnavailable, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
-from azureinit.machine.service import is_service, notify
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
@@ -33,28 +32,6 @@ if TYPE_CHECKING:
 
 
 LEAST_TIME = 5.0
-
-
-def greet(walk: Walk) -> None:
-    """A first word to the platform; and nobody waits for it for too long."""
-    _let_logins_go_after_a_while(walk)
-    start_in_progress(walk)
-
-
-def _let_logins_go_after_a_while(walk: Walk) -> None:
-    """A platform that does not answer holds up nobody's boot for longer than this."""
-    if is_service(walk.machine):
-        from azureinit.machine.threads import start_later
-
-        def say() -> None:
-            with walk.quieting:
-                if not walk.settles:
-                    quiet_waagent(walk)  # it starts now, and the plan that would tell it is still to come
-            notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
-
-        held = walk.config.boot.hold_logins_secs
-        notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + LEAST_TIME) * 1e6)}")  # only ever lengthens it
-        start_later(held, say)
 
 
 def gather(walk: Walk) -> None:

@@ -112,9 +112,10 @@ def provision(context: Context) -> int:
         from azureinit.begin import begin  # a machine that is done pays for none of it
 
         begin(walk)
-        from azureinit.corridor import gather, greet
+        from azureinit.corridor import gather
+        from azureinit.deliver import start_in_progress
 
-        greet(walk)
+        start_in_progress(walk)
         gather(walk)
         from azureinit.settle import settle
 
