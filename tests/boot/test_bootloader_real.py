@@ -154,6 +154,28 @@ def test_grub_s_own_menu_has_the_words_and_loses_them_again(disk: Disk) -> None:
     assert "boot/grub/grub.cfg" not in left and "# packaged" in part(told, "after")
 
 
+def test_words_that_a_later_drop_in_drops_are_told_and_the_menu_is_made_again_only_when_it_helps(disk: Disk) -> None:
+    told = disk.run("""
+    cp /usr/share/grub/default/grub /etc/default/grub
+    mkdir -p /etc/default/grub.d; echo 'GRUB_CMDLINE_LINUX="console=tty1"' >/etc/default/grub.d/zz-site.cfg
+    update-grub 2>/dev/null
+    echo '=== dropped'; python3 -m azureinit 2>&1
+    sed -i 's/="/="$GRUB_CMDLINE_LINUX /' /etc/default/grub.d/zz-site.cfg
+    echo '=== mended'; python3 -m azureinit 2>&1
+    echo '=== menu'; grep -P '^\\tlinux' /boot/grub/grub.cfg
+    echo '=== again'; python3 -m azureinit 2>&1
+    echo 'GRUB_CMDLINE_LINUX="console=tty1"' >/etc/default/grub.d/zz-site.cfg; update-grub 2>/dev/null
+    echo '=== dropped again'; grep -c ttyS0 /boot/grub/grub.cfg || true; python3 -m azureinit 2>&1
+    """)
+    for name in ("dropped", "dropped again"):
+        assert "would not arrive: /etc/default/grub.d/zz-site.cfg is read after" in part(told, name), told
+        assert "done by grub" not in part(told, name)
+    assert part(told, "dropped again").startswith("0\n"), "grub-mkconfig reads them in the order that we say"
+    assert "done by grub drop-in" in part(told, "mended")
+    assert "numa=off console=ttyS0 earlyprintk=ttyS0 console=tty1" in part(told, "menu")
+    assert "done by" not in part(told, "again") and "would not arrive" not in part(told, "again")
+
+
 def test_where_there_are_no_drop_ins_lines_of_ours_stand_at_the_end_of_the_defaults(disk: Disk) -> None:
     told = disk.run("""
     sed -i 's,default/grub.d/,default/no-such.d/,' /usr/sbin/grub-mkconfig

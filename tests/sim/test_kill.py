@@ -40,9 +40,9 @@ def comparable(tree: Path) -> Mapping[str, tuple[str, str, bytes]]:
     }
 
 
-def count(trace: Path) -> dict[str, int]:
+def count(trace: Path, of: str = "") -> dict[str, int]:
     calls: dict[str, int] = {}
-    for name in re.findall(r"^(\w+)\(", trace.read_text(), flags=re.MULTILINE):
+    for name in re.findall(rf"^(\w+)\({of}", trace.read_text(), flags=re.MULTILINE):
         calls[name] = calls.get(name, 0) + 1
     return calls
 
@@ -78,6 +78,32 @@ def test_killed_anywhere_the_next_run_arrives_at_the_same_machine(bench: Benches
         assert b"password_hash" not in one.state("saved").read_bytes(), f"after a kill before {call} {n}"
         assert not [name for name in one.data.iterdir() if name.name.endswith("~")], f"after a kill before {call} {n}"
         one.fabric.stop()
+
+
+def test_killed_before_the_old_shadow_goes_the_next_run_leaves_nothing_of_roots_password(
+    bench: Benches, tmp_path: Path
+) -> None:
+    need("strace")
+    trace = tmp_path / "trace"
+    assert strace(with_root_to_lock(bench()), "-o", str(trace), "-e", "trace=unlink") == 0
+    removals = count(trace, of='"[^"]*/etc/shadow-"')["unlink"]
+    assert removals > 1, "every edit of the file removes it, and so does the lock"
+    for n in range(1, removals + 1):
+        one = with_root_to_lock(bench(expect=Expect(verdict="ready")))
+        old = str(one.tree / "etc/shadow-")
+        assert strace(one, "-o", "/dev/null", "-P", old, "-e", f"inject=unlink:signal=KILL:when={n}") == KILLED
+        assert (one.read("etc/shadow").startswith("root:*:")) == (n == removals)
+        one.fabric.reboot()
+        assert one.agent().status == 0
+        assert [name for name, entry in listing(one.tree).items() if b"$6$root" in entry[2]] == []
+        one.fabric.stop()
+
+
+def with_root_to_lock(one: Bench) -> Bench:
+    one.configure(user={"lock_root": True})
+    shadow = one.tree / "etc/shadow"
+    shadow.write_text(shadow.read_text().replace("root:*:", "root:$6$root$hash:"))
+    return one
 
 
 def test_a_machine_that_stays_as_it_is_stays_so_wherever_a_run_is_killed(bench: Benches, tmp_path: Path) -> None:

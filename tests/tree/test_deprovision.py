@@ -314,6 +314,12 @@ def test_root_is_locked_when_asked_and_the_old_hash_is_nowhere(tree: Path, by: s
     assert [name for name, entry in listing(tree).items() if b"$6$root" in entry[2]] == []
 
 
+def test_a_hash_that_a_run_left_behind_when_it_died_goes_with_the_next(tree: Path) -> None:
+    put(tree, "etc/shadow-", "root:$6$root$hash:19700::::::\n")  # root's own is locked already
+    assert run(tree, "--force", "--lock-root") == 0
+    assert not (tree / "etc/shadow-").exists()
+
+
 def test_walinuxagents_own_directories_are_where_its_configuration_says(tree: Path) -> None:
     put(tree, "etc/waagent.conf", "Lib.Dir=/srv/agents/waagent\nExtension.LogDir=/var/lib\n")
     put(tree, "srv/agents/waagent/provisioned", "id")

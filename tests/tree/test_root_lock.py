@@ -70,6 +70,36 @@ def test_what_holds_no_password_is_left_as_it_is(tmp_path: Path, field: str) -> 
     assert lock(with_root(tmp_path, field)) == Satisfied(name="password root", why="cannot be used already")
 
 
+def test_a_run_that_died_before_it_removed_the_old_file_is_completed(tmp_path: Path) -> None:
+    machine = with_root(tmp_path, HASH)
+    step = lock(machine)
+    way = step.ways[-1]
+    *edits, last = way.actions
+    assert last == Remove(path="/etc/shadow-")
+    apply(machine, replace(step, ways=(replace(way, actions=tuple(edits)),)))
+    assert HASH in (tmp_path / "etc/shadow-").read_text()
+    rest = lock(machine)
+    assert isinstance(rest, Step) and rest.why == "is locked, but /etc/shadow- has the old one"
+    assert rest.ways == (Way(backend="native", actions=(last,)),), "whoever edits the file leaves another one"
+    apply(machine, rest)
+    assert not (tmp_path / "etc/shadow-").exists()
+    assert isinstance(lock(machine), Satisfied)
+
+
+@pytest.mark.parametrize("old", ["root:*:1::::::\n", "root:!!:1::::::\n", "daemon:*:1::::::\n", "root\n", ""])
+def test_an_old_file_without_a_password_of_root_s_stays(tmp_path: Path, old: str) -> None:
+    machine = with_root(tmp_path, "*")
+    (tmp_path / "etc/shadow-").write_text(old)
+    assert isinstance(lock(machine), Satisfied)
+
+
+def test_nobody_looks_into_the_old_file_unless_root_is_to_be_locked(tmp_path: Path) -> None:
+    machine = with_root(tmp_path, "*")
+    (tmp_path / "etc/shadow-").write_text(f"root:{HASH}:1::::::\n")
+    assert read_facts(machine, Config()).old_root is None
+    assert read_facts(machine, LOCK).old_root == Secret(HASH)
+
+
 def test_without_an_entry_it_is_told_and_no_more(tmp_path: Path) -> None:
     machine = with_root(tmp_path, HASH)
     (tmp_path / "etc/shadow").write_text("daemon:*:19700:0:99999:7:::\n")

@@ -17,6 +17,7 @@ from azureinit.facts.bootloader import (
     DROPIN,
     GRUB,
     Loader,
+    overrides,
     parse_added,
     parse_assignments,
     parse_entry,
@@ -29,6 +30,7 @@ from azureinit.facts.kernel import HEADER
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.kernel import plan_arguments, plan_kernel_undo
+from azureinit.record import replace
 from need import need
 from trees import changed, listing
 
@@ -156,6 +158,50 @@ def test_the_directory_of_drop_ins_is_made_where_it_is_missing(tmp_path: Path) -
     assert [type(action) for action in actions(plan)] == [MakeDir, Write]
 
 
+# ---- a file that is read after ours
+
+LATER = "etc/default/grub.d/zz-site.cfg"
+WHOLE = 'GRUB_CMDLINE_LINUX="console=ttyS0"\n'
+
+
+def test_words_that_a_later_file_would_drop_are_told_and_no_menu_is_made_for_them(tmp_path: Path) -> None:
+    machine = tree(tmp_path, TREES["drop-ins"][0])
+    carry_out(machine, plan_arguments(SERIAL, read_loader(machine)))
+    tree(tmp_path, {LATER: WHOLE})
+    loader = replace(read_loader(machine), remake=(("update-grub",),), rooted=False)
+    (item,) = plan_arguments(SERIAL, loader)
+    assert isinstance(item, Caution)
+    assert item.why == (
+        "earlyprintk=ttyS0 would not arrive: /etc/default/grub.d/zz-site.cfg is read after "
+        "/etc/default/grub.d/99-azure-init.cfg and sets the whole GRUB_CMDLINE_LINUX: "
+        "begin its value with $GRUB_CMDLINE_LINUX, or give it a name before 99-azure-init.cfg"
+    )
+    (tmp_path / LATER).write_text('GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX console=ttyS0"\n')
+    mended = replace(read_loader(machine), remake=loader.remake, rooted=False)
+    assert Run(argv=("update-grub",), timeout=300.0) in actions(plan_arguments(SERIAL, mended))
+    carry_out(machine, undo(read_loader(machine)))
+    assert not (tmp_path / DROPIN.lstrip("/")).exists()
+
+
+def test_nothing_is_written_that_would_not_arrive(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {**TREES["drop-ins"][0], LATER: WHOLE})
+    assert [type(item) for item in plan_arguments(SERIAL, read_loader(machine))] == [Caution]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (LATER, 'GRUB_CMDLINE_LINUX="console=ttyS0 earlyprintk=ttyS0"\n'),  # the very words
+        (LATER, 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\n'),
+        ("etc/default/grub.d/50-site.cfg", WHOLE),  # read before
+        ("etc/default/grub.d/zz-site.cfg.bak", WHOLE),  # not read
+    ],
+)
+def test_a_file_that_drops_nothing_of_ours_changes_nothing(tmp_path: Path, name: str, text: str) -> None:
+    plan = plan_arguments(SERIAL, read_loader(tree(tmp_path, {**TREES["drop-ins"][0], name: text})))
+    assert "kernel command line" not in {item.name for item in plan if isinstance(item, Caution)}
+
+
 # ---- the running system's menu
 
 
@@ -263,6 +309,33 @@ def test_defaults_are_read_as_a_shell_reads_them(tmp_path: Path, lines: str) -> 
     script = '. "$1"; echo "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT"'
     told = subprocess.run((need("sh"), "-c", script, "sh", str(file)), capture_output=True, text=True, check=True)
     assert parse_assignments((lines.encode(),), GRUB) == set(told.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GRUB_CMDLINE_LINUX=",
+        'GRUB_CMDLINE_LINUX="a"',
+        'export GRUB_CMDLINE_LINUX="a"',
+        'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX_DEFAULT a"',
+        'GRUB_CMDLINE_LINUX="${GRUB_CMDLINE_LINUX_DEFAULT}"',
+        'GRUB_CMDLINE_LINUX_DEFAULT="a"',
+        "#GRUB_CMDLINE_LINUX=a",
+        'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX a"',
+        'GRUB_CMDLINE_LINUX="a $GRUB_CMDLINE_LINUX"',
+        'GRUB_CMDLINE_LINUX="a"" $GRUB_CMDLINE_LINUX"',
+        'GRUB_CMDLINE_LINUX=$GRUB_CMDLINE_LINUX" a"',
+        'GRUB_CMDLINE_LINUX="${GRUB_CMDLINE_LINUX:+$GRUB_CMDLINE_LINUX }a"',
+        'GRUB_CMDLINE_LINUX="$(echo "$GRUB_CMDLINE_LINUX" | tr a b)"',
+        "",
+    ],
+)
+def test_what_a_file_drops_is_what_a_shell_would_drop(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "zz.cfg"
+    file.write_text(line)
+    script = 'GRUB_CMDLINE_LINUX=ours; . "$1"; echo "$GRUB_CMDLINE_LINUX"'
+    told = subprocess.run((need("sh"), "-c", script, "sh", str(file)), capture_output=True, text=True, check=True)
+    assert overrides(line.encode(), GRUB[0]) == ("ours" not in told.stdout.split())
 
 
 @given(st.binary())

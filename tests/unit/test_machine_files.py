@@ -331,6 +331,20 @@ def test_a_copy_that_is_kept_is_what_the_file_was(tree: Path, machine: Machine) 
     assert (tree / "etc/shadow").read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("rooted", [True, False])
+def test_a_copy_of_what_a_link_leads_to_is_what_it_was(tree: Path, *, rooted: bool) -> None:
+    (tree / "etc/real").write_bytes(b"old")
+    (tree / "etc/real").chmod(0o640)
+    (tree / "etc/shadow").symlink_to("real")
+    (tree / "etc/shadow-").symlink_to("real")
+    machine, etc = (Machine(root=str(tree)), "/etc") if rooted else (Machine(), f"{tree}/etc")
+    machine.keep(f"{etc}/shadow", f"{etc}/shadow-")
+    machine.write(f"{etc}/shadow", b"new")
+    assert not (tree / "etc/shadow-").is_symlink()
+    assert ((tree / "etc/shadow-").read_bytes(), mode(tree / "etc/shadow-")) == (b"old", 0o640)
+    assert ((tree / "etc/shadow").read_bytes(), os.readlink(tree / "etc/shadow")) == (b"new", "real")
+
+
 def test_the_end_of_a_file_is_appended_to(tree: Path, machine: Machine) -> None:
     for data in (b"one\n", b"two\n"):
         appender = machine.appender("/etc/log")

@@ -112,12 +112,13 @@ def _waagent(machine: Machine, path: str) -> Waagent:
 
 
 def _plan(machine: Machine, config: Config, options: Any, waagent_conf: str) -> Plan:
+    waagent = _waagent(machine, waagent_conf)
+    if options.lock_root or waagent.lock_root:
+        config = replace(config, user=replace(config.user, lock_root=True))
     facts = read_facts(machine, config)
     if machine.find("userdel"):
         facts = replace(facts, tools=facts.tools | {"userdel"})
-    waagent = _waagent(machine, waagent_conf)
     data_dir = config.azure_init_data_dir.path
-    lock_root = options.lock_root or config.user.lock_root or waagent.lock_root
     libraries = tuple(dict.fromkeys((waagent.library, config.waagent.lib_dir)))
     leaving = None if options.user is None else _leaving(machine, options.user, data_dir, libraries)
     remains = read_remains(
@@ -138,7 +139,6 @@ def _plan(machine: Machine, config: Config, options: Any, waagent_conf: str) -> 
         leaving=leaving,
         user=options.user is not None,
         backups=read_backups(machine) if leaving else (),
-        lock_root=lock_root,
         today=today(machine),
     )
     return (*kernel, *rest)

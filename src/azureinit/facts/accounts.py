@@ -124,10 +124,10 @@ class Accounts(Record):
         return next((home for home in self.homes if home.path == path), None)
 
     def shadow_fields(self, name: str) -> tuple[Secret, ...] | None:
-        return _fields(self.shadow, name)
+        return fields_of(self.shadow, name)
 
     def has_gshadow(self, name: str) -> bool:
-        return _fields(self.gshadow, name) is not None
+        return fields_of(self.gshadow, name) is not None
 
     def password_state(self, name: str) -> str:
         """`set`, `locked` (a hash made unusable), `none` (there never was one) or `unknown`."""
@@ -250,7 +250,7 @@ def nss_problem(nsswitch: bytes, account_files: bytes) -> str:
     return ""
 
 
-def _fields(data: Secret | None, name: str) -> tuple[Secret, ...] | None:
+def fields_of(data: Secret | None, name: str) -> tuple[Secret, ...] | None:
     prefix = name.encode("utf-8", "surrogateescape") + b":"
     for line in data.reveal().split(b"\n") if data else ():
         if line.startswith(prefix):

@@ -9,7 +9,7 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from azureinit.machine import Machine
 
@@ -42,6 +42,7 @@ class Loader(Record):
     data: bytes | None = None  # what is in it
     makes_dir: bool = False  # its directory is not there yet
     words: frozenset[str] = frozenset()  # others put them there
+    overrider: str = ""  # somebody's file that is read after ours, and forgets what was said before
     menu: frozenset[str] | None = None  # in what the machine boots from; None: that cannot be seen
     remake: tuple[tuple[str, ...], ...] = ()  # by what the menu is made anew
     added: tuple[str, ...] = ()  # ours, as far as they are written down
@@ -100,14 +101,16 @@ def _read_dropins(machine: Machine) -> Loader | None:
     if b"/default/grub.d/" not in (_read(machine, mkconfig) or b"" if mkconfig else b""):
         return None
     names = sorted(name for name in _names(machine, DROPIN_DIR) if name.endswith(".cfg"))
-    others = [f"{DROPIN_DIR}/{name}" for name in names if f"{DROPIN_DIR}/{name}" != DROPIN]
+    others = {path: _read(machine, path) or b"" for name in names if (path := f"{DROPIN_DIR}/{name}") != DROPIN}
+    overriders = [path for path, data in others.items() if path > DROPIN and overrides(data, GRUB[0])]
     return Loader(
         kind="grub drop-in",
         arm=_is_arm(machine),
         path=DROPIN,
         data=_read(machine, DROPIN),
         makes_dir=not machine.is_dir(DROPIN_DIR),
-        words=parse_assignments((_read(machine, path) or b"" for path in (DEFAULTS, *others)), GRUB),
+        words=parse_assignments((_read(machine, DEFAULTS) or b"", *others.values()), GRUB),
+        overrider=overriders[-1] if overriders else "",
         menu=_read_menu(machine),
         remake=_remake(machine, mkconfig),
         rooted=machine.rooted,
@@ -167,17 +170,32 @@ def parse_assignments(files: Iterable[bytes], names: tuple[str, ...]) -> frozens
     """The words in shell variables once all files are read in order. A value that names itself adds to itself."""
     values: dict[str, list[str]] = {}
     for data in files:
-        for line in data.decode("utf-8", "surrogateescape").split("\n"):
-            name, equals, value = line.strip().partition("=")
-            name = name.rpartition(" ")[2]  # behind `set` or `export`
-            adds, name = name.endswith("+"), name.rstrip("+")
-            if not equals or name not in names or line.lstrip().startswith("#"):
-                continue
-            value = value[1:].partition(value[0])[0] if value[:1] in ('"', "'") else value.partition(" ")[0]
-            adds = adds or f"${name} " in f"{value} " or f"${{{name}}}" in value
-            words = [word for word in value.split() if not word.startswith("$")]
+        for name, words, adds in _assignments(data, names):
             values[name] = [*values.get(name, []), *words] if adds else words
     return frozenset(word for words in values.values() for word in words)
+
+
+def overrides(data: bytes, name: str) -> bool:
+    """Whatever was in the variable before such a file is read is lost."""
+    return any(not adds for _, _, adds in _assignments(data, (name,)))
+
+
+def _assignments(data: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, list[str], bool]]:
+    for line in data.decode("utf-8", "surrogateescape").split("\n"):
+        name, equals, text = line.strip().partition("=")
+        name = name.rpartition(" ")[2]  # behind `set` or `export`
+        adds, name = name.endswith("+"), name.rstrip("+")
+        if not equals or name not in names or line.lstrip().startswith("#"):
+            continue
+        value = text[1:].partition(text[0])[0] if text[:1] in ('"', "'") else text.partition(" ")[0]
+        words = [word for word in value.split() if not word.startswith("$")]
+        yield name, words, adds or _mentions(text, name)
+
+
+def _mentions(text: str, name: str) -> bool:
+    """As `$NAME` or `${NAME...}`, and not as the beginning of a longer name."""
+    rests = (rest for begin in (f"${name}", f"${{{name}") for rest in text.split(begin)[1:])
+    return any(not (rest[:1] == "_" or rest[:1].isalnum()) for rest in rests)
 
 
 def parse_menu(data: bytes) -> frozenset[str]:

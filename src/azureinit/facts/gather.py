@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.facts.accounts import Accounts, read_accounts
+from azureinit.facts.accounts import Accounts, fields_of, read_accounts
 from azureinit.facts.dhcpnames import NameFile, read_name_files
 from azureinit.facts.distros import Distro, choose_distro, read_release
 from azureinit.facts.host import Ignition, read_ignition, runs_systemd
@@ -34,6 +34,7 @@ SHIM = "../lib/azure-init/waagent"  # our own answer to that name, where a packa
 SELINUX = "/etc/selinux/config"
 SUDOERS_DIR = "/etc/sudoers.d"
 SUDOERS = "/etc/sudoers.d/azure-init-user"
+OLD_SHADOW = "/etc/shadow-"
 
 
 class Kept(Record):
@@ -80,6 +81,8 @@ class Facts(Record):
     waagent: Waagent | None = None
     ignition: Ignition | None = None
     labels: Labels | None = None
+    # Root's password as it was before the last change; looked at where root is to be locked.
+    old_root: Secret | None = None
     # Of the admin's home, once the admin's name is known; the names of the pieces only where somebody merges them.
     keys_files: tuple[KeysFile, ...] = ()
     pair_files: tuple[PairFile, ...] = ()
@@ -123,6 +126,7 @@ def read_facts(
         waagent=read_waagent(machine, config.waagent.lib_dir),
         ignition=before.ignition if before else read_ignition(machine),
         labels=before.labels if before else _read_labels(machine, accounts.policy.home),
+        old_root=_read_old_root(machine) if config.user.lock_root else None,
     )
     for made in keys:
         made.wait()
@@ -142,6 +146,12 @@ def _read_labels(machine: Machine, home_base: str) -> Labels | None:
     from azureinit.facts.labels import read_labels
 
     return read_labels(machine, SELINUX, home_base=home_base)
+
+
+def _read_old_root(machine: Machine) -> Secret | None:
+    data = machine.read(OLD_SHADOW, limit=MOST_BYTES) if machine.is_open(OLD_SHADOW) else None
+    fields = fields_of(Secret(data), "root") if data else None
+    return fields[1] if fields and len(fields) > 1 else None
 
 
 def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:

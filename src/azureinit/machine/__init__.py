@@ -224,12 +224,18 @@ class Machine:
 
     def keep(self, path: str, copy: str) -> None:
         """`copy` becomes another name of what is now at `path`, which is about to be replaced."""
+        # Another name of a link would show what is new; and where it leads may be another file system.
+        found = self.read_with_status(path, limit=MOST_BYTES) if self.read_link(path) is not None else None
         name = self.real(copy, final=False)
         try:
             unlink(name, None)
-            os.link(self.real(path), name)
+            if found is None:
+                os.link(self.real(path), name)
         except OSError as error:
             raise local_error(error, "write", copy) from error
+        if found is not None:
+            data, status = found
+            self.write(copy, data, mode=stat_.S_IMODE(status.st_mode), owner=f"{status.st_uid}:{status.st_gid}")
 
     def appender(self, path: str, *, mode: int = 0o600) -> Appender:
         return Appender(self.real(path), path, mode)

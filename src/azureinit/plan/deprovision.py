@@ -48,14 +48,13 @@ def plan_deprovision(
     user: bool,
     leaving: Leaving | None,
     backups: tuple[str, ...],
-    lock_root: bool,
     today: int,
 ) -> Plan:
     """`user`: the account is to go too; `leaving` is the one, if any is known. `today` counts days, as shadow does."""
     account: Plan = (Caution(name="user", why="no provisioned account is known here"),) if user else ()
     if leaving is not None:
         account = (*_plan_user(leaving, facts), *_plan_sudoers(leaving, facts))
-    root = (plan_root_lock(facts=facts, config=config, today=today),) if lock_root else ()
+    root = (plan_root_lock(facts=facts, config=config, today=today),) if config.user.lock_root else ()
     groups = {group.name: group for group in remains.groups}
     last = groups.pop("azure-init")
     resolvconf = groups.pop("resolvconf")

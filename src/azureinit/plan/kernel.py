@@ -110,6 +110,9 @@ def plan_arguments(wanted: tuple[str, ...], loader: Loader) -> Plan:
         return (Caution(name=name, why=f"no boot loader that we know is here: add {told} yourself"),)
     if loader.kind == "grubby" and loader.rooted:
         return (Caution(name=name, why=f"grubby works on the running system only: {told} is not added"),)
+    lost = lacking(wanted, loader.words) if loader.overrider else ()
+    if lost:
+        return (Caution(name=name, why=_overridden(lost, loader)),)
     actions = ADD[loader.kind](wanted, loader)
     items: tuple[Item, ...] = (Satisfied(name=name, why=f"has {told}"),)
     if actions:
@@ -117,6 +120,13 @@ def plan_arguments(wanted: tuple[str, ...], loader: Loader) -> Plan:
     elif _is_stale(wanted, loader):
         items = ()
     return (*items, *_cautions(wanted, loader, written=bool(actions)))
+
+
+def _overridden(lost: tuple[str, ...], loader: Loader) -> str:
+    why = f"{loader.overrider} is read after {loader.path} and sets the whole GRUB_CMDLINE_LINUX"
+    name = loader.path.rpartition("/")[2]
+    todo = f"begin its value with $GRUB_CMDLINE_LINUX, or give it a name before {name}"
+    return f"{' '.join(lost)} would not arrive: {why}: {todo}"
 
 
 def _is_stale(wanted: tuple[str, ...], loader: Loader) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.backends.account import NO_PASSWORD
 from azureinit.backends.password import SET, PasswordIntent
 from azureinit.errors import PasswordFailed
+from azureinit.facts.gather import OLD_SHADOW
 from azureinit.plan.actions import Caution, Remove, Satisfied, Step, Way
 from azureinit.record import Secret, replace
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Declined, Item
 
 NAME = "password root"
+FORGET = Remove(path=OLD_SHADOW)
 
 
 def plan_root_lock(*, facts: Facts, config: Config, today: int) -> Item:
@@ -24,7 +26,7 @@ def plan_root_lock(*, facts: Facts, config: Config, today: int) -> Item:
     if field is None and "/etc/shadow" not in accounts.unreadable:
         return Caution(name=NAME, why="is to be locked, but /etc/shadow has no entry of root's: nothing to lock")
     if field is not None and _is_gone(field):
-        return Satisfied(name=NAME, why="cannot be used already")
+        return _plan_old(facts.old_root)
     intent = PasswordIntent(name="root", field=Secret(NO_PASSWORD), today=today)
     ways = tuple(_without_backup(SET[backend](intent, facts)) for backend in config.password_provisioners.backends)
     return Step(name=NAME, why="is to be locked", ways=ways, failure=PasswordFailed)
@@ -32,7 +34,15 @@ def plan_root_lock(*, facts: Facts, config: Config, today: int) -> Item:
 
 def _without_backup(way: Way | Declined) -> Way | Declined:
     """Whoever edits the file leaves the old one beside it, with the old hash."""
-    return replace(way, actions=(*way.actions, Remove(path="/etc/shadow-"))) if isinstance(way, Way) else way
+    return replace(way, actions=(*way.actions, FORGET)) if isinstance(way, Way) else way
+
+
+def _plan_old(field: Secret | None) -> Item:
+    """A run may have died before it came to that."""
+    if field is None or _is_gone(field):
+        return Satisfied(name=NAME, why="cannot be used already")
+    way = Way(backend="native", actions=(FORGET,))
+    return Step(name=NAME, why=f"is locked, but {OLD_SHADOW} has the old one", ways=(way,), failure=PasswordFailed)
 
 
 def _is_gone(field: Secret) -> bool:
