@@ -50,7 +50,8 @@ def let_logins_go_after_a_while(walk: Walk) -> None:
         with walk.quieting:
             if not walk.settles:
                 quiet_waagent(walk)  # it starts now, and the plan that would tell it is still to come
-        notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
+        if not walk.ended:
+            notify(walk.machine, "READY=1\nSTATUS=still provisioning; logins are no longer held back")
 
     held = walk.config.boot.hold_logins_secs
     notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + GRACE_SECS) * 1e6)}")  # only ever lengthens it
@@ -79,6 +80,8 @@ def begin_host_keys(walk: Walk) -> None:
     from azureinit.plan.hostkeys import BEFORE_READY, plan_host_keys
 
     walk.key_host = host = read_key_host(walk.machine, walk.config)
+    if any(key.whole for key in host.ssh.host_keys):
+        return  # sshd starts with that one; whether others are asked for is for the plan to say
     types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
     walk.keys = [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=host))]
 

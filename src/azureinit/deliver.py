@@ -107,10 +107,12 @@ def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     if failure is not None:
         quiet_waagent(walk)  # it starts as soon as we say that we are ready
     # Whoever waits for us to log in need not wait for the platform's ear.
+    walk.ended = True
     notify(walk.machine, "READY=1\nSTATUS=" + ("provisioned" if failure is None else f"failed: {failure.reason}"))
     if walk.in_progress is not None:
         walk.in_progress.wait()
-    _note_verdict(walk, "ready" if failure is None else "failure")
+    if failure is None:
+        _note_verdict(walk, "ready")  # before it leaves: nobody may contradict it then
     try:
         return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
     finally:
@@ -193,6 +195,7 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
         look_at_the_network(walk, error)
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
+    _note_verdict(walk, "failure")  # not before: told twice it is still the same, and a death in between tells nothing
     return failure.exit_code
 
 

@@ -42,7 +42,10 @@ class Context(Record):
     @property
     def deadline(self) -> float:
         own = self.started + self.config.run.deadline_secs
-        return own if self.booted is None else min(own, self.booted + self.config.boot.deadline_secs)
+        if self.booted is None:
+            return own
+        whole = self.config.boot.deadline_secs
+        return min(own, max(self.booted + whole, self.started + whole / 3))  # it may be started hours later
 
     @property
     def work_deadline(self) -> float:
@@ -76,6 +79,7 @@ class Walk:
         self.located = False
         self.quieting = allocate_lock()  # WALinuxAgent is told by one thread at a time
         self.settles = False  # from here on by the plan
+        self.ended = False  # well or not: whether logins go is decided
         self.mended: set[str] = set()  # hosts to which a route was added, or could not be
         self.warned: set[str] = set()  # what was odd about leases, told once however often they are looked at
 
@@ -108,7 +112,7 @@ def provision(context: Context) -> int:
             from azureinit.upkeep import start_resending
 
             start_resending(walk)
-            return 0
+            return keep_up(walk)
         from azureinit.begin import begin  # a machine that is done pays for none of it
 
         begin(walk)
@@ -122,12 +126,7 @@ def provision(context: Context) -> int:
         settle(walk)
     except AlreadyProvisioned as found:
         context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned{found}: nothing to do")
-        from azureinit.upkeep import grow, tune, watch_hostname
-
-        watch_hostname(walk)
-        grow(walk)
-        tune(walk)
-        return 0
+        return keep_up(walk)
     except LockTimeout as error:
         context.events.tell(WARN, "lock", f"{error}; that run reports")
         return error.exit_code
@@ -138,6 +137,16 @@ def provision(context: Context) -> int:
     from azureinit.deliver import deliver
 
     return deliver(walk, failure)
+
+
+def keep_up(walk: Walk) -> int:
+    """What every boot of a provisioned machine does."""
+    from azureinit.upkeep import grow, tune, watch_hostname
+
+    watch_hostname(walk)
+    grow(walk)
+    tune(walk)
+    return 0
 
 
 def reject(context: Context, error: AzureInitError) -> int:

@@ -8,9 +8,9 @@ hostname the name may change later on, and DNS is to know
 
 from __future__ import annotations
 
-from azureinit.apply.instance import read_verdict
+from azureinit.apply.instance import prepare, read_verdict
 from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending, unforeseen
-from azureinit.errors import AzureInitError, MediaAbsent, RunDied
+from azureinit.errors import AzureInitError, LockTimeout, MediaAbsent, RunDied
 from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import ERROR, INFO, WARN
 
@@ -102,6 +102,13 @@ def failed(walk: Walk) -> int:
     if verdict is not None:
         walk.events.tell(INFO, "failed", f"the run has told its own verdict ({verdict}): nothing to add")
         return 0
+    try:
+        prepare(walk.machine, walk.config.azure_init_data_dir.path, timeout=0)
+    except LockTimeout:
+        walk.events.tell(INFO, "failed", "another azure-init is at work, and that run reports: nothing to add")
+        return 0
+    except AzureInitError:
+        pass  # where nothing can be written nobody holds anything
     environ = walk.machine.environ
     how = " ".join(filter(None, (environ.get("MONITOR_SERVICE_RESULT"), environ.get("MONITOR_EXIT_STATUS"))))
     deliver(walk, RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}"))

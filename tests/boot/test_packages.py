@@ -317,6 +317,13 @@ def test_the_rpm_installs_and_erases_cleanly(disk: Disk) -> None:
     assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init/boot.cpython-")]
     assert disk.run("systemctl is-enabled azure-init.service azure-init-local.service") == "enabled\nenabled\n"
     disk.run(f"{rpm} --verify azure-init", outside=True)
+    bygone = "/usr/lib/azure-init/azureinit/bygone"
+    disk.run(f"mkdir -p {bygone}/__pycache__ && touch {bygone}/__pycache__/old.pyc")
+    disk.run(f'{rpm} --upgrade --force "$root"/mnt/azure-init-*.rpm', outside=True)
+    assert f"{bygone}/__pycache__/old.pyc" not in disk.files()
+    disk.run(f"rmdir {bygone}")  # which no package ever owned
+    assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init/boot.cpython-")]
+    assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init-fakeazure/fakeazure/__pycache__/")]
     disk.run(f"echo '# mine' >> {CONFFILE}")
     disk.run(f"{rpm} --erase azure-init azure-init-fakeazure azure-init-waagent-shim", outside=True)
     left = {path: told for path, told in disk.files().items() if path not in before}

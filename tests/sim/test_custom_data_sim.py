@@ -20,7 +20,7 @@ from need import need_root, unfit
 ENTER = """
 mount --make-rprivate / &&
 mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" overlay "$1/root" || exit 125
-mount -t proc proc "$1/root/proc" && mount --rbind /dev "$1/root/dev" && mount -t tmpfs tmpfs "$1/root/run" || exit 125
+mount -t proc proc "$1/root/proc" && mount --rbind /dev "$1/root/dev" && mount --bind "$1/run" "$1/root/run" || exit 125
 mkdir -p "$1/root/mnt/src" "$1/root/mnt/place" "$1/root$3"
 mount --bind "$2" "$1/root/mnt/src" && mount --bind "$1/place" "$1/root/mnt/place" || exit 125
 mount --rbind "$3" "$1/root$3" || exit 125
@@ -34,7 +34,7 @@ class System:
     """What the agent changes lies in `upper`; nothing else is changed."""
 
     def __init__(self, place: Path, script: bytes, **platform: Any) -> None:
-        for name in ("upper", "work", "root", "place"):
+        for name in ("upper", "work", "root", "run", "place"):
             (place / name).mkdir()
         self.place, self.upper = place, place / "upper"
         self.fabric = Fabric(vm=Vm(custom_data=script), **platform).start()
@@ -49,6 +49,12 @@ class System:
         enter = [*NAMESPACES, "sh", "-c", ENTER, "sh", str(self.place), str(SRC), sys.base_prefix]
         agent = [PYTHON, "-B", "-m", "azureinit", "--config", "/mnt/place/config.toml", *words]
         return [*enter, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH=/mnt/src", *agent]
+
+    def service(self, *words: str) -> list[str]:
+        """As the service manager starts it."""
+        command = self.command(*words)
+        command.insert(command.index("-i") + 1, "NOTIFY_SOCKET=/mnt/place/notify")
+        return command
 
     def agent(self, *words: str) -> subprocess.CompletedProcess[str]:
         ran = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60)

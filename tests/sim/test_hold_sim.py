@@ -37,9 +37,7 @@ class Held:
 
     def until_logins_go(self) -> str:
         """What the service manager is told then."""
-        command = self.system.command()
-        command.insert(command.index("-i") + 1, "NOTIFY_SOCKET=/mnt/place/notify")
-        self.agent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.agent = subprocess.Popen(self.system.service(), stderr=subprocess.PIPE, text=True)
         told = ""
         while self.agent.poll() is None and "READY=1" not in told:
             told = self._manager.recv(4096).decode()

@@ -52,6 +52,7 @@ Exit codes: 0 done, already done, or not on Azure; 1 failed; 2 usage; 3 plan --c
 """
 VERBS = ("provision", "plan", "facts", "config", "clean", "deprovision", "kvp", "help")
 VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root", "--stage": "stage"}
+ROOTLESS = ("config", "kvp")  # they look at single files, in whatever tree
 STAGES = ("local", "failed", "resend", "hostname")
 
 
@@ -138,7 +139,12 @@ def _meant(verb: str, rest: list[str]) -> tuple[str, list[str]]:
 
 
 def _unknown(word: str) -> UsageError:
-    return _wrong(f"unknown {'option' if word.startswith('-') else 'command'}: {word}")
+    if word.startswith("-"):
+        return _wrong(f"unknown option: {word}")
+    from difflib import get_close_matches
+
+    near = get_close_matches(word[:64], VERBS, n=1)
+    return _wrong(f"unknown command: {word}" + (f"; the nearest known is {near[0]}" if near else ""))
 
 
 def _wrong(what: str) -> UsageError:
@@ -193,9 +199,17 @@ def run(command: Command) -> int:
     from azureinit.machine import Machine
 
     machine = Machine(root=command.root)
-    if command.root != "/" and not machine.is_dir("/"):
-        raise UsageError(f"--root {command.root}: there is no such directory")
+    if command.root != "/":
+        _check_root(command, machine)
     return provision(command, machine) if command.verb == "provision" else operate(command, machine)
+
+
+def _check_root(command: Command, machine: Machine) -> None:
+    if not machine.is_dir("/"):
+        what = "there is no such directory" if machine.stat("/") is None else "it is not a directory"
+        raise UsageError(f"--root {command.root}: {what}")
+    if command.verb not in ROOTLESS and not machine.is_dir("/etc"):
+        raise UsageError(f"{command.root} holds no system (there is no etc in it): name the root of one")
 
 
 def operate(command: Command, machine: Machine) -> int:
@@ -252,11 +266,16 @@ def provision(command: Command, machine: Machine) -> int:
     except ConfigInvalid as error:
         from azureinit.config.load import load_usable
 
+        if command.stage and command.stage != "failed":
+            raise  # the run comes upon it, too, and it is the run that reports
         usable = load_usable(machine, config=command.config, groups=command.groups)
-        return reject(_context(machine, usable, started=started), error)
-    context = _context(machine, loaded.config, started=started, verdict=command.stage not in ("local", "hostname"))
-    for warning in loaded.warnings:
-        context.events.tell(30, "config", warning)
+        context = _context(machine, usable, started=started)
+        if not command.stage:
+            return reject(context, error)
+    else:
+        context = _context(machine, loaded.config, started=started, verdict=command.stage not in ("local", "hostname"))
+        for warning in loaded.warnings:
+            context.events.tell(30, "config", warning)
     if command.stage:
         from azureinit.stages import run_stage
 

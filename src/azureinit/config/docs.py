@@ -107,7 +107,8 @@ KEYS: dict[str, str] = {
     "run.deadline_secs": "Longest time for a whole run.",
     "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
     "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
-    "boot.deadline_secs": "Longest time from the machine's start to the verdict; counts beside `run.deadline_secs`.",
+    "boot.deadline_secs": "Longest time from the machine's start to the verdict; counts beside `run.deadline_secs`; "
+    "a start that comes late has a third of it.",
     "disk.grow_root": "Grow the root partition and its file system at every boot where there is room behind it.",
     "waagent.honour": "Take what waagent.conf says wherever no file of ours, variable or flag says anything; "
     "`azure-init config import-waagent` shows what that is.",
