@@ -128,8 +128,10 @@ def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tm
         **QUICK,
         "azure_init_data_dir": {"path": "/srv/state"},
         "disk": {"grow_root": False},
+        "hostname": {"monitor": True},
         "ssh": {"host_key_types": []},
     }
+    (one.place / "run/systemd/system").mkdir(parents=True)
     started = tmp_path / "place/started"
     try:
         for wireserver, words, status in (
@@ -145,6 +147,8 @@ def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tm
             assert ran.returncode == status, ran.stderr
             resends = "--no-block start azure-init-resend.service" in started.read_text().splitlines()
             assert resends == (wireserver is DEAD), ran.stderr
+            watches = "--no-block start azure-init-hostname.service" in started.read_text().splitlines()
+            assert watches == (not words and status == 0), "also in a boot that has Ready still to tell"
             assert (len(one.fabric.ledger.requests) > asked) == (status == 75 or bool(words))
     finally:
         one.fabric.stop()
@@ -152,9 +156,7 @@ def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tm
 
 
 def in_a_boot(one: System) -> subprocess.CompletedProcess[str]:
-    command = one.command()
-    command.insert(command.index("-i") + 1, "NOTIFY_SOCKET=/mnt/place/notify")
-    command = [word.replace("PATH=/usr", "PATH=/opt/tools:/usr", 1) for word in command]
+    command = [word.replace("PATH=/usr", "PATH=/opt/tools:/usr", 1) for word in one.service()]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if ran.returncode == 125:
         unfit(f"no layer over this system's files: {ran.stderr.strip()}")
