@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import dataclass
+from unittest import mock
 
 COMMAND = re.compile(r"^  ([a-z-]+(?: [a-z-]+)?)  +(.*?)((?: *\[[^]]+\])*)$")
 OPTION = re.compile(r"^ {2,6}((?:-\w, )?--[a-z-]+)(?: <(\w+)>)?  +(.*)$")
@@ -28,6 +29,12 @@ class Option:
     value: str = ""  # what the help calls it; empty means that it takes none
     choices: tuple[str, ...] = ()
     required: bool = False
+    optional: bool = False  # the value, as in --user [NAME]
+
+    @property
+    def takes_next(self) -> bool:
+        """Whether the next word is its value, whatever it is."""
+        return bool(self.value) and not self.optional
 
     @property
     def kind(self) -> str:
@@ -57,7 +64,7 @@ def azure_init() -> Command:
     commands: dict[str, Command] = {}
     for words, told, arguments in help_commands(HELP):
         first, _blank, second = words.partition(" ")
-        flags = tuple(Option((word,), "") for word in arguments if word.startswith("--"))
+        flags = verb_options(words) if any(word.startswith("--") for word in arguments) else ()
         takes = tuple(f"[{word}]" for word in arguments if not word.startswith("--"))
         made = Command(second or first, told, arguments=takes, options=flags)
         if second:
@@ -75,6 +82,18 @@ def azure_init() -> Command:
         for each in commands.values()
     )
     return Command("azure-init", HELP.partition("\n")[0], options=options, commands=described)
+
+
+def verb_options(words: str) -> tuple[Option, ...]:
+    """A verb makes its parser when it is called: it is met where it would print its help."""
+    from azureinit.cli import parse_args, run
+    from azureinit.cli.parser import Parser
+
+    met: list[argparse.ArgumentParser] = []
+    with mock.patch.object(Parser, "print_help", lambda parser: met.append(parser)):
+        run(parse_args([*words.split(), "--help"]))
+    options = from_argparse(met[0], name=words, choices={}).options
+    return tuple(option for option in options if "--help" not in option.names)
 
 
 def help_commands(text: str) -> list[tuple[str, str, list[str]]]:
@@ -131,10 +150,17 @@ def from_argparse(
             for verb, below in action.choices.items():
                 commands.append(from_argparse(below, name=verb, choices=choices, told=helps.get(verb, "")))
         elif action.option_strings:
-            value = "" if action.nargs == 0 else str(action.metavar or action.dest).strip("<>")
-            picks = choices.get(action.option_strings[-1]) or tuple(map(str, action.choices or ()))
+            own = tuple(map(str, action.choices or ()))
+            value = "" if action.nargs == 0 else str(action.metavar or "|".join(own) or action.dest).strip("<>")
             options.append(
-                Option(tuple(action.option_strings), help_text, value=value, choices=picks, required=action.required)
+                Option(
+                    tuple(action.option_strings),
+                    help_text,
+                    value=value,
+                    choices=choices.get(action.option_strings[-1]) or own,
+                    required=action.required,
+                    optional=action.nargs == "?",
+                )
             )
         else:
             word = str(action.metavar or action.dest).strip("<>")
@@ -142,6 +168,8 @@ def from_argparse(
             arguments.append(f"[{word}]" if action.nargs in ("?", "*") else word)
             offered += choices.get(action.dest, ()) or tuple(map(str, action.choices or ()))
     options.sort(key=lambda option: "--help" in option.names)
+    if " -- " in (parser.usage or ""):  # what follows is not argparse's
+        arguments.append("-- " + str(parser.usage).partition(" -- ")[2])
     return Command(
         name,
         told or parser.description or "",

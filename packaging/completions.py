@@ -112,7 +112,7 @@ def valued(program: Command) -> dict[str, Option]:
         name: option
         for _path, _each, options in every(program)
         for option in options
-        if option.value
+        if option.takes_next
         for name in option.names
     }
 
@@ -173,7 +173,7 @@ def fish(program: Command) -> str:
             value = (
                 f" -x -a '{' '.join(option.choices)}'" if option.choices else f" {FISH_KINDS.get(option.kind, '-x')}"
             )
-            lines.append(f"{at} {spelt}{value if option.value else ''} -d {quoted(option.told)}\n")
+            lines.append(f"{at} {spelt}{value if option.takes_next else ''} -d {quoted(option.told)}\n")
     return "".join(lines)
 
 

@@ -10,6 +10,8 @@ from time import gmtime
 
 from commands import Command, Option
 
+from azureinit.version import VERSION
+
 SOURCES = Path(__file__).resolve().parents[1] / "docs/man"
 HEAD = """\
 # The settings of azure-init, each with its default: see azure-init.toml(5).
@@ -23,7 +25,7 @@ def page(name: str, *, epoch: int, program: Command | None = None) -> str:
     """The page NAME.SECTION, such as azure-init.8."""
     text = (SOURCES / f"{name}.in").read_text(encoding="utf-8")
     day = gmtime(epoch)
-    parts = {"DATE": f"{month_name[day.tm_mon]} {day.tm_mday}, {day.tm_year}"}
+    parts = {"DATE": f"{month_name[day.tm_mon]} {day.tm_mday}, {day.tm_year}", "VERSION": VERSION}
     if program is not None:
         parts["COMMANDS"], parts["OPTIONS"] = commands(program), options(program.options)
     else:
@@ -47,26 +49,41 @@ def commands(program: Command) -> str:
             lines += ["See", ".Xr libazureinit-kvp 8 ."]
         told = [option for option in own if option.told]
         if told:
-            lines.append(options(told))
+            lines.append(options(told, arguments=command.arguments))
     return "\n".join([*(line.rstrip() for line in lines), ".El"])
 
 
-def options(chosen: tuple[Option, ...] | list[Option]) -> str:
+def options(chosen: tuple[Option, ...] | list[Option], *, arguments: tuple[str, ...] = ()) -> str:
     lines = [".Bl -tag -width Ds"]
     for option in chosen:
         named = " , ".join(f"Fl {name[1:]}" for name in option.names)
-        lines += [f".It {named}" + (f" Ar {macro(option.value)}" if option.value else ""), sentence(option.told)]
+        told = sentence(option.told, literal=option.choices)
+        lines += [f".It {named}{value(option)}", placed(told, (option.value, *arguments))]
     return "\n".join([*lines, ".El"])
+
+
+def value(option: Option) -> str:
+    shown = f" Ar {macro(option.value)}" if option.value else ""
+    return f" Oo{shown} Oc" if option.optional else shown
+
+
+def placed(text: str, names: tuple[str, ...]) -> str:
+    """What stands for a value is DIR in a help and slanted in a manual page."""
+    for name in filter(str.isupper, (name.strip("[].") for name in names)):
+        text = re.sub(rf"\b{re.escape(name)}\b", rf"\\fI{name.lower()}\\fP", text)
+    return text
 
 
 def flag(option: Option) -> str:
     """In the line that names a command."""
-    spelt = f"Fl {option.names[-1][1:]}" + (f" Ar {macro(option.value)}" if option.value else "")
+    spelt = f"Fl {option.names[-1][1:]}{value(option)}"
     return spelt if option.required else f"Oo {spelt} Oc"
 
 
 def argument(word: str) -> str:
-    shown = f"Ar {macro(word.strip('[].'))}" + (" ..." if "..." in word else "")
+    shown = f"Ar {macro(word.strip('[].- '))}" + (" ..." if "..." in word else "")
+    if word.startswith("-- "):
+        return f"Cm -- {shown}"
     return f"Oo {shown} Oc" if word.startswith("[") else shown
 
 
@@ -101,10 +118,12 @@ def configuration() -> str:
     return "\n".join(lines)
 
 
-def sentence(text: str) -> str:
+def sentence(text: str, *, literal: tuple[str, ...] = ()) -> str:
+    """What begins with a word that is typed as it stands keeps its letters."""
     text = text.strip()
     ended = text if text.endswith((".", ")")) else f"{text}."
-    return roff(capital(ended)) if text else ".No \\&"
+    begins = text.partition(" ")[0].rstrip(",:;")
+    return roff(ended if begins in literal else capital(ended)) if text else ".No \\&"
 
 
 def capital(text: str) -> str:

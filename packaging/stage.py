@@ -25,6 +25,7 @@ from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
 UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
+STATE = "var/lib/azure-init"  # nobody's but root's, as the agent would make it
 
 
 class Stage:
@@ -82,6 +83,8 @@ class Stage:
         for path in sorted(self.root.rglob("*")):
             if not path.is_symlink() and (path.is_dir() or not path.stat().st_mode & 0o111):
                 path.chmod(0o755 if path.is_dir() else 0o644)
+        if (self.root / STATE).is_dir():
+            (self.root / STATE).chmod(0o700)
         for path in [*self.root.rglob("*"), self.root]:
             os.utime(path, (self.epoch, self.epoch), follow_symlinks=False)
 
@@ -99,12 +102,15 @@ def azure_init(stage: Stage) -> None:
         stage.file(f"packaging/{name}", f"usr/bin/{name}", mode=0o755)
     stage.text("etc/azure-init/azure-init.toml", configuration())
     (stage.root / "etc/azure-init/azure-init.toml.d").mkdir()
+    (stage.root / STATE).mkdir(parents=True)
     for unit in UNITS:
         stage.file(f"systemd/{unit}", f"usr/lib/systemd/system/{unit}")
     stage.file("packaging/azure-init.preset", "usr/lib/systemd/system-preset/80-azure-init.preset")
-    for name in ("zzz-azure-init.network", "10-azure-init-vf.network"):
-        stage.file(f"packaging/network/{name}", f"usr/lib/systemd/network/{name}")
-    stage.file("packaging/network/68-azure-init-vf.rules", "usr/lib/udev/rules.d/68-azure-init-vf.rules")
+    defaults = ("zzy-azure-init-primary", "zzz-azure-init", "zzz-azure-init-forced", "zzz-azure-init-emulated")
+    for name in (*defaults, "10-azure-init-vf"):
+        stage.file(f"packaging/network/{name}.network", f"usr/lib/systemd/network/{name}.network")
+    for name in ("68-azure-init-vf.rules", "68-azure-init-emulated.rules"):
+        stage.file(f"packaging/network/{name}", f"usr/lib/udev/rules.d/{name}")
     if stage.debian:
         stage.file("packaging/debian/rtupdate", "usr/share/python3/runtime.d/azure-init.rtupdate", mode=0o755)
     agent, kvp = commands.azure_init(), commands.kvp("libazureinit-kvp")

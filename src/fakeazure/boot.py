@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fakeazure import diskimage, kvp, network, qemu, show
-from fakeazure.catalogue import find_scenario
+from fakeazure.catalogue import NAMING, find_scenario
 from fakeazure.dhcp import Dhcp, offers_for
-from fakeazure.events import Ejected, Login, PoolRead
+from fakeazure.events import Ejected, End, Login, PoolRead
 from fakeazure.fabric import Fabric, places_for
 from fakeazure.guest import Guest
 from fakeazure.login import NoSsh, prove_login
@@ -32,7 +32,8 @@ POOLS = ("/var/lib/hyperv/.kvp_pool_1", "/lib/hyperv/.kvp_pool_1")  # the second
 HELP = """\
 Boots DISK under QEMU with the platform around it: the provisioning medium in its drive, Azure's firmware tables, DHCP,
 the metadata service and the wireserver at their own addresses. Waits for the machine's verdict, tries to log in as the
-machine's owner would, powers it off, and says what the platform was told. DISK itself is not written to.
+machine's owner would, powers it off, and says what the platform was told. DISK itself is not written to, unless --keep
+is given.
 """
 END = """\
 exit status: 0 the platform was told the truth in time; 1 it was not; 2 something that is needed is not here, or wrong.
@@ -63,7 +64,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     one.add_argument("disk", type=Path, metavar="DISK", help="a disk image: raw, qcow2, VHD, VHDX or VMDK")
-    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a name from `fakeazure scenarios`, or a file")
+    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help=NAMING)
     one.add_argument("--ledger", type=Path, metavar="FILE", help="keep the ledger here")
     one.add_argument("--console", type=Path, metavar="FILE", help="keep what the machine writes to its console here")
     one.add_argument("--keep", action="store_true", help="write to DISK itself, not to a layer over it")
@@ -135,13 +136,15 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
         with Guest(
             command, directory=place.directory, console=hardware.console, group=place.group, medium=medium
         ) as guest:
-            attend(fabric, guest, stop)
+            in_time = attend(fabric, guest, stop)
             if wishes.login:
                 log_in(fabric, guest, stop, private_key=private_key, place=place)
             if wishes.stay:
                 stay(fabric, guest, stop, private_key=private_key)
             end, said = guest.ended(), guest.last_lines()
             power_off(guest, stop)
+        t, stopped = fabric.ledger.now(), bool(stop.number)
+        fabric.ledger.add(End(t=t, exit_code=0 if in_time else None, of="machine", stopped=stopped))
         read_pool(fabric, hardware)
         conclude(fabric)
         explain(fabric, end=end, said=said)
@@ -213,8 +216,8 @@ def introduce(fabric: Fabric, disk: Path, hardware: qemu.Hardware) -> None:
     )
 
 
-def attend(fabric: Fabric, guest: Guest, stop: Stop) -> None:
-    """Until the verdict, the machine's end, the end of its time, or ours."""
+def attend(fabric: Fabric, guest: Guest, stop: Stop) -> bool:
+    """Until the verdict, the machine's end, the end of its time, or ours. False: its time was up."""
     deadline = time.monotonic() + fabric.expect.within_secs
     while not (stop.number or fabric.ledger.verdicts or guest.ended() or time.monotonic() > deadline):
         guest.follow_medium()
@@ -222,6 +225,7 @@ def attend(fabric: Fabric, guest: Guest, stop: Stop) -> None:
     if fabric.ledger.verdicts and fabric.media.eject and fabric.has_media():
         fabric.ledger.wait(lambda ledger: isinstance(ledger.events[-1], Ejected), timeout=LOOK_SECS)
     guest.follow_medium()
+    return bool(stop.number or fabric.ledger.verdicts or guest.ended())
 
 
 def log_in(fabric: Fabric, guest: Guest, stop: Stop, *, private_key: Path | None, place: Workplace) -> None:

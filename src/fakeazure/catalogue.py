@@ -9,6 +9,8 @@ from pathlib import Path
 
 from fakeazure.spec import Scenario, parse_scenario, read_scenario
 
+NAMING = "a name from `fakeazure scenarios`, or a file; default: ordinary"
+
 
 class NoSuchScenario(Exception):
     """Neither a file nor a name that we know."""

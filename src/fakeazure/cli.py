@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import resources
@@ -14,7 +15,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - one sentence instead of a traceb
     sys.exit("fakeazure needs Python 3.11 or newer; the agent itself runs on 3.9")
 
 from fakeazure import boot, container, service, show
-from fakeazure.catalogue import NoSuchScenario, find_scenario, names, scenario_text
+from fakeazure.catalogue import NAMING, NoSuchScenario, find_scenario, names, scenario_text
 from fakeazure.events import LedgerInvalid, read_events
 from fakeazure.judge import judge
 from fakeazure.login import NoSsh
@@ -24,11 +25,16 @@ from fakeazure.openssl import CannotSign
 from fakeazure.run import CannotRun, run
 from fakeazure.service import CannotServe
 from fakeazure.spec import Scenario, SpecInvalid
+from fakeazure.version import VERSION
 
 USAGE = 2
+AFTER = "say the command after --, as in: fakeazure run -- azure-init --root DIR"
 
 RUN_HELP = """\
 Starts a platform on loopback, makes the provisioning medium, runs COMMAND, and says what the platform was told.
+
+COMMAND runs on this computer as it is, with your rights: an agent that is run as root changes this computer. Give it a
+root of its own (azure-init --root DIR), or use `fakeazure container` or `fakeazure boot`.
 
 COMMAND finds the platform through its environment:
   FAKEAZURE_IMDS         where the metadata service answers, e.g. http://127.0.0.1:40001
@@ -46,7 +52,8 @@ RUN_END = """\
 exit status: 0 the platform was told the truth in time; 1 it was not; 2 the command line or the scenario is wrong.
 The command's own exit status is shown and does not count.
 
-example:
+examples:
+  fakeazure run imds-truncated -- azure-init --root DIR
   fakeazure run -- sh -c 'curl -sH Metadata:true "$FAKEAZURE_IMDS/metadata/instance?api-version=2023-11-15"'
 """
 
@@ -55,21 +62,17 @@ def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(
         prog="fakeazure", description="Azure's provisioning platform on a laptop.", allow_abbrev=False
     )
+    whole.add_argument("-V", "--version", action="version", version=f"fakeazure {VERSION}", help="print the version")
     verbs = whole.add_subparsers(dest="verb", metavar="VERB", required=True)
     one = verbs.add_parser(
         "run",
         help="run a command with a platform around it",
-        usage="fakeazure run [--ledger FILE] [--until-verdict] [--pools DIR] [NAME | FILE.toml] -- COMMAND...",
+        usage="fakeazure run [--ledger FILE] [--until-verdict] [--pools DIR] [SCENARIO] -- COMMAND...",
         description=RUN_HELP,
         epilog=RUN_END,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    one.add_argument(
-        "scenario",
-        nargs="?",
-        metavar="SCENARIO",
-        help="a name from `fakeazure scenarios`, or a file; default: ordinary",
-    )
+    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help=NAMING)
     one.add_argument("--ledger", type=Path, metavar="FILE", help="keep the ledger here")
     one.add_argument(
         "--until-verdict", action="store_true", help="end the command once it has told a verdict (for agents that stay)"
@@ -93,7 +96,12 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     own, command = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
-    options = parser().parse_args(own)
+    whole = parser()
+    options, unknown = whole.parse_known_args(own)
+    if unknown and options.verb == "run" and "--" not in given:
+        return complain(f"unrecognized arguments: {' '.join(unknown)}: {AFTER}")
+    if unknown:
+        whole.error(f"unrecognized arguments: {' '.join(unknown)}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what machines say need not fit the reader's alphabet
     try:
@@ -122,7 +130,7 @@ def forget_output() -> None:
 
 def run_verb(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
-        return complain("nothing to run: say the command after --, as in: fakeazure run -- azure-init")
+        return complain(f"nothing to run: {AFTER}")
     scenario = find_scenario(options.scenario) if options.scenario else Scenario()
     if options.ledger and not options.ledger.absolute().parent.is_dir():
         return complain(f"--ledger {options.ledger}: no such directory")
@@ -163,6 +171,8 @@ def new_verb(options: argparse.Namespace) -> int:
         return complain(f"{options.file} is there already: name another, or remove it")
     except OSError as error:
         return complain(f"{options.file}: {(error.strerror or str(error)).lower()}")
+    play = shlex.join(["fakeazure", "run", str(options.file), "--", "azure-init", "--root", "DIR"])
+    print(f"fakeazure: {options.file} is written; to play it: {play}", file=sys.stderr)
     return 0
 
 

@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fakeazure import nspawn, proxyagent, show
-from fakeazure.catalogue import find_scenario
+from fakeazure.catalogue import NAMING, find_scenario
+from fakeazure.console import last_lines
 from fakeazure.dhcp import Dhcp, offers_for
 from fakeazure.events import End
 from fakeazure.fabric import Fabric, places_for
@@ -69,7 +70,7 @@ def add_parser(verbs: Verbs) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     one.add_argument("root", type=Path, metavar="ROOT", help="the root directory of a system with systemd")
-    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a name from `fakeazure scenarios`, or a file")
+    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help=NAMING)
     one.add_argument("--ledger", type=Path, metavar="FILE", help="keep the ledger here")
     one.add_argument("--console", type=Path, metavar="FILE", help="keep what the machine writes to its console here")
     one.add_argument("--keep", action="store_true", help="let the machine write into ROOT, not into a layer over it")
@@ -224,11 +225,13 @@ def attend(site: Site, *, login: bool, stay: bool) -> None:
     while stay and not (site.stop.number or has_ended(child)):
         site.turn()
         time.sleep(PAUSE)
+    said = last_lines(site.console)  # before it is shut down, which has much to say of its own
     exit_code = end(child, site.place.group, patience=PATIENCE_SECS)
     site.fabric.read_pool(late=told)
-    site.fabric.ledger.add(End(t=site.fabric.ledger.now(), exit_code=exit_code if in_time else None))
-    if not (told or site.stop.number):
-        show_last_words(site)
+    t, stopped = site.fabric.ledger.now(), bool(site.stop.number)
+    site.fabric.ledger.add(End(t=t, exit_code=exit_code if in_time else None, of="machine", stopped=stopped))
+    if not told:
+        show_last_words(said)
 
 
 def wait_for_verdict(site: Site, child: subprocess.Popen[bytes]) -> bool:
@@ -246,7 +249,13 @@ def introduce(site: Site, root: Path) -> None:
     vm = site.fabric.vm
     paint = show.palette_for(sys.stderr)
     who = "a specialised machine" if vm.specialised else f"user {vm.username!r}"
-    print(paint("dim", f"fakeazure: machine {vm.name!r} ({vm.id}), {who}; booting {root}"), file=sys.stderr)
+    patience = f"{site.fabric.expect.within_secs:g} s at most"
+    print(
+        paint("dim", f"fakeazure: machine {vm.name!r} ({vm.id}), {who}; booting {root}"),
+        paint("dim", f"fakeazure: waiting {patience} for its verdict; its console: {site.console}"),
+        sep="\n",
+        file=sys.stderr,
+    )
 
 
 def invite(site: Site) -> None:
@@ -257,10 +266,9 @@ def invite(site: Site) -> None:
     print(f"fakeazure: the machine stays until Ctrl-C; to log in: {way}", file=sys.stderr)
 
 
-def show_last_words(site: Site) -> None:
+def show_last_words(said: Sequence[str]) -> None:
     """Of a machine that said nothing to the platform, what it said to its console."""
-    lines = nspawn.last_words(site.console)
-    if lines:
+    if said:
         print("fakeazure: the end of the machine's console:", file=sys.stderr)
-    for line in lines:
+    for line in said:
         print(f"  {show.printable(line)}", file=sys.stderr)

@@ -144,11 +144,15 @@ class Kvp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End(Event):
-    """The command is over; None: it was ended, for its time was up."""
+    """The command, or the machine, is over. `stopped`: not by itself, for we were asked to end."""
 
-    exit_code: int | None
+    exit_code: int | None  # None: it was ended, for its time was up
+    of: str = "command"  # or machine, which had the platform's DHCP around it too
+    stopped: bool = False
 
     name = "end"
+
+    WHOSE: ClassVar[tuple[str, ...]] = ("command", "machine")
 
 
 KINDS: dict[str, type[Event]] = {
@@ -181,6 +185,7 @@ WORDS = {
     Lease.name: {"kind": Lease.KINDS},
     Login.name: {"how": Login.WAYS},
     Kvp.name: {"kind": Kvp.KINDS},
+    End.name: {"of": End.WHOSE},
 }
 
 

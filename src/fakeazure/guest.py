@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fakeazure.console import last_lines
 from fakeazure.qemu import CD_DRIVE, PROGRAM, CannotBoot, tied_to_us
 from fakeazure.qmp import Monitor, MonitorLost
 
@@ -20,8 +20,6 @@ LOOK_SECS = 0.05
 HALT_SECS = 60.0  # an emulated machine takes its time to end what it runs
 PANIC = b"Kernel panic - not syncing"
 POWERED_OFF, PANICKED = "powered itself off", "panicked"
-TAIL_LINES = 25
-COLOUR = re.compile(r"\x1b\[[0-9;?=]*[A-Za-z]|\x1b[()]B")
 
 
 class Guest:
@@ -107,9 +105,5 @@ class Guest:
             time.sleep(LOOK_SECS)
 
     def last_lines(self) -> list[str]:
-        """Of its console, without the colours."""
-        try:
-            text = COLOUR.sub("", self._console.read_text(errors="replace"))
-        except OSError:
-            return []
-        return [line.rstrip() for line in text.splitlines() if line.strip()][-TAIL_LINES:]
+        """Of its console."""
+        return last_lines(self._console)

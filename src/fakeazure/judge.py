@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fakeazure.events import Boot, Event, Kvp, Login, PoolRead, Request, Told
+from fakeazure.events import Boot, End, Event, Kvp, Lease, Login, PoolRead, Request, Told
 from fakeazure.report import parse_report, split_report
 from fakeazure.vm import Expect
 
@@ -31,6 +31,7 @@ class Judgement:
     expected: Expect
     boot: int  # the one whose verdict is believed
     at: float | None = None  # seconds from that boot's start to its verdict
+    stopped_at: float | None = None  # the same, to when we were asked to end
     reason: str = ""
     report: dict[str, str] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()  # why it is not the truth, in sentences
@@ -77,6 +78,7 @@ def judge(events: Sequence[Event]) -> Judgement:
         expected=expected,
         boot=chapter.boot.number,
         at=at,
+        stopped_at=stopped_at(chapter),
         reason=reason,
         report=report,
         complaints=(*lies, *strays, *disappointments),
@@ -102,6 +104,11 @@ def told(chapter: Chapter) -> list[Told]:
 
 def verdicts(chapter: Chapter) -> list[Told]:
     return [one for one in told(chapter) if one.kind != "progress"]
+
+
+def stopped_at(chapter: Chapter) -> float | None:
+    ends = (one.t for one in chapter.events if isinstance(one, End) and one.stopped)
+    return next((round(t - chapter.boot.t, 6) for t in ends), None)
 
 
 def lies_of(chapter: Chapter) -> list[str]:
@@ -195,6 +202,9 @@ def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
         yield f"the report is about vm_id {report['vm_id']}, this machine is {chapter.boot.vm_id}"
     if not any(one.kind == "ready" for one in told(chapter)):
         yield from (f"a login as {login}, and Ready was not told" for login in map(refused, logins(chapter)) if login)
+    machine = any(isinstance(one, End) and one.of == "machine" for one in chapter.events)
+    if machine and not any(isinstance(one, Lease | Request) for one in chapter.events):
+        yield "the machine never asked for an address by DHCP: has it a network configuration?"
     yield from pool_remarks(chapter)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -25,9 +24,10 @@ TOOLS = {
 INITS = ("usr/lib/systemd/systemd", "lib/systemd/systemd", "usr/sbin/init", "sbin/init")
 INTERFACE = "eth0"
 NOTES = Path("/run/systemd/nspawn")
-LAST_LINES = 8
-# A container has no firmware to show the conditions of units that it is Azure; they read init's words instead.
-INIT_WORDS = ("azure-init=force",)
+# A container has no firmware to show the conditions of units that it is Azure; they read init's words instead. Those of
+# networkd's files are read by networkd, which may not look at init and takes this variable for what it would see.
+FORCE = "azure-init=force"
+INIT_WORDS = (FORCE, f"systemd.setenv=SYSTEMD_PROC_CMDLINE={FORCE}")
 
 
 class NoContainer(Exception):
@@ -111,10 +111,3 @@ def start(whole: Path, console: Path, *, binds: Iterable[str], place: Workplace)
             process_group=place.group,
             env=environment(),
         )
-
-
-def last_words(console: Path) -> list[str]:
-    """The end of what was on the machine's console."""
-    with contextlib.suppress(OSError):
-        return [line for line in console.read_text(errors="replace").splitlines() if line.strip()][-LAST_LINES:]
-    return []

@@ -146,7 +146,7 @@ def attend(
     if exit_code == -signal.SIGINT:
         stop.number = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
     fabric.read_pool(late=bool(fabric.ledger.verdicts))
-    fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None))
+    fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None, stopped=bool(stop.number)))
 
 
 def reason_for(error: OSError, program: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fakeazure.announce import announcer
-from fakeazure.catalogue import find_scenario
+from fakeazure.catalogue import NAMING, find_scenario
 from fakeazure.estate import By, Estate, NoRoom, NotDistinct, make_room
 from fakeazure.events import Told
 from fakeazure.fabric import Address
@@ -74,7 +74,7 @@ def add_parser(verbs: Verbs) -> None:
         epilog=EXIT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a name from `fakeazure scenarios`, or a file")
+    one.add_argument("scenario", nargs="?", metavar="SCENARIO", help=NAMING)
     for door in DOORS:
         one.add_argument(f"--{door}", metavar="ADDR:PORT", help="where to listen; default: any free port of 127.0.0.1")
     how_many = one.add_mutually_exclusive_group()

@@ -68,10 +68,8 @@ def describe(event: Event, paint: Palette, *, width: int) -> list[str]:
             return [describe_pool_read(event, paint)]
         case Kvp():
             return wrapped(event.text)[:2] if worth_showing(event) else []
-        case End(exit_code=None):
-            return [paint("bad", "the command is stopped: its time is up")]
         case End():
-            return [f"the command ends with status {event.exit_code}"]
+            return [describe_end(event, paint)]
     return []
 
 
@@ -137,6 +135,16 @@ def describe_pool_read(event: PoolRead, paint: Palette) -> str:
     return f"the host finds {found} of the machine{late}"
 
 
+def describe_end(event: End, paint: Palette) -> str:
+    if event.exit_code is None:
+        return paint("bad", f"the {event.of} is stopped: its time is up")
+    if event.stopped:
+        return paint("warn", f"the {event.of} is stopped: fakeazure was asked to end")
+    if event.of == "machine" and event.exit_code == 0:
+        return "the machine is off"
+    return f"the {event.of} ends with status {event.exit_code}"
+
+
 def worth_showing(event: Kvp) -> bool:
     """What went well is long, and in the ledger."""
     failed = any(word in event.text for word in (" failed", " ERROR ", " WARN "))
@@ -153,9 +161,12 @@ def printable(text: str) -> str:
 
 
 def kept(judgement: Judgement) -> str:
-    if judgement.at is None:
-        return "and there was none"
-    return "kept" if judgement.at <= judgement.expected.within_secs else "not kept"
+    within = judgement.expected.within_secs
+    if judgement.at is not None:
+        return "kept" if judgement.at <= within else "not kept"
+    if judgement.stopped_at is not None and judgement.stopped_at < within:
+        return f"but it was stopped after {judgement.stopped_at:.1f} s"
+    return "and there was none"
 
 
 def verdict(judgement: Judgement, paint: Palette) -> list[str]:

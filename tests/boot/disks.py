@@ -31,9 +31,6 @@ echo 'LABEL=root / ext4 defaults 0 1' > "$1/etc/fstab"
 NETWORKD = """
 chroot "$1" systemctl --quiet enable systemd-networkd.service
 """
-DHCP = """
-printf '[Match]\\nName=eth*\\n[Network]\\nDHCP=ipv4\\n' > "$1/etc/systemd/network/20-dhcp.network"
-"""
 # As in a gallery's images, the drive is there before anything else: the host's name is on its disc, and DHCP is next.
 DRIVE = """
 printf '%s\\n' ata_piix sr_mod >> "$1/etc/initramfs-tools/modules"
@@ -70,7 +67,7 @@ chroot "$1" grub-mkimage -O i386-pc -o /tmp/core.img -p '(hd0,gpt2)/boot/grub' b
 cat "$1/usr/lib/grub/i386-pc/lnxboot.img" "$1/tmp/core.img" >"$1/boot/grub/grub.lnx"
 """
 AGENTS = {  # what is installed, and what is set
-    "plain": (",fdisk", NETWORKD + DHCP + DRIVE + NO_MATTER),
+    "plain": (",fdisk", NETWORKD + DRIVE + NO_MATTER),
     "grub": (",grub-pc-bin,grub2-common", GRUB),
     "cloud-init": (",cloud-init,cloud-guest-utils", NETWORKD + CLOUD_INIT),
     "waagent": (",waagent,fdisk,parted,ifupdown,isc-dhcp-client", WAAGENT),

@@ -37,7 +37,7 @@ def scenario(tmp_path: Path, text: str) -> str:
 
 
 def command(tmp_path: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    place = tmp_path / "place"
+    place = tmp_path / "t"
     place.mkdir()
     kept = ["--ledger", str(tmp_path / "ledger"), "--console", str(tmp_path / "console"), "--accel", "tcg"]
     return [sys.executable, "-m", "fakeazure", "boot", *arguments, *kept], {
@@ -54,7 +54,7 @@ def boot(tmp_path: Path, *arguments: str) -> tuple[str, tuple[Event, ...]]:
         words, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * SLOW
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
-    assert list((tmp_path / "place").iterdir()) == []
+    assert list((tmp_path / "t").iterdir()) == []
     return done.stdout, read_events(tmp_path / "ledger")
 
 
@@ -139,7 +139,7 @@ def test_nothing_outlives_fakeazure_when_it_is_killed(tmp_path: Path) -> None:
     assert machines(tmp_path)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not machines(tmp_path) and not list((tmp_path / "place").iterdir()))
+    wait_until(lambda: not machines(tmp_path) and not list((tmp_path / "t").iterdir()))
 
 
 def staged(tree: Path) -> Path:

@@ -156,7 +156,8 @@ def test_an_honest_machine_finds_its_platform_and_lets_it_in(root: Root, suite: 
     assert [event.kind for event in events if isinstance(event, Told)][-1] == "ready"
     assert [(one.how, one.user, one.ok) for one in events if isinstance(one, Login)] == [("key", "azureuser", True)]
     assert any(isinstance(event, Ejected) for event in events)
-    assert isinstance(events[-1], End)
+    assert events[-1] == End(t=events[-1].t, exit_code=0, of="machine")
+    assert "the machine is off" in said and f"its console: {root.console}" in said
     assert judge(events).state == "ready"
     assert "OPTION_245=a83f8110" in console
     assert "eth0" in console
@@ -195,7 +196,31 @@ def test_a_machine_that_says_nothing_in_time_is_shut_down_and_its_console_shown(
     code, said = root.boot(str(scenario))
     assert code == 1
     assert "Verdict: none, the platform is still waiting" in said
-    assert "the end of the machine's console:" in said
+    shown = "\n".join(console_of(said))
+    assert shown and not re.search("halt|umount|stopp", shown, re.IGNORECASE)
+    assert "the machine is stopped: its time is up" in said
+    assert "by DHCP" not in said
+
+
+def test_a_machine_without_a_network_is_told_so_and_its_console_shown_to_who_cannot_wait(root: Root) -> None:
+    (root.layer / "etc/systemd/network/10-eth0.network").unlink()
+    root.unit("azure-init.service", "[Service]\nType=oneshot\nStandardOutput=tty\nExecStart=/bin/echo it is up\n")
+    running = root.start("--console", str(root.console))
+    try:
+        until(lambda: root.console.exists() and "it is up" in root.console.read_text(errors="replace"))
+        running.send_signal(signal.SIGTERM)
+        said, complaints = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == 128 + signal.SIGTERM
+    assert any("it is up" in line for line in console_of(complaints))
+    assert "the machine is stopped: fakeazure was asked to end" in said
+    assert re.search(r"Deadline: a verdict within 600 s, but it was stopped after [\d.]+ s\n", said)
+    assert "Note: the machine never asked for an address by DHCP: has it a network configuration?" in said
+
+
+def console_of(complaints: str) -> list[str]:
+    return complaints.partition("the end of the machine's console:\n")[2].splitlines()
 
 
 def test_what_is_kept_is_in_the_root_afterwards(root: Root) -> None:
@@ -223,7 +248,8 @@ def test_two_machines_run_at_once_and_know_nothing_of_each_other(
             process.send_signal(signal.SIGINT)
             said, _ = process.communicate(timeout=60)
             assert "Verdict: Ready" in said
-            assert ended.events()[-1] == End(t=ended.events()[-1].t, exit_code=0), "it was shut down"
+            end = End(t=ended.events()[-1].t, exit_code=0, of="machine", stopped=True)
+            assert ended.events()[-1] == end, "it was shut down"
             assert left is other or not isinstance(left.events()[-1], End), "and the other one runs on"
     assert not any(directories(*found) for found in names)
     shutil.rmtree(other.place, ignore_errors=True)
@@ -254,7 +280,7 @@ def test_who_is_asked_to_end_shuts_the_machine_down_and_says_what_there_was(root
         said, _ = running.communicate(timeout=60)
     assert running.returncode == 128 + signal.SIGINT
     assert "Verdict: Ready" in said
-    assert root.events()[-1] == End(t=root.events()[-1].t, exit_code=0)
+    assert root.events()[-1] == End(t=root.events()[-1].t, exit_code=0, of="machine", stopped=True)
     assert list((root.place / "tmp").iterdir()) == []
 
 

@@ -168,6 +168,8 @@ def test_installing_brings_a_command_that_is_compiled_and_enabled(disk: Disk) ->
     for place in ("bash-completion/completions/", "zsh/vendor-completions/_"):
         assert f"/usr/share/{place}azure-init" in files
     assert files["/etc/azure-init/azure-init.toml.d"].startswith("d 755 root:root")
+    assert files["/var/lib/azure-init"].startswith("d 700 root:root")
+    assert disk.run("azure-init clean") == "nothing to remove\n", "an image may be made of it at once"
     enabled = {unit: disk.try_run(f"systemctl is-enabled {unit}").stdout.strip() for unit in UNITS}
     assert enabled == {unit: "static" if unit in STATIC else "enabled" for unit in UNITS}
 
@@ -210,7 +212,7 @@ def test_removing_keeps_configuration_and_state_and_purging_leaves_what_was_ther
     install(disk)
     if python_minor(disk) >= 11:
         install(disk, "azure-init-fakeazure_*.deb")
-    disk.run("mkdir -p /var/lib/azure-init; touch /var/lib/azure-init/x.provisioned /var/log/azure-init.log")
+    disk.run("touch /var/lib/azure-init/x.provisioned /var/log/azure-init.log")
     disk.run("dpkg --remove azure-init azure-init-fakeazure 2>&1")
     removed = set(disk.files()) - set(before)
     assert {CONFFILE, "/var/lib/azure-init/x.provisioned", "/var/log/azure-init.log"} <= removed
@@ -301,7 +303,8 @@ def test_a_cycle_would_be_noticed(machine: Disk) -> None:
 def test_udev_finds_no_fault_in_the_rules(built: Path, tmp_path: Path) -> None:
     disk = Disk(tmp_path / "disk", built, debian_root("trixie", "grub-pc-bin", "grub2-common", "udev"))
     install(disk)
-    assert "Fail:    0" in disk.run("udevadm verify /usr/lib/udev/rules.d/68-azure-init-vf.rules 2>&1")
+    said = disk.run("udevadm verify /usr/lib/udev/rules.d/68-azure-init-*.rules 2>&1")
+    assert "Success: 2" in said and "Fail:    0" in said
 
 
 @pytest.mark.parametrize("disk", ["trixie"], indirect=True)
@@ -314,6 +317,7 @@ def test_the_rpm_installs_and_erases_cleanly(disk: Disk) -> None:
     assert disk.run("azure-init --version").startswith("azure-init ")
     assert disk.run("waagent -version").startswith("azure-init ")
     assert "/usr/share/zsh/site-functions/_azure-init" in disk.files()
+    assert disk.files()["/var/lib/azure-init"].startswith("d 700 root:root")
     assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init/boot.cpython-")]
     assert disk.run("systemctl is-enabled azure-init.service azure-init-local.service") == "enabled\nenabled\n"
     disk.run(f"{rpm} --verify azure-init", outside=True)
@@ -357,25 +361,26 @@ def test_the_single_file_runs_by_itself(built: Path, tmp_path: Path) -> None:
     assert not [name for name in zipfile.ZipFile(alone).namelist() if "__pycache__" in name]
 
 
-# systemd-networkd on two pairs of virtual cables, which stand for Azure's interface and its virtual function.
+# systemd-networkd on three pairs of virtual cables, which stand for Azure's interfaces and a virtual function.
 NETWORKD = """
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs tmpfs "$root/run"
 mount --rbind /dev "$root/dev"
 network=$root/usr/lib/systemd/network
-sed -i 's/^Driver=.*/Driver=veth/' "$network/zzz-azure-init.network"
+sed -i 's/^Driver=.*/Driver=veth/' "$network/zzz-azure-init.network" "$network/zzy-azure-init-primary.network"
 sed -i 's/^Driver=.*/Driver=veth\\nName=function/; /^Virtualization=/d' "$network/10-azure-init-vf.network"
 printf '[Match]\\nName=configured\\n[Network]\\nDHCP=no\\n' > "$root/etc/systemd/network/wired.network"
 printf '[Match]\\nType=ether\\nName=function\\n[Network]\\nDHCP=yes\\n' > "$root/etc/systemd/network/10-netplan.network"
 ip link add bare type veth peer name configured
 ip link add function type veth peer name other
+ip link add eth0 type veth peer name another
 netif=$root/run/systemd/netif
 mkdir -p "$root/run/udev/data" "$netif/links" "$netif/leases" "$netif/lldp"
 chroot "$root" chown -R systemd-network /run/systemd/netif
 SYSTEMD_LOG_LEVEL=debug timeout 10 chroot "$root" /lib/systemd/systemd-networkd >"$root/run/said" 2>&1 &
-decided='(bare|configured): Configuring with|function: State changed: .*-> unmanaged'
+decided='(bare|eth0|configured): Configuring with|function: State changed: .*-> unmanaged'
 for _ in $(seq 100); do
-    [ "$(grep -cE "$decided" "$root/run/said")" -ge 3 ] && break
+    [ "$(grep -cE "$decided" "$root/run/said")" -ge 4 ] && break
     sleep 0.1
 done
 kill $! || true
@@ -387,5 +392,6 @@ cat "$root/run/said"
 def test_the_default_network_gives_way_to_every_other_file_and_virtual_functions_are_left_alone(machine: Disk) -> None:
     said = machine.run(f"unshare --net sh -e <<'END'\n{NETWORKD}\nEND\n", outside=True)
     assert "bare: Configuring with /usr/lib/systemd/network/zzz-azure-init.network" in said
+    assert "eth0: Configuring with /usr/lib/systemd/network/zzy-azure-init-primary.network" in said
     assert "configured: Configuring with /etc/systemd/network/wired.network" in said
     assert "function: State changed: initialized -> unmanaged" in said

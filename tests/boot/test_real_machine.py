@@ -41,6 +41,8 @@ def test_a_real_machine_is_provisioned_at_its_first_boot_and_grows_at_the_second
             boot.ready()
             is_on_azure(boot)
             assert READY in boot.journal("-b", *OURS)
+            card = boot.out("networkctl", "status", "--no-pager", "eth0")
+            assert "/zzz-azure-init-emulated.network" in card, "the image brings no network of its own"
             assert {lease.hostname for lease in boot.leases()} == {"floor-1"}, "the name was there before DHCP"
             assert {one.headers["host"] for one in boot.requests() if one.service == "wireserver"} == {ELSEWHERE}
             assert any(isinstance(event, Ejected) for event in boot.events())

@@ -148,6 +148,17 @@ def test_every_distribution_is_provisioned_at_its_first_boot_and_left_alone_at_t
         assert boot.journal("-b", "-q", "-u", "azure-init-resend") == "", "nothing is left to tell"
 
 
+@pytest.mark.parametrize("system", ["bullseye", "trixie"])
+def test_an_image_without_a_network_of_its_own_gets_its_address_by_the_default(machine: Machines, system: str) -> None:
+    disk = machine(system)
+    disk.change("rm /etc/systemd/network/10-eth0.network")
+    with disk.boot() as boot:
+        boot.ready()
+        is_provisioned(boot)
+        is_orderly(boot)
+        assert "/zzz-azure-init-forced.network" in boot.out("networkctl", "status", "--no-pager", "eth0")
+
+
 @pytest.mark.parametrize("system", ["bookworm", "trixie", "jammy"])
 def test_a_dead_imds_is_no_loss_where_there_are_media(machine: Machines, system: str) -> None:
     with machine(system).boot("[imds]\nenable = false\n") as boot:

@@ -426,6 +426,13 @@ def test_the_command_line_knows_the_verb(tree: Path, capsys: pytest.CaptureFixtu
     assert listing(tree) == before
 
 
+def test_an_account_that_cannot_go_does_not_count_as_to_do(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert azure_init(["--root", str(tree), "deprovision", "--user", "root", "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "! user 'root': was asked to go\n    native declines: " in told
+    assert told.endswith(", 1 not possible\n")
+
+
 # ---- the pure parts
 
 

@@ -14,7 +14,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.cli import HELP, VERBS, Command, main, parse_args
+from azureinit.cli.show import ANYWAY, main as show
+from azureinit.config.model import Config
 from azureinit.errors import UsageError
+from azureinit.machine import Machine
 from azureinit.version import VERSION
 from need import need_root
 from trees import changed, listing, make_tree
@@ -121,7 +124,8 @@ def test_what_the_words_mean(words: str, command: Command) -> None:
         ("--group a", "unknown option: --group"),
         ("-", "unknown option: -"),
         ("bogus", "unknown command: bogus"),
-        ("Plan", "unknown command: Plan"),
+        ("Plan", "unknown command: Plan; the nearest known is plan"),
+        ("help deprovison", "unknown command: deprovison; the nearest known is deprovision"),
         ("provision now", "provision takes no argument: now"),
         ("provision --json", "unknown option: --json"),
         ("provision plan", "provision takes no argument: plan"),
@@ -223,9 +227,20 @@ def test_a_verbs_wrong_arguments_are_a_usage_error(words: tuple[str, ...], capsy
 
 def test_a_root_that_is_not_there_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
-    for missing in (tmp_path / "nowhere", tmp_path / "file"):
-        assert main(["--root", str(missing)]) == 2
-        assert f"--root {missing}: there is no such directory" in capsys.readouterr().err
+    for name, told in (("nowhere", "there is no such directory"), ("file", "it is not a directory")):
+        assert main(["--root", str(tmp_path / name)]) == 2
+        assert f"--root {tmp_path / name}: {told}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["provision", "plan", "facts", "clean", "deprovision"])
+def test_a_root_without_a_system_in_it_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    assert main(["--root", str(tmp_path), verb]) == 2
+    told = f"azure-init: {tmp_path} holds no system (there is no etc in it): name the root of one\n"
+    assert capsys.readouterr() == ("", told)
+    assert list(tmp_path.iterdir()) == []
+    assert main(["--root", str(tmp_path), "config", "show"]) == 0, "a file needs no system"
 
 
 def test_a_root_may_be_relative(tree: Path, config: str) -> None:
@@ -242,12 +257,24 @@ def test_a_root_may_be_relative(tree: Path, config: str) -> None:
 
 def test_not_on_azure_nothing_is_to_be_done(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = listing(tree)
-    for words, out in ((["plan"], "nothing is asked for\n"), (["plan", "--json", "--check"], "[]\n"), ([], "")):
+    nobody = f"nobody was asked{ANYWAY}\n"
+    for words, out in ((["plan"], nobody), (["plan", "--json", "--check"], "[]\n"), ([], "")):
         assert main(["--root", str(tree), *words]) == 0
         told = capsys.readouterr()
         assert told.out == out
         assert "not an Azure VM" in told.err
     assert changed(before, listing(tree)) <= {"var/log/azure-init.log"}
+
+
+def test_where_the_kernel_s_command_line_forbids_it_no_setting_is_offered(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kernel/proc").mkdir(parents=True)
+    (tmp_path / "kernel/proc/cmdline").write_text("quiet azure-init=off\n")
+    machine = Machine(root=str(tree), kernel=str(tmp_path / "kernel"), environ={})
+    assert show("plan", [], machine=machine, configured=Config) == 0
+    told = capsys.readouterr()
+    assert told.out == "nobody was asked\n" and "azure-init=off" in told.err
 
 
 def test_a_plan_that_cannot_be_made_says_why(tree: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,6 +112,15 @@ def test_check_tells_each_file_and_exits_78_if_one_is_wrong(tree: Path) -> None:
     ]
 
 
+def test_check_of_a_directory_without_a_file_for_us_says_so(tree: Path) -> None:
+    there = tree / "there.d"
+    there.mkdir()
+    (there / "README").touch()
+    assert run(tree, "check", str(there)) == (0, f"{there}: nothing to check: there is no *.toml in it\n", "")
+    (there / "empty.toml").touch()
+    assert run(tree, "check", str(there)) == (0, f"{there}: ok\n", "")
+
+
 def test_check_without_a_file_tries_the_whole_configuration(tree: Path) -> None:
     assert run(tree, "check") == (0, "configuration: ok\n", "")
     assert run(tree, "check", AZURE_INIT_CONFIG="/no/such")[0] == 78

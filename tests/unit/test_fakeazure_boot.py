@@ -16,6 +16,7 @@ from hypothesis import given, strategies as st
 
 import fakeazure
 from fakeazure import diskimage, qemu
+from fakeazure.console import last_lines
 from fakeazure.guest import Guest
 from fakeazure.qmp import NoMonitor
 from fakeazure.vm import Disk, Interface, Vm
@@ -253,6 +254,25 @@ def test_a_panic_on_the_console_is_an_end(tmp_path: Path) -> None:
         assert guest.last_lines() == ["[  1.0] Kernel panic - not syncing: no init"]
         guest.power_off()  # without waiting for a kernel that does nothing any more
         assert guest.ended() == "powered itself off"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[!p\x1b]104\x1b\\login:",  # a terminal is reset
+        "\x1b[0;1;39mlo\x1b[0mgin\x1b[?25h:\x1b[K",
+        "\x1b]0;a title\x07login:\x1b(B",
+        "\x1bP+q544e\x1b\\login:\x1b7",  # it is asked its name
+        "\x1b]0;never ended\nlogin:",
+        "login:\r\n\x1b[2J\r\n\r\n",
+    ],
+)
+def test_a_console_is_read_without_its_escape_sequences(text: str, tmp_path: Path) -> None:
+    assert last_lines(written(tmp_path / "console", text.encode())) == ["login:"]
+
+
+def test_a_console_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
+    assert last_lines(tmp_path / "console") == []
 
 
 def test_who_is_in_a_hurry_pulls_the_plug(tmp_path: Path) -> None:

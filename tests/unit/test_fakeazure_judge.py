@@ -224,6 +224,7 @@ EVENTS: list[Event] = [
     login(ok=True),
     login(ok=False, how="password", text="Permission denied"),
     End(t=9, exit_code=None),
+    End(t=9, exit_code=0, of="machine", stopped=True),
 ]
 
 
@@ -256,6 +257,7 @@ def test_a_line_cut_short_by_a_kill_does_not_spoil_the_ledger(tmp_path: Path) ->
         (to_line(boot()) + to_line(login(ok=True, how="luck")), ":2: how 'luck' is not one of key, password"),
         (to_line(boot()) + to_line(Lease(t=1, kind="x", mac="")), ":2: kind 'x' is not one of discover, request"),
         (to_line(boot()) + to_line(pool("x", "")), ":2: kind 'x' is not one of report, diagnostic"),
+        (to_line(boot()) + to_line(End(t=1, exit_code=0, of="dog")), ":2: of 'dog' is not one of command, machine"),
         (to_line(boot()) + to_line(stray()).replace("{}", "[]"), ":2: headers is not a table"),
         ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"x": 1}}\n', ":1: expect is nothing"),
         ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"verdict": "x"}}\n', ":1: expect is nothing"),
@@ -310,6 +312,31 @@ def test_the_timeline_shows_every_event_and_no_control_characters() -> None:
         assert part in text
     assert "user succeeded" not in text, "what went well is in the ledger"
     assert "\033" not in text and "\a" not in text
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        (End(t=1, exit_code=7), "the command ends with status 7"),
+        (End(t=1, exit_code=None), "the command is stopped: its time is up"),
+        (End(t=1, exit_code=-15, stopped=True), "the command is stopped: fakeazure was asked to end"),
+        (End(t=1, exit_code=0, of="machine"), "the machine is off"),
+        (End(t=1, exit_code=1, of="machine"), "the machine ends with status 1"),
+        (End(t=1, exit_code=None, of="machine"), "the machine is stopped: its time is up"),
+        (End(t=1, exit_code=0, of="machine", stopped=True), "the machine is stopped: fakeazure was asked to end"),
+    ],
+)
+def test_an_end_says_whose_it_is_and_why(end: End, says: str) -> None:
+    assert timeline([boot(), end], Palette(colour=False))[1] == f"   1.000 s  {says}"
+
+
+def test_a_machine_that_never_asked_for_an_address_is_remarked_on() -> None:
+    silent = "the machine never asked for an address by DHCP: has it a network configuration?"
+    off = End(t=9, exit_code=None, of="machine")
+    assert judge([boot(), off]).remarks == (silent,)
+    assert judge([boot(), Lease(t=1, kind="discover", mac="00:0d:3a:00:00:01"), off]).remarks == ()
+    assert judge([boot(), asked("/metadata/instance"), off]).remarks == ()
+    assert judge([boot(), End(t=9, exit_code=None)]).remarks == ()  # a command has no DHCP around it
 
 
 def test_an_empty_timeline_says_so() -> None:
@@ -404,4 +431,7 @@ def test_the_deadline_is_shown_and_whether_it_was_kept() -> None:
     assert deadline(boot(within_secs=5), ready(2)) == "  Deadline: a verdict within 5 s, kept"
     assert deadline(boot(within_secs=5), ready(7)) == "  Deadline: a verdict within 5 s, not kept"
     assert deadline(boot(within_secs=5)) == "  Deadline: a verdict within 5 s, and there was none"
+    stopped = End(t=2.5, exit_code=0, stopped=True)
+    assert deadline(boot(within_secs=5), stopped) == "  Deadline: a verdict within 5 s, but it was stopped after 2.5 s"
+    assert deadline(boot(within_secs=2), stopped) == "  Deadline: a verdict within 2 s, and there was none"
     assert "Deadline" not in shown(judge([boot(verdict="none")]))

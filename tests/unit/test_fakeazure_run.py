@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 import fakeazure
+from azureinit import version as agent_version
+from fakeazure import version
 from need import need
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
@@ -206,7 +208,11 @@ def test_the_proxy_agents_stub_is_found_on_the_path_where_the_scenario_has_one(t
         (["scenarios", "none"], "no scenario is called none"),
         (["scenarios", "--", "true"], "scenarios runs no command"),
         (["fly"], "invalid choice"),
-        (["run"], "nothing to run: say the command after --"),
+        (["run"], "nothing to run: say the command after --, as in: fakeazure run -- azure-init --root DIR"),
+        (["run", "azure-init", "--root", "dir"], "unrecognized arguments: --root dir: say the command after --"),
+        (["run", "sh", "agent.sh"], "unrecognized arguments: agent.sh: say the command after --"),
+        (["run", "--fast", "--", "true"], "unrecognized arguments: --fast\n"),
+        (["serve", "--fast"], "unrecognized arguments: --fast\n"),
         (["run", "--"], "nothing to run"),
         (["run", "/no/such.toml", "--", "true"], "/no/such.toml: No such file or directory"),
         (["run", "--ledger", "/no/such/file", "--", "true"], "--ledger /no/such/file: no such directory"),
@@ -235,11 +241,36 @@ def test_a_wrong_scenario_is_told_line_by_line_and_ends_with_2(tmp_path: Path) -
 
 def test_new_writes_a_scenario_once(tmp_path: Path) -> None:
     file = tmp_path / "new.toml"
-    assert fake(tmp_path, "new", str(file)).returncode == 0
+    done = fake(tmp_path, "new", str(file))
+    assert (done.returncode, done.stdout) == (0, "")
+    play = f"fakeazure run {file} -- azure-init --root DIR"
+    assert done.stderr == f"fakeazure: {file} is written; to play it: {play}\n"
     assert file.read_text() == fake(tmp_path, "new").stdout
     again = fake(tmp_path, "new", str(file))
     assert again.returncode == 2 and "is there already" in again.stderr
     assert fake(tmp_path, "run", str(file), *agent("imds(); tell(READY)")).returncode == 0
+
+
+def test_its_version_is_the_agents(tmp_path: Path) -> None:
+    assert version.VERSION == agent_version.VERSION
+    assert fake(tmp_path, "--version").stdout == f"fakeazure {agent_version.VERSION}\n"
+
+
+def test_every_verb_that_takes_a_scenario_names_the_default_and_run_warns_whoever_is_root(tmp_path: Path) -> None:
+    helps = {verb: fake(tmp_path, verb, "--help").stdout for verb in ("run", "serve", "boot", "container")}
+    for text in helps.values():
+        assert "[SCENARIO]" in text and "default: ordinary" in " ".join(text.split())
+    assert "an agent that is run as root changes this computer" in helps["run"]
+    assert "not written to, unless --keep" in helps["boot"]
+
+
+def test_no_example_lets_the_agent_provision_the_readers_own_computer(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/fakeazure.md").read_text()
+    texts = (page, fake(tmp_path, "run", "--help").stdout, fake(tmp_path, "run").stderr)
+    for text in texts:
+        examples = re.findall(r"-- azure-init\b.*", text)
+        assert examples
+        assert all(re.match("-- azure-init (--root DIR|plan)", example) for example in examples)
 
 
 def alive(process: int) -> bool:
@@ -273,7 +304,10 @@ def test_nothing_outlives_a_signal(number: signal.Signals, tmp_path: Path) -> No
     assert running.returncode == (-number if number == signal.SIGKILL else 128 + number)
     wait_until_gone(shell, sleeper, place=tmp_path / "place")
     assert "Traceback" not in err
-    assert ("Verdict: none, the platform is still waiting" in out) == (number != signal.SIGKILL)
+    if number != signal.SIGKILL:
+        assert "the command is stopped: fakeazure was asked to end" in out
+        assert "Verdict: none, the platform is still waiting" in out
+        assert re.search(r"Deadline: a verdict within 600 s, but it was stopped after [\d.]+ s\n", out)
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGKILL])

@@ -28,6 +28,8 @@ def let(text: str, name: str = "hostname") -> tuple[int, ...]:
         ("off", ()),
         ("error", (ERROR,)),
         ("WARN", (WARN, ERROR)),
+        ("warning", (WARN, ERROR)),
+        ("libazureinit::hostname=warning", (WARN, ERROR)),
         ("info", (INFO, WARN, ERROR)),
         ("3", (INFO, WARN, ERROR)),
         ("debug", (DEBUG, INFO, WARN, ERROR)),
@@ -41,6 +43,11 @@ def let(text: str, name: str = "hostname") -> tuple[int, ...]:
         ("libazureinit::http=debug,warn", (WARN, ERROR)),
         ("libazureinit=error,libazureinit::hostname=debug,trace", (DEBUG, INFO, WARN, ERROR)),
         ("libazureinit::hostname", ALL),
+        ("libazureinit", ALL),
+        ("azure_init", ALL),
+        ("azureinit", ALL),
+        ("hyper::client", (ERROR,)),
+        ("warn,hyper", (WARN, ERROR)),
         (" info , , libazureinit::http=off ", (INFO, WARN, ERROR)),
     ],
 )
@@ -53,7 +60,7 @@ def test_a_name_of_two_words_is_one_target() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["app=not_a_valid_level", "=info", "info=", "a b", "libazureinit=7", "[span]=debug", "é"]
+    "text", ["app=not_a_valid_level", "=info", "info=", "a b", "libazureinit=7", "[span]=debug", "é", "verbose", "6"]
 )
 def test_what_is_no_directive_is_no_filter(text: str) -> None:
     assert parse_filter(text) is None

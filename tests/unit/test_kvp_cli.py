@@ -173,7 +173,20 @@ def test_what_the_machine_refuses_has_status_3(bench: Bench) -> None:
     assert bench.out("explain") == ""
     bench.out("clear")
     assert bench.run("load", "--file", str(bench.directory / "none"))[0] == 3
-    assert bench.run("--dir", str(bench.directory / "none"), "write", "k", "v")[0] == 3
+
+
+@pytest.mark.parametrize("words", [("info",), ("dump",), ("read", "k"), ("is-stale",), ("clear",), ("write", "k", "v")])
+def test_a_directory_that_is_named_has_to_be_there(bench: Bench, words: tuple[str, ...]) -> None:
+    (bench.directory / "file").touch()
+    for name in ("none", "file"):
+        named = str(bench.directory / name)
+        assert bench.run("--dir", named, *words) == (3, "", f"--dir {named}: there is no such directory\n")
+
+
+def test_a_machine_without_the_usual_directory_has_an_empty_pool(tmp_path: Path) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    assert main(["info"], machine=Machine(root=str(tmp_path), environ={}), out=out, err=err) == 0
+    assert "path=/var/lib/hyperv/.kvp_pool_1\nmode=safe\nrecords=0\n" in out.getvalue() and not err.getvalue()
 
 
 def test_a_failure_is_reported_in_one_record(bench: Bench) -> None:

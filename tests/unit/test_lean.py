@@ -36,6 +36,7 @@ def config(tmp_path: Path, *, provisioned: bool) -> str:
     vm_id = "c0ffee00-1111-2222-3333-444444444444"
     root = tmp_path / "root"
     (root / "var/lib/azure-init").mkdir(parents=True)
+    (root / "etc").mkdir()
     if provisioned:
         (root / f"var/lib/azure-init/{vm_id}.provisioned").touch()
     file = tmp_path / "config.toml"
@@ -49,6 +50,7 @@ def config(tmp_path: Path, *, provisioned: bool) -> str:
 
 
 def test_a_machine_not_on_azure_loads_next_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
     status, names = loaded("--root", str(tmp_path))
     assert status == 0
     assert not names & (NEVER | WITHOUT_CONFIG | {"re", "json", "socket", "threading"})

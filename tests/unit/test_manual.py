@@ -41,4 +41,6 @@ def test_no_page_is_empty_and_no_table_is_broken() -> None:
 
 
 def test_figures_come_with_the_command_that_makes_them() -> None:
-    assert "bench/boot-path" in (ROOT / "docs/performance.md").read_text()
+    text = (ROOT / "docs/performance.md").read_text()
+    assert re.search(r"`bench/boot-path (\d+)` printed last:\n\n\1 rounds, Python .*\n\n\| run \|", text)
+    assert re.search(r"\nlisteners add \d\.\d\dx bare \(median of pairs\)\n", text)

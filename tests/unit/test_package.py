@@ -71,7 +71,7 @@ def test_the_private_directory_runs_bundled_or_not(tmp_path: Path, bundled: bool
         assert (lib / f"boot.{sys.implementation.cache_tag}").exists()
     launcher = tmp_path / "azure-init"
     launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
-    tree.mkdir()
+    (tree / "etc").mkdir(parents=True)
     for words, said in ((["--version"], "azure-init "), (["config", "show"], "[imds]"), ([], "not an Azure VM")):
         command = [sys.executable, "-IS", str(launcher), "--root", str(tree), *words]
         ran = subprocess.run(command, capture_output=True, text=True)

@@ -231,6 +231,12 @@ def test_what_was_there_is_told_on_one_line(facts: Facts, file: bytes | None, to
     assert step(plan).why == f"{told} -> web-1"
 
 
+@pytest.mark.parametrize(("kernel", "told"), [("old", "old"), ("", "unset"), ("a\x1b", r"'a\x1b'")])
+def test_where_only_the_kernel_s_name_differs_that_is_what_is_told(facts: Facts, kernel: str, told: str) -> None:
+    here = running(facts, hostname_file=b"web-1\n", kernel_hostname=kernel)
+    assert step(plan_hostname(hostname="web-1", facts=here, config=CONFIG)).why == f"the kernel's {told} -> web-1"
+
+
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a\nb", "h" * 65, "a..b", "1.2.3.4", "h" * (1 << 20), "caf\xe9"])
 def test_a_name_that_must_not_be_is_refused(facts: Facts, name: str) -> None:
     with pytest.raises(InvalidHostname):

@@ -223,14 +223,23 @@ def test_the_page_counts_what_is_left_and_tells_what_is_not_possible() -> None:
     plan: Plan = (
         Satisfied(name="hostname", why="is web-1"),
         Step(name="password ada", why="was given", ways=(Declined(backend="chpasswd", why="not here"),), once=True),
+        Step(
+            name="host keys",
+            why="are missing",
+            ways=(Declined(backend="a", why="not here"), Way(backend="b", actions=(Remove(path="/r"),))),
+        ),
         Caution(name="sudo", why="is not installed"),
     )
     assert as_text(plan, privileged=True).splitlines() == [
         "= hostname: is web-1",
-        "+ password ada: was given (once)",
+        "! password ada: was given (once)",
         "    chpasswd declines: not here",
+        "+ host keys: are missing",
+        "    a declines: not here",
+        "    b:",
+        "      remove /r",
         "! sudo: is not installed",
-        "1 to do, 1 as asked, 1 not possible",
+        "1 to do, 1 as asked, 2 not possible",
     ]
 
 

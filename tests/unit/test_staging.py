@@ -14,6 +14,7 @@ import pytest
 
 from azureinit.cli import HELP, VERBS
 from azureinit.config.model import Config
+from azureinit.version import VERSION
 from need import need
 
 pytestmark = pytest.mark.newer
@@ -30,6 +31,13 @@ LAUNCHERS = {
     "usr/bin/fakeazure": "#!/usr/bin/python3 -I",
 }
 VF_RULES = "usr/lib/udev/rules.d/68-azure-init-vf.rules"
+EMULATED_RULES = "usr/lib/udev/rules.d/68-azure-init-emulated.rules"
+# The default networks, and whom each is for: Azure, who is said to be on it, and who looks like it in an emulator.
+DEFAULTS = {
+    "zzz-azure-init": ["Driver=hv_netvsc"],
+    "zzz-azure-init-forced": ["KernelCommandLine=azure-init=force", "Name=eth* en*"],
+    "zzz-azure-init-emulated": ["Property=ID_AZURE_INIT_EMULATED=1"],
+}
 # What is typed, and what has to be offered then.
 TYPED = {
     "azure-init ": set(VERBS),
@@ -38,6 +46,8 @@ TYPED = {
     "azure-init config show --": {"--json", "--root"},
     "azure-init --config x.toml plan --": {"--json", "--check", "--config"},
     "azure-init clean --": {"--logs"},
+    "azure-init deprovision --user ": set(),  # whose, may be said and may be left out
+    "azure-init deprovision --user --": {"--force", "--dry-run"},
     "azure-init help ": set(VERBS),
     "azure-init --stage ": {"local", "failed", "resend", "hostname"},
     "azure-init kvp --pool guest ": {"dump", "read", "explain", "report-failure"},
@@ -86,6 +96,29 @@ def test_the_manual_page_tells_every_command_and_option(tree: Path) -> None:
     text = shown(tree, PAGES[0])
     missing = [word for word in (*VERBS, *OPTIONS, "--json", "--check", "--logs") if f"{word}" not in text]
     assert not missing
+
+
+def test_the_manual_page_explains_what_each_command_takes(tree: Path) -> None:
+    text = shown(tree, PAGES[0])
+    assert "deprovision [--user [name]] [--lock-root] [--force] [--dry-run]\n" in text
+    for told in ("--user [name]\n", "The provisioned account too", "Do not ask.", "Remove the log file", "Exit 3 when"):
+        assert told in text
+    assert "Work on the file tree in dir;" in text
+    asked = text.partition(" AZURE_INIT_LOG\n")[2].partition("\n\n")[0]
+    assert asked.split("told: ")[1] in re.sub(r"\s+", " ", HELP).replace(";", ".")
+
+
+def test_manual_pages_show_words_that_are_typed_as_they_are_typed(tree: Path) -> None:
+    platform, pools = shown(tree, PAGES[3]), shown(tree, PAGES[2])
+    assert re.search(r"^ +run .* -- command \.\.\.$", platform, re.MULTILINE)
+    assert "--accel auto|kvm|tcg\n" in platform and "--by address|path\n" in platform
+    assert "Write to disk itself" in platform and " DISK" not in platform
+    assert re.search(r"--pool pool\n +external, guest", pools)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_manual_page_says_whose_it_is_at_its_foot(tree: Path, page: str) -> None:
+    assert re.fullmatch(rf"azure-init {VERSION} .* azure-init {VERSION}", shown(tree, page).splitlines()[-1])
 
 
 def test_the_manual_page_tells_every_setting(tree: Path) -> None:
@@ -186,17 +219,47 @@ def settings(path: Path) -> list[str]:
     return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
 
 
-def test_the_default_network_asks_for_an_address_by_mac_on_azures_interface_and_nowhere_else(tree: Path) -> None:
-    assert settings(tree / "usr/lib/systemd/network/zzz-azure-init.network") == [
-        "[Match]", "Driver=hv_netvsc", "[Network]", "DHCP=yes", "[DHCPv4]", "ClientIdentifier=mac",
+def test_the_primary_interface_s_route_counts_before_the_others(tree: Path) -> None:
+    usual = settings(tree / "usr/lib/systemd/network/zzz-azure-init.network")
+    usual.insert(usual.index("[Network]"), "Name=eth0")
+    assert settings(tree / "usr/lib/systemd/network/zzy-azure-init-primary.network") == [*usual, "RouteMetric=100"]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_default_network_asks_for_an_address_by_mac_on_azures_interface_and_nowhere_else(
+    tree: Path, name: str
+) -> None:
+    assert settings(tree / f"usr/lib/systemd/network/{name}.network") == [
+        "[Match]", *DEFAULTS[name], "[Network]", "DHCP=yes", "[DHCPv4]", "ClientIdentifier=mac",
     ]  # fmt: skip
+
+
+def test_a_card_of_qemu_is_azures_only_where_firmware_says_so(tree: Path) -> None:
+    rules = settings(tree / EMULATED_RULES)
+    assert all(rule.endswith('GOTO="azure_init_emulated_end"') for rule in rules[:-2])
+    assert 'ATTR{[dmi/id]chassis_asset_tag}!="7783-7084-3265-9085-8269-3286-77"' in rules[2]
+    assert rules[-2:] == [
+        'ATTR{type}=="1", DRIVERS=="virtio_net", ENV{ID_AZURE_INIT_EMULATED}="1"',
+        'LABEL="azure_init_emulated_end"',
+    ]
+
+
+def test_what_the_network_is_can_be_switched_off_as_each_file_says(tree: Path) -> None:
+    for place in ("systemd/network", "udev/rules.d"):
+        for path in (tree / "usr/lib" / place).iterdir():
+            assert f"# To switch it off: ln -s /dev/null /etc/{place}/{path.name}\n" in path.read_text()
+
+
+def test_the_data_directory_is_there_and_roots_alone(tree: Path) -> None:
+    data = tree / "var/lib/azure-init"
+    assert data.stat().st_mode & 0o777 == 0o700 and list(data.iterdir()) == []
 
 
 def test_virtual_functions_are_nobodys_business_on_azure(tree: Path) -> None:
     drivers = {"mlx4_core", "mlx5_core", "mana"}
     match, driver, kind = settings(tree / "usr/lib/systemd/network/10-azure-init-vf.network")[1:4]
     assert (match, kind) == ("Virtualization=microsoft", "Type=ether")
-    assert set(driver.partition("=")[2].split()) == drivers
+    assert set(driver.partition("=")[2].split()) == drivers | {"mlx4_en"}, "mlx4_core's, as ethtool calls them"
     rules = settings(tree / VF_RULES)
     assert rules[-1] == 'LABEL="azure_init_vf_end"'
     assert all(rule.endswith('GOTO="azure_init_vf_end"') for rule in rules[:-2])

@@ -104,6 +104,13 @@ def test_they_run_on_azure_or_where_they_are_forced_and_never_where_they_are_swi
     }, "the others are started by the run, or after it"
 
 
+@pytest.mark.parametrize("page", ["operating.md", "packaging.md"])
+def test_the_manual_names_every_sign_by_which_they_start(page: str) -> None:
+    text = " ".join((ROOT / "docs" / page).read_text().split())
+    assert "start where firmware carries Azure's tag, on any Hyper-V guest, and with `azure-init=force` on the" in text
+    assert "skipped, unmet condition | not Azure's firmware" not in text
+
+
 def test_only_the_two_that_begin_a_boot_are_enabled() -> None:
     enabled = {name: (words(read_unit(name), "WantedBy"), words(read_unit(name), "Also")) for name in UNITS}
     assert enabled == {

@@ -151,7 +151,7 @@ def test_whatever_the_options_say_what_is_made_of_them_is_right(
     text = "\n".join(as_toml("waagent.conf", imported, ()))
     directory = tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     (directory / "made.toml").write_text(text, encoding="utf-8")
-    assert check(Machine(root=str(directory), environ={}), str(directory / "made.toml")) == ((), ())
+    assert check(Machine(root=str(directory), environ={}), str(directory / "made.toml")) == ((), (), True)
 
 
 # ---- what becomes of it
@@ -361,7 +361,15 @@ def test_what_is_printed_is_a_file_of_ours_and_tells_the_rest(tree: Path) -> Non
     assert "extensions:\n#   line 3: AutoUpdate.Enabled\n#   line 5: HttpProxy.Port\n" in out
     assert "# Known to neither:\n#   line 4: Foo\n" in out
     (tree / "made.toml").write_text(out)
-    assert check(Machine(root=str(tree), environ={}), str(tree / "made.toml")) == ((), ())
+    assert check(Machine(root=str(tree), environ={}), str(tree / "made.toml")) == ((), (), True)
+
+
+@pytest.mark.parametrize("text", ["# A title\n\n    AZURE_INIT_LOG=debug\n", "#Logs.Console=n\n"])
+def test_a_file_that_says_nothing_to_walinuxagent_is_told(tree: Path, text: str) -> None:
+    (tree / "README.md").write_text(text)
+    status, _, err = run(tree, str(tree / "README.md"))
+    told = f"warning: {tree}/README.md: not one line is an option of WALinuxAgent: is it a waagent.conf?\n"
+    assert (status, err) == (0, told)
 
 
 def test_written_it_is_read_at_the_next_start(tree: Path) -> None:

@@ -61,10 +61,10 @@ def main(
 def _check(files: list[str], *, machine: Machine, out: TextIO, err: TextIO) -> int:
     worst = 0
     for file in files:
-        problems, warnings = check(machine, file)
+        problems, warnings, found = check(machine, file)
         for warning in warnings:
             print(f"warning: {warning}", file=err)
-        for line in problems or (f"{file}: ok",):
+        for line in problems or (f"{file}: ok" if found else f"{file}: nothing to check: there is no *.toml in it",):
             print(line, file=out)
         if problems:
             worst = ConfigInvalid.exit_code

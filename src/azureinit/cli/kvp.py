@@ -16,7 +16,7 @@ from azureinit.kvp.entries import entry_as_json, entry_as_text, parse_entries
 from azureinit.kvp.explain import explain
 from azureinit.kvp.records import KvpInvalid
 from azureinit.kvp.report import REPORT_KEY, Report, encoded
-from azureinit.kvp.store import Store
+from azureinit.kvp.store import DIRECTORY, Store
 from azureinit.machine import rfc3339
 
 TYPE_CHECKING = False
@@ -96,6 +96,8 @@ def main(
             return WRONG
         if asked.json and asked.text:
             raise UsageError("the argument '--json' cannot be used with '--text'")
+        if asked.dir != DIRECTORY and not machine.is_dir(asked.dir or "."):
+            raise LocalError(f"--dir {asked.dir}: there is no such directory")
         session = Session(asked, machine, out, err, stdin)
         return VERBS[asked.verb](session) or 0
     except SystemExit:  # --help

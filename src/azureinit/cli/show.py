@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 LEFT = 3
+ANYWAY = ": platform.require_azure = false asks anyway, `fakeazure run --` before the command asks a made-up platform"
 
 
 def main(verb: str, argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
@@ -39,12 +40,18 @@ def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) ->
     options = parsed(parser, argv)
     if options is None:
         return 0
-    made, privileged = _plan(machine, configured())
-    print(as_json(made) if options.json else as_text(made, privileged=privileged), end="")
-    return LEFT if options.check and work_left(made) else 0
+    made = _plan(machine, configured())
+    if options.json:
+        print(as_json(made or ()), end="")
+    elif made is None:
+        print("nobody was asked" + (ANYWAY if stand_down(machine, require_azure=False) is None else ""))
+    else:
+        print(as_text(made, privileged=machine.privileged), end="")
+    return LEFT if options.check and work_left(made or ()) else 0
 
 
-def _plan(machine: Machine, config: Config) -> tuple[Plan, bool]:
+def _plan(machine: Machine, config: Config) -> Plan | None:
+    """None where this machine is not ours to provision."""
     events = Events(
         clock=machine.clock,
         listeners=(stream_listener(sys.stderr.write, chosen=Filter(level=WARN, targets={}), colour=False),),
@@ -52,9 +59,9 @@ def _plan(machine: Machine, config: Config) -> tuple[Plan, bool]:
     reason = stand_down(machine, require_azure=config.platform.require_azure)
     if reason is not None:
         events.tell(WARN, "platform", reason)
-        return (), machine.privileged
+        return None
     walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
-    return whole_plan(walk), machine.privileged
+    return whole_plan(walk)
 
 
 def facts(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:

@@ -7,6 +7,7 @@ from textwrap import wrap
 from azureinit.config.docs import toml
 from azureinit.config.model import Config
 from azureinit.config.waagent import PLACES, agent_advice, read_waagent_conf, translate
+from azureinit.config.waagent_options import BY_NAME, THEIRS
 from azureinit.errors import ConfigInvalid, LocalError
 
 TYPE_CHECKING = False
@@ -37,6 +38,8 @@ def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err
     imported = translate(conf)
     for warning in imported.warnings:
         print(f"warning: {place}: {warning}", file=err)
+    if not any(name in BY_NAME or name.startswith(THEIRS) for name in conf.said):
+        print(f"warning: {place}: not one line is an option of WALinuxAgent: is it a waagent.conf?", file=err)
     advice = agent_advice(conf, cloud_init=has_cloud_init(machine))
     text = "\n".join(as_toml(place, imported, advice)) + "\n"
     if not write:

@@ -12,8 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LEVELS = {"off": 99, "error": 40, "warn": 30, "info": 20, "debug": 10, "trace": 5}
+LEVELS = {"off": 99, "error": 40, "warn": 30, "info": 20, "debug": 10, "trace": 5, "warning": 30}
 NUMBERS = dict(zip("012345", LEVELS))  # a level may also be its place in that row
+ROOT = "libazureinit::"  # where every target of ours begins
 OURS = ("libazureinit", "azure_init", "azureinit")
 
 
@@ -35,13 +36,14 @@ class Filter(Record):
 
 def target_of(name: str) -> str:
     """`report Ready` is libazureinit::report_ready."""
-    return "libazureinit::" + "".join(one if one.isalnum() else "_" for one in name.lower())
+    return ROOT + "".join(one if one.isalnum() else "_" for one in name.lower())
 
 
 def parse_filter(text: str) -> Filter | None:
     """None for what is no list of directives. Without a bare level, only what is named is told, and errors."""
     level, targets = LEVELS["error"], {}
-    for directive in filter(None, (one.strip() for one in text.split(","))):
+    directives = [*filter(None, (one.strip() for one in text.split(",")))]
+    for directive in directives:
         target, equals, word = directive.rpartition("=")
         found = _level(word.strip())
         if equals:
@@ -50,7 +52,7 @@ def parse_filter(text: str) -> Filter | None:
             targets[_own(target.strip())] = found
         elif found is not None:
             level = found
-        elif _is_target(directive):
+        elif _is_target(directive) and (len(directives) > 1 or _is_path(directive)):
             targets[_own(directive)] = LEVELS["trace"]  # everything from there
         else:
             return None
@@ -63,6 +65,11 @@ def _level(word: str) -> int | None:
 
 def _is_target(word: str) -> bool:
     return bool(word) and word.isascii() and all(one.isalnum() or one in "_:-." for one in word)
+
+
+def _is_path(word: str) -> bool:
+    """Not a level's misspelt or foreign name, which alone would silence all but errors."""
+    return "::" in word or ROOT.startswith(_own(word))
 
 
 def _own(target: str) -> str:

@@ -58,11 +58,11 @@ def load_usable(machine: Machine, *, config: str | None, groups: tuple[str, ...]
     return _read_layers(machine, config=config, groups=groups).loaded().config
 
 
-def check(machine: Machine, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The problems and the warnings of one file or directory, alone."""
+def check(machine: Machine, path: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """The problems and the warnings of one file or directory, alone, and whether there was anything to read."""
     layers = Layers(machine)
     layers.read_named(path, by="")
-    return tuple(layers.problems), tuple(layers.warnings)
+    return tuple(layers.problems), tuple(layers.warnings), bool(layers.texts)
 
 
 def invalid(problems: list[str]) -> ConfigInvalid:

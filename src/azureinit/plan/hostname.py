@@ -30,16 +30,24 @@ def plan_hostname(*, hostname: str, facts: Facts | Host, config: Config) -> Plan
     else:
         item = Step(
             name="hostname",
-            why=f"{_told(facts)} -> {hostname}",
+            why=f"{_kernels(facts) if in_file else _files(facts)} -> {hostname}",
             ways=tuple(SET[name](intent, facts) for name in config.hostname_provisioners.backends),
             failure=HostnameFailed,
         )
     return (item, *_plan_hosts(hostname, facts), *_plan_dhcp_names(hostname, facts))
 
 
-def _told(facts: Facts | Host) -> str:
-    """What the file says, on one line whatever it holds."""
-    old = (facts.hostname_file or b"").decode("utf-8", "surrogateescape").strip()[:64]
+def _files(facts: Facts | Host) -> str:
+    return _told((facts.hostname_file or b"").decode("utf-8", "surrogateescape").strip()[:64])
+
+
+def _kernels(facts: Facts | Host) -> str:
+    """The file is right already."""
+    return f"the kernel's {_told(facts.kernel_hostname)}"
+
+
+def _told(old: str) -> str:
+    """On one line, whatever it holds."""
     return (old if old.isprintable() else ascii(old)) or "unset"
 
 

@@ -7,7 +7,6 @@ import json
 import shlex
 
 from azureinit.plan.actions import (
-    Caution,
     Declined,
     EditLine,
     Link,
@@ -36,7 +35,8 @@ def as_text(plan: Plan, *, privileged: bool) -> str:
     lines: list[str] = []
     for item in plan:
         if isinstance(item, Step):
-            lines.append(f"+ {item.name}: {item.why}" + (" (once)" if item.once else ""))
+            sign = "+" if _is_possible(item) else "!"
+            lines.append(f"{sign} {item.name}: {item.why}" + (" (once)" if item.once else ""))
             for way in item.ways:
                 if isinstance(way, Declined):
                     lines.append(f"    {way.backend} declines: {way.why}")
@@ -46,11 +46,15 @@ def as_text(plan: Plan, *, privileged: bool) -> str:
                     lines += [f"      {line}" for line in describe(action, privileged=privileged)]
         else:
             lines.append(f"{'=' if isinstance(item, Satisfied) else '!'} {item.name}: {item.why}")
-    todo = sum(isinstance(item, Step) for item in plan)
+    todo = sum(isinstance(item, Step) and _is_possible(item) for item in plan)
     fine = sum(isinstance(item, Satisfied) for item in plan)
-    cautions = sum(isinstance(item, Caution) for item in plan)
-    summary = f"{todo} to do, {fine} as asked" + (f", {cautions} not possible" if cautions else "")
+    impossible = len(plan) - todo - fine
+    summary = f"{todo} to do, {fine} as asked" + (f", {impossible} not possible" if impossible else "")
     return "\n".join([*map(_printable, lines), summary if plan else "nothing is asked for", ""])
+
+
+def _is_possible(step: Step) -> bool:
+    return not all(isinstance(way, Declined) for way in step.ways)
 
 
 def _printable(line: str) -> str:
