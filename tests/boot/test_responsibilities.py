@@ -110,7 +110,6 @@ FILES = {
         "/var/lib/waagent/provisioned": "file 0600 root:root",
     },
     "our own": {
-        "/var/lib/azure-init": "dir 0700 root:root",
         "/var/log/azure-init.log": "file 0600 root:root",
         **{
             f"/var/lib/azure-init/{name}": "file 0600 root:root"
@@ -344,7 +343,7 @@ class TestNothingButImds:
         boot.out("waagent", "-force", "-deprovision+user")
         left = changes(alone_with_imds.before, differences(boot.disk))
         gone = dict.fromkeys(("/etc/hostname", "/etc/resolv.conf", *BACKUPS), "gone")
-        assert left == {**gone, "/var/lib/azure-init": "dir 0700 root:root"}, "that one is empty"
+        assert left == gone
         assert boot.out("cat", "/etc/machine-id") in ("", "uninitialized")
 
 
