@@ -192,6 +192,13 @@ def test_another_python_makes_it_compile_again(machine: Disk) -> None:
     assert machine.run("cd /usr/lib/azure-init && echo boot.*") == f"boot.cpython-3{version}\n"
 
 
+@pytest.mark.parametrize("machine", ["trixie"], indirect=True)
+def test_where_it_cannot_be_compiled_python_is_upgraded_all_the_same(machine: Disk) -> None:
+    hook = "/usr/share/python3/runtime.d/azure-init.rtupdate rtupdate python3.0 /bin/false 2>&1"
+    assert machine.run(hook) == "azure-init: could not be compiled for /bin/false: it starts more slowly\n"
+    assert machine.run("azure-init --version").startswith("azure-init ")
+
+
 def test_an_upgrade_keeps_what_was_changed_and_leaves_nothing_of_the_older_one(
     disk: Disk, built: Path, tmp_path: Path
 ) -> None:
@@ -224,6 +231,16 @@ def test_removing_keeps_configuration_and_state_and_purging_leaves_what_was_ther
 def test_purging_leaves_an_administrators_own_drop_in(machine: Disk) -> None:
     machine.run("echo '[user]' > /etc/azure-init/azure-init.toml.d/mine.toml; dpkg --purge azure-init 2>&1")
     assert machine.read("/etc/azure-init/azure-init.toml.d/mine.toml") == "[user]\n"
+
+
+@pytest.mark.parametrize("machine", ["trixie"], indirect=True)
+def test_purging_empties_a_data_directory_that_is_mounted(machine: Disk) -> None:
+    mounted = "mount -t tmpfs tmpfs /var/lib/azure-init; touch /var/lib/azure-init/lock /var/log/azure-init.log"
+    after = "ls -A /var/lib/azure-init; dpkg -s azure-init 2>&1 || :"
+    said = machine.run(f"{mounted}; dpkg --purge azure-init 2>&1; {after}")
+    assert "what is left of its data cannot be removed" in said and "lock" not in said.splitlines()
+    assert "is not installed" in said
+    assert "/var/log/azure-init.log" not in machine.files()
 
 
 def test_fakeazure_runs_and_needs_a_newer_python(disk: Disk) -> None:
