@@ -195,7 +195,7 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
         look_at_the_network(walk, error)
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
-    _note_verdict(walk, "failure")  # not before: told twice it is still the same, and a death in between tells nothing
+    _note_verdict(walk, "failure")  # not before: who dies in between is told of, and the same twice is no lie
     return failure.exit_code
 
 

@@ -12,7 +12,7 @@ from azureinit.apply.instance import prepare, read_verdict
 from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending, unforeseen
 from azureinit.errors import AzureInitError, LockTimeout, MediaAbsent, RunDied
 from azureinit.sources.identity import stand_down
-from azureinit.telemetry.events import ERROR, INFO, WARN
+from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def failed(walk: Walk) -> int:
     except LockTimeout:
         walk.events.tell(INFO, "failed", "another azure-init is at work, and that run reports: nothing to add")
         return 0
-    except AzureInitError:
-        pass  # where nothing can be written nobody holds anything
+    except AzureInitError as error:
+        walk.events.tell(DEBUG, "lock", str(error))  # where nothing can be written nobody holds anything
     environ = walk.machine.environ
     how = " ".join(filter(None, (environ.get("MONITOR_SERVICE_RESULT"), environ.get("MONITOR_EXIT_STATUS"))))
     deliver(walk, RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}"))
