@@ -9,9 +9,9 @@ import pytest
 pytest_plugins: list[str] = []
 
 if sys.version_info < (3, 11):
-    collect_ignore_glob = ["unit/test_fakeazure_*", "unit/test_peers_*", "sim/*", "boot/*"]
+    collect_ignore_glob = ["unit/test_fakeazure_*", "unit/test_peers_*", "sim/*", "boot/*", "adversary/*"]
 else:
-    from plugins import UNKNOWN_TO_PYTEST
+    from support.plugins import UNKNOWN_TO_PYTEST
 
     pytest_plugins += ["pytester", *UNKNOWN_TO_PYTEST]
 

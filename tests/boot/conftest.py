@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from installed import NEEDED, Disk, Images, Machines
 
-from need import need, need_root
+from support.installed import NEEDED, Disk, Images, Machines
+from support.need import need, need_root
 
 
 @pytest.fixture(scope="session")

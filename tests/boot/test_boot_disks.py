@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from container import run_over
-from disks import SUITE, debian_disk, with_tree
 
 import fakeazure
 from fakeazure.events import Ejected, Event, Kvp, Lease, Login, MediaMade, Request, Told, read_events
-from need import need, need_root
+from support.container import run_over
+from support.disks import SUITE, debian_disk, with_tree
+from support.need import need, need_root
 
 PROJECT = Path(__file__).parents[2]
 SOURCE = str(Path(fakeazure.__file__).parent.parent)

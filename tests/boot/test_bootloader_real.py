@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from container import PROJECT, debian_root
 
-from need import need, need_root, unfit
+from support.container import PROJECT, debian_root
+from support.need import need, need_root, unfit
 
 SIZE = 1 << 30
 START = 1 << 20

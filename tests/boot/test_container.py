@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from container import Container
-from installed import Images
 
 from fakeazure import Expect, Fabric, Vm
-from need import need
+from support.container import Container
+from support.installed import Images
+from support.need import need
 
 pytestmark = pytest.mark.newer
 

@@ -7,7 +7,8 @@ import os
 import signal
 
 import pytest
-from installed import Machines
+
+from support.installed import Machines
 
 pytestmark = pytest.mark.newer
 

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from container import PROJECT, debian_root
 
-from need import need_root
+from support.container import PROJECT, debian_root
+from support.need import need_root
 
 ENTER = """
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from container import PROJECT
-from installed import NETWORK, Images
 from test_fakeazure_container import Root
 from test_publish_boot import CLIENTS, PROFILE, START
 
 from fakeazure.events import Lease, Request, Told
+from support.container import PROJECT
+from support.installed import NETWORK, Images
 
 pytestmark = pytest.mark.newer
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from container import UNIT
-from installed import NETWORK, Images
 
 import fakeazure
 from fakeazure.events import Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
 from fakeazure.judge import judge
-from need import need, need_root
+from support.container import UNIT
+from support.installed import NETWORK, Images
+from support.need import need, need_root
 
 pytestmark = pytest.mark.newer
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from container import lay_agent
-from disks import DISK_SIZE, KERNEL_OPTIONS, MEGABYTE, ROOT_START, SUITE, Disk, debian_disk, with_tree
 
-from need import need, need_root
+from support.container import lay_agent
+from support.disks import DISK_SIZE, KERNEL_OPTIONS, MEGABYTE, ROOT_START, SUITE, Disk, debian_disk, with_tree
+from support.need import need, need_root
 
 pytestmark = pytest.mark.newer
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from installed import Boot, Disk, Images, Machines
 from test_units import LATE, is_orderly, is_provisioned
+
+from support.installed import Boot, Disk, Images, Machines
 
 pytestmark = pytest.mark.newer
 

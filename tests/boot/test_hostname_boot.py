@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from installed import ADDRESS, Boot, Disk, Machines
 from test_publish_boot import CLIENTS, PROFILE
+
+from support.installed import ADDRESS, Boot, Disk, Machines
 
 pytestmark = pytest.mark.newer
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from container import PROJECT, debian_root, free_port
 
 from fakeazure import Fabric, Vm
 from fakeazure.vm import PUBLIC_KEY
-from immutable_trees import OTHER_KEY, VENDOR_GROUP, VENDOR_PASSWD, ignition_ran
-from need import need, need_root
+from support.container import PROJECT, debian_root, free_port
+from support.immutable_trees import OTHER_KEY, VENDOR_GROUP, VENDOR_PASSWD, ignition_ran
+from support.need import need, need_root
 
 ENTER = """
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1

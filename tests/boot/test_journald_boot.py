@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from container import Container
-from installed import Images
+
+from support.container import Container
+from support.installed import Images
 
 pytestmark = pytest.mark.newer
 

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from container import lay_agent
-from qemu import SUITE, Guest, GuestFailed, running
 
 from fakeazure import Fabric, Media, Vm, media as discs
-from need import need, need_root
+from support.container import lay_agent
+from support.need import need, need_root
+from support.qemu import SUITE, Guest, GuestFailed, running
 
 HOUSE = Path(__file__).parents[2]
 ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"

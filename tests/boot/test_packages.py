@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from container import PROJECT, debian_root
 
-from need import need, need_root
+from support.container import PROJECT, debian_root
+from support.need import need, need_root
 
 SUITES = ("bullseye", "bookworm", "trixie")
 UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))

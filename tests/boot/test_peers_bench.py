@@ -9,9 +9,9 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from container import PROJECT
 
-from need import need, need_root
+from support.container import PROJECT
+from support.need import need, need_root
 
 pytestmark = pytest.mark.newer
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from installed import Images
 from test_fakeazure_container import ONLINE, Root, until
 
 from fakeazure.events import Lease
+from support.installed import Images
 
 pytestmark = pytest.mark.newer
 

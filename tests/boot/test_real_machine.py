@@ -6,16 +6,16 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from container import PROJECT
-from disks import DISK_SIZE, MEGABYTE, debian_disk, with_tree
-from emulated import EmulatedDisk
-from installed import Boot
 from test_boot_disks import staged, switch_on
 from test_endpoint_boot import ELSEWHERE
 from test_units import OURS, READY, is_orderly, is_provisioned
 
 from fakeazure.events import Ejected
-from need import need, need_root
+from support.container import PROJECT
+from support.disks import DISK_SIZE, MEGABYTE, debian_disk, with_tree
+from support.emulated import EmulatedDisk
+from support.installed import Boot
+from support.need import need, need_root
 
 pytestmark = pytest.mark.newer
 

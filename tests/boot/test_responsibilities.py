@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from differences import Contents, States, changes, differences
-from installed import NETWORK, Boot, Disk, Images
 from test_host_keys_boot import carried, shown, told
 
 from fakeazure.events import Login
+from support.differences import Contents, States, changes, differences
+from support.installed import NETWORK, Boot, Disk, Images
 
 pytestmark = pytest.mark.newer
 

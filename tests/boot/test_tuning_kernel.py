@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import qemu
-from container import lay_agent
-from disks import KERNEL_OPTIONS, ROOT_START, SUITE, debian_disk, with_tree
-from qemu import running
 
-from need import need, need_root
+from support import qemu
+from support.container import lay_agent
+from support.disks import KERNEL_OPTIONS, ROOT_START, SUITE, debian_disk, with_tree
+from support.need import need, need_root
+from support.qemu import running
 
 pytestmark = pytest.mark.newer
 

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from container import PROJECT
-from installed import Boot, Disk, Images, Machines
 
 from fakeazure.events import Request
+from support.container import PROJECT
+from support.installed import Boot, Disk, Images, Machines
 
 pytestmark = pytest.mark.newer
 

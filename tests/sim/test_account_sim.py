@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from conftest import Bench, Benches
 from fakeazure import Expect, KeyPair, Vm
-from need import need
-from trees import listing
+from support.bench import Bench, Benches
+from support.need import need
+from support.trees import listing
 
 PASSWORD = "Correct:Horse 1"
 HASH = "$6$salt$" + "h" * 86

@@ -24,11 +24,11 @@ from urllib.parse import quote
 
 import pytest
 
-from conftest import KEYGEN, Bench, Benches
 from fakeazure import Expect, Imds, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
-from need import need, need_root
-from trees import listing
+from support.bench import KEYGEN, Bench, Benches
+from support.need import need, need_root
+from support.trees import listing
 
 WINDOW = 12  # so much of a secret is a leak; half a password is still one
 DEEPEST = 3  # containers inside containers

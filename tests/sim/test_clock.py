@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, SRC
 from fakeazure.clock import NoFaketime, find_library
 from fakeazure.events import read_events
 from fakeazure.judge import judge
-from need import unfit
-from trees import make_tree
+from support.bench import PYTHON, SRC
+from support.need import unfit
+from support.trees import make_tree
 
 SCENARIO = """
 [clock]

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from conftest import PYTHON, QUICK, SRC
 from fakeazure import Expect, Fabric, Media, Vm
-from need import need_root, unfit
+from support.bench import PYTHON, QUICK, SRC
+from support.need import need_root, unfit
 
 ENTER = """
 mount --make-rprivate / &&

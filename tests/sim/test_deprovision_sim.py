@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from conftest import Benches
 from fakeazure import Vm
-from trees import changed, listing
+from support.bench import Benches
+from support.trees import changed, listing
 
 
 def test_what_provisioning_made_deprovisioning_takes_back(bench: Benches) -> None:

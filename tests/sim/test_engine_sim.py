@@ -13,10 +13,10 @@ import pytest
 from azureinit.cli import show
 from azureinit.config.load import load
 from azureinit.machine import Machine
-from conftest import PYTHON, SRC, Bench, Benches
 from fakeazure import Expect, Media, Vm
-from need import need_root
-from trees import changed, listing
+from support.bench import PYTHON, SRC, Bench, Benches
+from support.need import need_root
+from support.trees import changed, listing
 
 FAILURE = Expect(verdict="failure")
 HEALTH = "/provisioning/health"

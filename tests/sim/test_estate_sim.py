@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, QUICK, SRC
 from fakeazure import Estate, Expect, Fabric, Machine, Scenario, Vm
-from trees import make_tree
+from support.bench import PYTHON, QUICK, SRC
+from support.trees import make_tree
 
 
 def start(machine: Machine, directory: Path) -> subprocess.Popen[str]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from conftest import Bench, Benches
 from fakeazure import Expect, Imds, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
-from need import need_root
-from trees import changed, listing
+from support.bench import Bench, Benches
+from support.need import need_root
+from support.trees import changed, listing
 
 INSTANCE = "/metadata/instance"
 HEALTH = "/provisioning/health"

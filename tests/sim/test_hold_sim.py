@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from test_custom_data_sim import System
 
-from conftest import QUICK
-from need import need_root, unfit
+from support.bench import QUICK
+from support.need import need_root, unfit
 
 HELD: dict[str, dict[str, Any]] = {
     **QUICK,

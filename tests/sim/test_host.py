@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import PYTHON, SRC
 from fakeazure.events import Kvp, read_events
 from fakeazure.judge import judge
+from support.bench import PYTHON, SRC
 
 VM_ID = "52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2"
 AGENT = """

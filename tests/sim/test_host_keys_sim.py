@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from conftest import Bench, Benches
 from fakeazure import Expect, Media, Vm
-from need import need
+from support.bench import Bench, Benches
+from support.need import need
 
 TYPES = ("ed25519", "ecdsa", "rsa")
 PROPERTIES = "/machine?comp=roleProperties"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Bench, Benches
 from fakeazure import Vm
 from fakeazure.vm import PUBLIC_KEY
-from immutable_trees import OTHER_KEY, azure_linux, coreos, flatcar, ignition_ran
-from need import need_root
-from trees import changed, listing
+from support.bench import Bench, Benches
+from support.immutable_trees import OTHER_KEY, azure_linux, coreos, flatcar, ignition_ran
+from support.need import need_root
+from support.trees import changed, listing
 
 ACCOUNTS = {f"etc/{name}{kept}" for name in ("passwd", "group", "shadow", "gshadow") for kept in ("", "-")}
 HOST_KEYS = {f"etc/ssh/ssh_host_{kind}_key{half}" for kind in ("ed25519", "ecdsa", "rsa") for half in ("", ".pub")}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conftest import Bench, Benches
-from trees import changed, listing
+from support.bench import Bench, Benches
+from support.trees import changed, listing
 
 ASKED = {
     "scsi_timeout_secs": 300,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, SRC, Bench, Benches
 from fakeazure import Expect, Vm
-from need import need
-from trees import listing
+from support.bench import PYTHON, SRC, Bench, Benches
+from support.need import need
+from support.trees import listing
 
 CHANGING = (
     "write,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,chmod,fchmod,fchmodat,"

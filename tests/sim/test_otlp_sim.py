@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from conftest import PYTHON, SRC, Bench, Benches, Ran
 from fakeazure import Expect, Media, Vm
-from otel import Collector, reply, values
+from support.bench import PYTHON, SRC, Bench, Benches, Ran
+from support.otel import Collector, reply, values
 
 PASSWORD = "C4nary+pass"
 CUSTOM_DATA = "C4nary+custom-data"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SRC, Benches
 from fakeazure import Expect, Imds, Key, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
-from need import need_root
-from trees import changed, listing
+from support.bench import SRC, Benches
+from support.need import need_root
+from support.trees import changed, listing
 
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl other"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, SRC
 from fakeazure.catalogue import find_scenario, names
 from fakeazure.events import Kvp, Request, read_events
 from fakeazure.judge import judge
-from trees import make_tree
+from support.bench import PYTHON, SRC
+from support.trees import make_tree
 
 UNDELIVERED = 75
 # What this agent calls each failure; the scenarios themselves say only that it is one.

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from test_custom_data_sim import System
 
-from conftest import QUICK
 from fakeazure import Imds, Media, Vm
 from fakeazure.fabric import Fabric
-from need import need_root, unfit
+from support.bench import QUICK
+from support.need import need_root, unfit
 
 PLAIN: dict[str, dict[str, Any]] = {**QUICK, "ssh": {"host_key_types": []}, "disk": {"grow_root": False}}
 NOBODY = "http://127.0.0.1:1"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from test_custom_data_sim import System
 
-from conftest import QUICK, Bench, Benches
 from fakeazure import Expect, Imds, Media, Vm, Wireserver
-from need import need_root, unfit
-from trees import changed, listing
+from support.bench import QUICK, Bench, Benches
+from support.need import need_root, unfit
+from support.trees import changed, listing
 
 DEAD = {**QUICK["wireserver"], "health_endpoint": "http://127.0.0.1:1/provisioning/health"}
 # Notes what it is asked for.

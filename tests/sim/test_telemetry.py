@@ -9,10 +9,10 @@ from azureinit.kvp.diagnostics import Diagnostic
 from azureinit.kvp.entries import parse_entries
 from azureinit.kvp.records import parse_records
 from azureinit.kvp.report import REPORT_KEY, Report, parse_report
-from conftest import Bench, Benches
 from fakeazure import Expect, Imds, Media, Vm
 from fakeazure.events import Kvp, Told
-from need import need_root
+from support.bench import Bench, Benches
+from support.need import need_root
 
 FAILURE = Expect(verdict="failure")
 STEPS = {"metadata", "hostname", "user azureuser", "report Ready"}

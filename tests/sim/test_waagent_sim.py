@@ -11,9 +11,9 @@ from uuid import UUID
 
 import pytest
 
-from conftest import Bench, Benches
 from fakeazure import Expect, Imds, Media, Vm
-from trees import changed, listing
+from support.bench import Bench, Benches
+from support.trees import changed, listing
 
 PASSWORD = "Kanarienvogel&<Voliere>"
 BIRD = Vm(name="web-1", password=PASSWORD, disable_password=False, custom_data=b"\x00\xffbinary\n")

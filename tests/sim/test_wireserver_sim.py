@@ -19,12 +19,12 @@ from azureinit.report.verdict import MAX_DESCRIPTION
 from azureinit.sources.certificates import Certificates, read_certificates
 from azureinit.sources.goalstate import GoalState, read_goal_state, wireserver
 from azureinit.telemetry.console import fingerprint
-from conftest import Benches
 from fakeazure import Expect, Fabric, Imds, Media, Vm, Wireserver
 from fakeazure.certificates import certificate_file
 from fakeazure.media import ovf_env
 from fakeazure.vm import PUBLIC_KEY
-from need import need
+from support.bench import Benches
+from support.need import need
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBVcyGJ0jWMBfOxdwqGI5A3lOrGhMuPc83Nv2d3cH4jS root@web"
 HEALTH = "/machine?comp=health"

@@ -20,7 +20,7 @@ from azureinit.machine import Machine
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Run, Step, Way
 from azureinit.record import Secret, replace
-from need import need, need_root
+from support.need import need, need_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

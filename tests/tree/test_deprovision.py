@@ -17,8 +17,8 @@ from azureinit.facts.remains import is_own, parse_saved_name, parse_sudoer
 from azureinit.machine import Machine
 from azureinit.machine.trees import remove_tree
 from azureinit.plan.deprovision import without_host, without_sudoer
-from need import need, need_root
-from trees import changed, listing, make_tree
+from support.need import need, need_root
+from support.trees import changed, listing, make_tree
 
 OVF = """\
 <Environment xmlns="http://schemas.dmtf.org/ovf/environment/1" xmlns:w="http://schemas.microsoft.com/windowsazure">

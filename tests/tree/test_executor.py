@@ -40,8 +40,8 @@ from azureinit.plan.actions import (
 )
 from azureinit.record import Secret
 from azureinit.telemetry.events import Events
-from need import need_root
-from trees import changed, listing, make_tree
+from support.need import need_root
+from support.trees import changed, listing, make_tree
 
 if TYPE_CHECKING:
     from azureinit.plan.actions import Action, Plan

@@ -17,7 +17,7 @@ from azureinit.machine import Machine
 from azureinit.plan.actions import Satisfied, Step, Way
 from azureinit.plan.grow import plan_grow
 from azureinit.record import replace
-from need import need, need_root, unfit
+from support.need import need, need_root, unfit
 
 MIB = 1 << 20
 BEFORE, PARTITION, AFTER = 500, 400, 1024  # MiB

@@ -14,7 +14,7 @@ import pytest
 from azureinit.kvp.records import RECORD_SIZE, parse_records
 from azureinit.kvp.store import Store
 from azureinit.machine import Machine
-from need import need
+from support.need import need
 
 SRC = Path(__file__).parents[2] / "src"
 COMMAND = (sys.executable, "-B", "-c", "from azureinit.cli.kvp import command; command()")

@@ -20,9 +20,9 @@ from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
-from immutable_trees import OTHER_KEY
-from need import need, need_root, unfit
-from trees import make_tree
+from support.immutable_trees import OTHER_KEY
+from support.need import need, need_root, unfit
+from support.trees import make_tree
 
 LABEL = "security.selinux"
 CONTEXTS = """\

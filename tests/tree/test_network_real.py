@@ -14,7 +14,7 @@ from azureinit.facts.network import network_in_brief, read_network
 from azureinit.machine import Machine
 from azureinit.machine.kmsg import read_kernel_log
 from azureinit.machine.netlink import read_addresses, read_links, read_routes
-from need import need, need_root, unfit
+from support.need import need, need_root, unfit
 
 SRC = Path(__file__).parents[2] / "src"
 TABLES = {"main": 254, "local": 255, "default": 253}

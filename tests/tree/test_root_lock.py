@@ -25,9 +25,9 @@ from azureinit.record import Secret, replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
-from need import need, need_root, unfit
-from ssh_trees import ed25519
-from trees import GROUP, PASSWD, changed, listing, make_tree
+from support.need import need, need_root, unfit
+from support.ssh_trees import ed25519
+from support.trees import GROUP, PASSWD, changed, listing, make_tree
 
 LOCK = Config(user=User(lock_root=True))
 SYSTEM = Config(user=User(allow_system_user=True))

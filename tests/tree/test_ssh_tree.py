@@ -25,8 +25,8 @@ from azureinit.plan.pubkey import parse_key
 from azureinit.plan.sshd import HEADER, interval, plan_sshd, with_block
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
-from need import need, need_root, unfit
-from ssh_trees import DEBIAN, DROPIN, KEYS, blob, changes, ed25519, facts_of, plan_ada, snapshot, tree
+from support.need import need, need_root, unfit
+from support.ssh_trees import DEBIAN, DROPIN, KEYS, blob, changes, ed25519, facts_of, plan_ada, snapshot, tree
 
 MAIN = "/etc/ssh/sshd_config"
 CONFIG = Config()

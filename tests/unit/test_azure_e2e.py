@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from need import need
+from support.need import need
 
 pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]

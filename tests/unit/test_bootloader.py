@@ -31,8 +31,8 @@ from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.kernel import plan_arguments, plan_kernel_undo
 from azureinit.record import replace
-from need import need
-from trees import changed, listing
+from support.need import need
+from support.trees import changed, listing
 
 SERIAL = ("console=ttyS0", "earlyprintk=ttyS0")
 DEBIAN_MKCONFIG = "#!/bin/sh\nfor x in ${sysconfdir}/default/grub.d/*.cfg ; do . $x; done\n"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from wire import Answer, Server, answer, reset
 
 from azureinit.config.model import Config, Wireserver
 from azureinit.errors import SourceError
@@ -26,7 +25,8 @@ from azureinit.sources.certificates import (
 from azureinit.sources.der import certificate_key, openssh_key
 from azureinit.sources.envelope import body_of, decoded, make_transport, pem_blocks
 from azureinit.sources.goalstate import GoalState
-from need import need, unfit
+from support.need import need, unfit
+from support.wire import Answer, Server, answer, reset
 
 CIPHERS = {
     "AES128_CBC": ("-aes-128-cbc", "-keyopt", "rsa_padding_mode:oaep"),

@@ -19,8 +19,8 @@ from azureinit.config.model import Config
 from azureinit.errors import UsageError
 from azureinit.machine import Machine
 from azureinit.version import VERSION
-from need import need_root
-from trees import changed, listing, make_tree
+from support.need import need_root
+from support.trees import changed, listing, make_tree
 
 SRC = Path(__file__).parents[2] / "src"
 ID = "c0ffee00-1111-2222-3333-444444444444"

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Ticking
 
 from azureinit.errors import LocalError, VerdictUndelivered
 from azureinit.machine import Machine
 from azureinit.telemetry.console import ConsoleListener, fingerprint
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN, Event, Events
 from azureinit.version import VERSION
-from need import need
+from support.need import need
+from support.wire import Ticking
 
 SRC = Path(__file__).parents[2] / "src"
 STARTED = f"azure-init: version {VERSION} started\n"

@@ -14,7 +14,7 @@ from azureinit.errors import NotConverged
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
 from azureinit.telemetry.events import WARN, Events
-from ssh_trees import tree
+from support.ssh_trees import tree
 
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan

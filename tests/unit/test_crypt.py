@@ -14,7 +14,7 @@ from azureinit.errors import PasswordFailed
 from azureinit.machine import Machine, crypt
 from azureinit.machine.crypt import METHODS, hash_password
 from azureinit.record import Secret
-from need import need, unfit
+from support.need import need, unfit
 
 PASSWORD = "p\u00e4ss w\u00f6rd'\":"
 NO_LIBRARY = ("libnone.so.1",)

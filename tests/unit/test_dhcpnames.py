@@ -15,7 +15,7 @@ from azureinit.plan.actions import Step
 from azureinit.plan.dhcpnames import plan_dhcp_names, with_name, without_name
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.show import as_text
-from ssh_trees import tree
+from support.ssh_trees import tree
 
 DHCLIENT = "/etc/dhcp/dhclient.conf"
 IFCFG = "/etc/sysconfig/network-scripts/ifcfg-eth0"

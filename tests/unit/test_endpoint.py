@@ -19,7 +19,7 @@ from azureinit.plan.actions import Run, Satisfied, Step, Way
 from azureinit.plan.route import plan_route
 from azureinit.record import replace
 from azureinit.sources.route import is_to_be_found, is_told_of, leads
-from need import need, need_root, unfit
+from support.need import need, need_root, unfit
 
 SRC = Path(__file__).parents[2] / "src"
 USUAL, ELSEWHERE = "168.63.129.16", "10.7.7.7"

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire import Answer, Server, Ticking, answer
 
 from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Report, Run, Wireserver
 from azureinit.engine import Context, provision, reject
@@ -22,8 +21,9 @@ from azureinit.errors import ConfigInvalid, ReadOnly
 from azureinit.machine import Machine
 from azureinit.record import replace
 from azureinit.telemetry.events import Event, Events
-from ssh_trees import ed25519
-from trees import changed, listing, make_tree
+from support.ssh_trees import ed25519
+from support.trees import changed, listing, make_tree
+from support.wire import Answer, Server, Ticking, answer
 
 ID = "c0ffee00-1111-2222-3333-444444444444"
 PROFILE = {"adminUsername": "ada", "computerName": "web-1", "disablePasswordAuthentication": "true"}

@@ -13,14 +13,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from wire import Ticking
 
 from azureinit.config.filters import Filter, parse_filter
 from azureinit.errors import LocalError
 from azureinit.machine import Machine, rfc3339
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, TRACE, WARN, Event, Events
 from azureinit.telemetry.log import DEFAULT, file_listener, log_filter, sentence, stream_listener, wants_colour
-from need import need_root
+from support.need import need_root
+from support.wire import Ticking
 
 SRC = Path(__file__).parents[2] / "src"
 

@@ -14,8 +14,8 @@ from azureinit.facts.ssh import KeysFile, Logins, Ssh, read_files, read_keys_fil
 from azureinit.facts.sshd_answer import Answer, parse_answer, parse_version, read_ssh, remembered, with_answer
 from azureinit.facts.sshd_config import MOST_FILES, Walk, expand, matches, parse_line
 from azureinit.machine import Machine, local_error
-from need import need_root
-from ssh_trees import DEBIAN, own, tree
+from support.need import need_root
+from support.ssh_trees import DEBIAN, own, tree
 
 NO_TOOLS: frozenset[str] = frozenset()
 WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"

@@ -20,7 +20,7 @@ from fakeazure.console import last_lines
 from fakeazure.guest import Guest
 from fakeazure.qmp import NoMonitor
 from fakeazure.vm import Disk, Interface, Vm
-from need import need
+from support.need import need
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 ID = "8e4cd4d9-4aac-4f55-bf16-3710e19a3f01"

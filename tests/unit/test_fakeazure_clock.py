@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 import fakeazure
 from fakeazure import clock
 from fakeazure.clock import Clock, NoFaketime, faketime, find_library, parse_clock
-from need import unfit
+from support.need import unfit
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SOURCE = str(Path(fakeazure.__file__).parent.parent)

@@ -25,7 +25,7 @@ from fakeazure.estate import By, NotDistinct, unprefixed
 from fakeazure.faults import parse_script
 from fakeazure.http import HttpRequest
 from fakeazure.serve import CannotListen, Doors
-from need import need
+from support.need import need
 
 METADATA = "/metadata/instance?api-version=2023-11-15"
 ATTESTED = "/metadata/attested/document?api-version=2023-11-15"

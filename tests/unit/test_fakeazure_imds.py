@@ -20,7 +20,7 @@ from fakeazure.http import HttpRequest
 from fakeazure.imds import VERSIONS, Standing, answer
 from fakeazure.instance import SINCE, document
 from fakeazure.vm import Disk, Interface
-from need import need
+from support.need import need
 
 VERSION = "api-version=2023-11-15"
 

@@ -9,7 +9,7 @@ import pytest
 
 from fakeazure.events import Login
 from fakeazure.login import NoSsh, try_login, write_answerer
-from need import need
+from support.need import need
 
 pytestmark = pytest.mark.newer
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from fakeazure import Fabric, Key, Media, Vm
 from fakeazure.media import LABEL, disc, image, ovf_env
-from need import need
+from support.need import need
 
 SECTOR = 2048
 MADE = datetime(2025, 1, 15, 12, 34, 56, tzinfo=UTC)

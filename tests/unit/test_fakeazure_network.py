@@ -13,7 +13,7 @@ import pytest
 import fakeazure
 from fakeazure.network import gateway_for
 from fakeazure.vm import Interface
-from need import need, need_root, unfit
+from support.need import need, need_root, unfit
 
 pytestmark = pytest.mark.newer
 

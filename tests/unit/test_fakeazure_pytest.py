@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fakeazure import Fabric, Imds, Vm
-from plugins import UNKNOWN_TO_PYTEST
+from support.plugins import UNKNOWN_TO_PYTEST
 
 SRC = Path(__file__).parents[2] / "src"
 # An agent of another project: it knows the platform through its environment alone.

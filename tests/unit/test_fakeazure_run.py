@@ -17,7 +17,7 @@ import pytest
 import fakeazure
 from azureinit import version as agent_version
 from fakeazure import version
-from need import need
+from support.need import need
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 AGENT = """

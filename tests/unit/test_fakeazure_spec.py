@@ -17,7 +17,7 @@ from fakeazure.faults import WORDS
 from fakeazure.lines import key_lines
 from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
 from fakeazure.vm import Leases
-from need import need
+from support.need import need
 
 AMOUNT_OR_DATE = "an amount such as -3 years or +10m nor a date such as 2001-02-03"
 TEMPLATE = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")

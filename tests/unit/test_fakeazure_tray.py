@@ -10,7 +10,7 @@ import pytest
 
 import fakeazure
 from fakeazure.tray import NoDrive, Tray
-from need import need_root, unfit
+from support.need import need_root, unfit
 
 pytestmark = pytest.mark.newer
 

@@ -20,7 +20,7 @@ from fakeazure import Fabric, Interface, Media, Vm, Wireserver
 from fakeazure.events import Ejected, MediaMade
 from fakeazure.health import heard
 from fakeazure.http import HttpRequest
-from need import need
+from support.need import need
 
 VERSION = {"x-ms-agent-name": "WALinuxAgent", "x-ms-version": "2012-11-30"}
 

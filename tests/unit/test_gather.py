@@ -11,7 +11,6 @@ from typing import Any, Union
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Server, Ticking, answer, unused_url
 
 from azureinit.config.model import AzureProxyAgent, Config, Imds as ImdsConfig, ProvisioningMedia, Sources
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, OvfInvalid, ProxyAgentFailed
@@ -20,6 +19,7 @@ from azureinit.record import Secret, replace
 from azureinit.sources.gather import LAST_WORD, Gathered, ask_sources, collect
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from support.wire import Server, Ticking, answer, unused_url
 
 Message = tuple[str, Union[Metadata, AzureInitError]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from wire import Answer, Server, Ticking, answer, reset, unused_url
 
 from azureinit.config.model import Config, Wireserver
 from azureinit.errors import SourceError
@@ -15,6 +14,7 @@ from azureinit.sources.goalstate import (
     read_goal_state,
     wireserver,
 )
+from support.wire import Answer, Server, Ticking, answer, reset, unused_url
 
 VERSIONS = b"""<?xml version="1.0" encoding="utf-8"?>
 <Versions><Preferred><Version>2015-04-05</Version></Preferred>

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from wire import Answer, Server, Ticking, answer, reset, silence, unused_url
 
 from azureinit.config.model import Config, Wireserver
 from azureinit.errors import VerdictUndelivered
 from azureinit.report.health import send_failure, send_in_progress, send_ready
 from azureinit.version import VERSION
+from support.wire import Answer, Server, Ticking, answer, reset, silence, unused_url
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 PATH = "/provisioning/health"

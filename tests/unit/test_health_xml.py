@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Answer, Server, Ticking, answer, reset, silence
 
 from azureinit.config.model import Config, Wireserver
 from azureinit.errors import AzureInitError, HttpFailed, SourceError, VerdictUndelivered
@@ -22,6 +21,7 @@ from azureinit.report.health import size_on_the_wire
 from azureinit.report.protocol import send_progress, send_verdict
 from azureinit.report.verdict import MAX_DESCRIPTION
 from azureinit.sources.goalstate import GoalState
+from support.wire import Answer, Server, Ticking, answer, reset, silence
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 JSON = b"POST /provisioning/health"

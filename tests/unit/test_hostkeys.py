@@ -10,7 +10,7 @@ from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.show import as_text
 from azureinit.record import replace
-from ssh_trees import facts_of, tree
+from support.ssh_trees import facts_of, tree
 
 WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
 TOOLS = frozenset(("ssh-keygen",))

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Answer, Server, Ticking, answer, reset, silence, unused_url
 
 from azureinit.errors import HttpFailed, HttpTimeout, ImdsInvalid
 from azureinit.http import MAX_HEADERS, Response, Retry, parse_url, send
 from azureinit.machine import Clock
 from azureinit.record import replace
-from need import unfit
+from support.need import unfit
+from support.wire import Answer, Server, Ticking, answer, reset, silence, unused_url
 
 RETRY = Retry(connect_timeout=5.0, request_timeout=5.0, total=60.0, delay=1.0, statuses=frozenset((429, 500, 503)))
 ONCE = replace(RETRY, attempts=1)

@@ -18,7 +18,7 @@ from azureinit.plan.actions import Satisfied, Step
 from azureinit.plan.ignition import HOSTNAME, PASSWORD, kept_hostname, plan_ignition, yielding
 from azureinit.record import Secret, replace
 from azureinit.sources.metadata import Metadata
-from trees import make_tree
+from support.trees import make_tree
 
 BOOT = "0f0e0d0c-1111-2222-3333-444455556666"
 FRESH = Ignition(sign="/etc/.ignition-result.json", fresh=True, wrote_hostname=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Answer, Server, Ticking, answer, reset, unused_url
 
 from azureinit.config.model import Config, Imds as ImdsConfig
 from azureinit.errors import ImdsInvalid, ImdsUnavailable, ProxyAgentFailed
 from azureinit.record import replace
 from azureinit.sources.imds import Imds, PublicKey, parse_imds, query_imds
+from support.wire import Answer, Server, Ticking, answer, reset, unused_url
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA admin"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from images import Memory, genisoimage
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.iso9660 import MOST_READ, is_iso9660, read_iso_file
+from support.images import Memory, genisoimage
 
 NAME = "ovf-env.xml"
 LIMIT = 1 << 20

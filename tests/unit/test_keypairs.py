@@ -27,8 +27,8 @@ from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import KeyPair, Metadata, from_ovf, merge
 from azureinit.sources.ovf import parse_ovf
 from azureinit.telemetry.events import Events
-from need import need, need_root
-from ssh_trees import KEYS, ed25519, facts_of, own, tree
+from support.need import need, need_root
+from support.ssh_trees import KEYS, ed25519, facts_of, own, tree
 
 PRIVATE = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
 PUBLIC = "ssh-rsa AAAA"

@@ -13,7 +13,7 @@ from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, 
 from azureinit.plan.keys import with_keys
 from azureinit.plan.pubkey import LONGEST, parse_key
 from azureinit.sources.imds import PublicKey
-from ssh_trees import KEYS, actions_of, blob, ed25519, own, plan_ada, tree
+from support.ssh_trees import KEYS, actions_of, blob, ed25519, own, plan_ada, tree
 
 MODULUS = b"\x00" + b"\xc5" * 256
 RSA = f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), MODULUS)}"

@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from wire import Ticking
 
 from azureinit.config.filters import parse_filter
 from azureinit.kvp.diagnostics import Diagnostic
@@ -19,6 +18,7 @@ from azureinit.kvp.store import Store
 from azureinit.machine import Machine
 from azureinit.telemetry.events import ERROR, INFO, WARN, Events
 from azureinit.telemetry.kvp import AGENT, DEFAULT, KEPT, MOST_PIECES, NOBODY, PER_BOOT, KvpLayer
+from support.wire import Ticking
 
 VM_ID = "11111111-2222-4333-8444-555555555555"
 SEED = "0123456789abcdef" * 2

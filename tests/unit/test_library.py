@@ -26,7 +26,7 @@ from azureinit.errors import (
 from azureinit.library import Provision, User
 from azureinit.machine import Machine
 from azureinit.record import Secret
-from trees import changed, listing, make_tree
+from support.trees import changed, listing, make_tree
 
 MANUAL = Path(__file__).parents[2] / "docs/library.md"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOXdIRRV0i0g0OP4O ada@example"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from wire import Ticking
 
 from azureinit.config.model import Config
 from azureinit.machine import Machine
 from azureinit.telemetry.events import WARN
 from azureinit.telemetry.listen import listen
+from support.wire import Ticking
 
 UUID = "11111111-2222-4333-8444-55555555abcd"
 

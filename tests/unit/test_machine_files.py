@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from azureinit.errors import LocalError, NoSpace, ReadOnly
 from azureinit.machine import Machine, temporary_path
-from need import need_root, unfit
+from support.need import need_root, unfit
 
 
 @pytest.fixture

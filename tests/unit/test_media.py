@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from images import genisoimage, without_iso
 
 from azureinit.errors import LocalError, MediaAbsent, MediaUnreadable, OvfInvalid
 from azureinit.machine import Clock, ImageFile, Machine
 from azureinit.sources.media import GUESSED_SIZE, Medium, read_media, unescaped
+from support.images import genisoimage, without_iso
 
 OVF = (
     "<Environment><ProvisioningSection><LinuxProvisioningConfigurationSet><HostName>{}</HostName>"

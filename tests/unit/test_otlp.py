@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Ticking, unused_url
 
 from azureinit.config.model import Config, Telemetry
 from azureinit.machine import Machine
@@ -19,7 +18,8 @@ from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN, Event, Events
 from azureinit.telemetry.otlp import MOST_EVENTS, Otlp, partial_success
 from azureinit.telemetry.spans import Run, log_records, request, resource, spans
 from azureinit.version import VERSION
-from otel import Answer, Collector, decoded, reply, values
+from support.otel import Answer, Collector, decoded, reply, values
+from support.wire import Ticking, unused_url
 
 SEED = "0af7651916cd43dd8448eb211c80319c"
 ROOT = bytes.fromhex(SEED[-16:])

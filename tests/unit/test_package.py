@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from need import unfit
+from support.need import unfit
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from azureinit.plan.actions import Declined, MakeDir, Run, Satisfied, Step, Way,
 from azureinit.plan.keys import plan_keys
 from azureinit.record import Secret, replace
 from azureinit.sources.imds import PublicKey
-from ssh_trees import KEYS, ed25519, own, tree
+from support.ssh_trees import KEYS, ed25519, own, tree
 
 TOOL = {"/usr/bin/update-ssh-keys": "", "/etc/ssh/sshd_config": "UsePAM yes\n"}
 ASKS = "AuthorizedKeysCommand /usr/libexec/ssh-key-dir %u\n"

@@ -15,7 +15,7 @@ from azureinit.machine import Machine
 from azureinit.plan.actions import Declined, Run, Satisfied, SetHostname, Step, Way, Write
 from azureinit.plan.hostname import hosts_with, plan_hostname
 from azureinit.record import replace
-from trees import make_tree
+from support.trees import make_tree
 
 CONFIG = Config()
 LOOPBACK = "127.0.0.1\tlocalhost\n"

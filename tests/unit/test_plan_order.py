@@ -16,8 +16,8 @@ from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
-from ssh_trees import ed25519
-from trees import make_tree
+from support.ssh_trees import ed25519
+from support.trees import make_tree
 
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan

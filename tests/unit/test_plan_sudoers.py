@@ -16,8 +16,8 @@ from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, Write
 from azureinit.plan.show import as_text
 from azureinit.plan.sudoers import plan_sudoers
 from azureinit.record import replace
-from need import need, need_root
-from trees import make_tree
+from support.need import need, need_root
+from support.trees import make_tree
 
 CONFIG = Config()
 PATH = "/etc/sudoers.d/azure-init-user"

@@ -22,8 +22,8 @@ from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
-from need import need
-from ssh_trees import ed25519, running, tree
+from support.need import need
+from support.ssh_trees import ed25519, running, tree
 
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Ticking
 
 from azureinit.endpoint import Card, read_card
 from azureinit.facts.lessee import read_lessee
 from azureinit.machine import Machine
 from azureinit.machine.links import without_vfs
 from azureinit.sources.route import is_told_of, leads, parse_address, read_table, wait_for_route
-from need import need, need_root
+from support.need import need, need_root
+from support.wire import Ticking
 
 HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
 DEFAULT = "eth0\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"

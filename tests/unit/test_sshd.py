@@ -15,7 +15,7 @@ from azureinit.facts.ssh import ConfigFile, Logins, Ssh as SshFacts
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Write
 from azureinit.plan.sshd import BEGIN, END, HEADER, interval, plan_sshd, with_block
 from azureinit.record import replace
-from ssh_trees import DEBIAN, DROPIN, actions_of, facts_of, running, tree
+from support.ssh_trees import DEBIAN, DROPIN, actions_of, facts_of, running, tree
 
 MAIN = "/etc/ssh/sshd_config"
 NO = b"PasswordAuthentication no\nKbdInteractiveAuthentication no\n"

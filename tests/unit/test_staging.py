@@ -15,7 +15,7 @@ import pytest
 from azureinit.cli import HELP, VERBS
 from azureinit.config.model import Config
 from azureinit.version import VERSION
-from need import need
+from support.need import need
 
 pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from wire import Ticking
 
 from azureinit.config.model import Config, Telemetry
 from azureinit.errors import LocalError
@@ -17,6 +16,7 @@ from azureinit.machine import Machine
 from azureinit.telemetry.events import DEBUG, WARN, Event, Events
 from azureinit.telemetry.trace import MOST_BYTES, MOST_EVENTS, Trace, collector_wanted, read_trace
 from azureinit.version import VERSION
+from support.wire import Ticking
 
 SEED = "0af7651916cd43dd8448eb211c80319c"
 PATH = "/data/trace.jsonl"

@@ -7,10 +7,22 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from images import EMBEDDED, EXTENDED, LONG, SHORT, Memory, Udf, genisoimage, mkudffs, retagged, tagged, without_iso
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.udf import MOST_READ, is_udf, read_udf_file
+from support.images import (
+    EMBEDDED,
+    EXTENDED,
+    LONG,
+    SHORT,
+    Memory,
+    Udf,
+    genisoimage,
+    mkudffs,
+    retagged,
+    tagged,
+    without_iso,
+)
 
 NAME = "ovf-env.xml"
 LIMIT = 1 << 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from need import need, unfit
+from support.need import need, unfit
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted(path.name for path in (ROOT / "systemd").glob("*.service"))

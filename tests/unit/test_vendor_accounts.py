@@ -14,7 +14,7 @@ from azureinit.machine import Machine
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Satisfied
 from azureinit.record import replace
-from immutable_trees import VENDOR_GROUP, VENDOR_PASSWD, azure_linux, coreos, flatcar
+from support.immutable_trees import VENDOR_GROUP, VENDOR_PASSWD, azure_linux, coreos, flatcar
 
 
 @pytest.fixture

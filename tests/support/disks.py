@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from container import CACHE, GENERALISE, PACKAGES
-
-from need import need, need_root, unfit
+from support.container import CACHE, GENERALISE, PACKAGES
+from support.need import need, need_root, unfit
 
 SUITE = "trixie"
 BASE = f"{PACKAGES},udev,kmod,initramfs-tools,lz4,e2fsprogs,eject,linux-image-cloud-amd64,systemd-boot-efi"

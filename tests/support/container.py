@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fakeazure import groups
-from need import need, unfit
+from support.need import need, unfit
 
 PROJECT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("AZURE_INIT_TEST_CACHE", "/var/cache/azure-init-tests"))

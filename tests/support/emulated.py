@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from installed import ADDRESS, SOURCE, Boot, Disk
+from support.installed import ADDRESS, SOURCE, Boot, Disk
 
 PROMPT = b" login: "  # on the console: what systemd was to start is started, or nearly
 # Root's, as a container's programs have it.

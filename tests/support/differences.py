@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from re import compile as pattern
 
-from installed import Disk
+from support.installed import Disk
 
 States = dict[str, str]
 Contents = dict[str, tuple[str, bytes]]

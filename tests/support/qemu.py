@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from need import need, unfit
+from support.need import need, unfit
 
 CACHE = Path("/var/cache/azure-init-tests/kernel-1")  # a new number when what is built changes
 SUITE = "bookworm"

@@ -10,7 +10,7 @@ import struct
 import subprocess
 from pathlib import Path
 
-from need import need
+from support.need import need
 
 SHORT, LONG, EXTENDED, EMBEDDED = range(4)
 BLOCK = 2048

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from container import PROJECT, debian_root, find_init, inside, lay_agent
-
 import fakeazure
 from fakeazure.events import Event, Lease, Request, Told, read_events
+from support.container import PROJECT, debian_root, find_init, inside, lay_agent
 
 Found = TypeVar("Found")
 
