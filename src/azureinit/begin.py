@@ -77,12 +77,12 @@ def begin_host_keys(walk: Walk) -> None:
     from azureinit.facts.keyhost import read_key_host
     from azureinit.machine.threads import start
     from azureinit.plan.actions import work_left
-    from azureinit.plan.hostkeys import BEFORE_READY, plan_host_keys
+    from azureinit.plan.hostkeys import plan_host_keys, types_before_ready
 
     walk.key_host = host = read_key_host(walk.machine, walk.config)
     if any(key.whole for key in host.ssh.host_keys):
         return  # sshd starts with that one; whether others are asked for is for the plan to say
-    types = tuple(kind for kind in walk.config.ssh.host_key_types if kind in BEFORE_READY)
+    types = types_before_ready(walk.config.ssh.host_key_types, host.ssh)
     walk.keys = [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=host))]
 
 

@@ -251,7 +251,14 @@ def test_a_host_key_is_there_whole_or_torn(tmp_path: Path) -> None:
 def test_host_keys_are_where_the_configuration_says(tmp_path: Path) -> None:
     text = "HostKey /srv/ed25519_key\nHostKey /srv/other\nMatch all\n"
     ssh = read(tmp_path, {"/etc/ssh/sshd_config": text})
-    assert [(key.type, key.path) for key in ssh.host_keys] == [("ed25519", "/srv/ed25519_key")]
+    assert [(key.type, key.path) for key in ssh.host_keys] == [("ed25519", "/srv/ed25519_key"), ("", "/srv/other")]
+    assert ssh.host_keys_named
+
+
+def test_dsa_keys_and_those_of_an_agent_are_not_ours_to_make(tmp_path: Path) -> None:
+    text = "HostKey /etc/ssh/ssh_host_dsa_key\nHostKey /etc/ssh/ssh_host_ecdsa_key\nHostKey relative\n"
+    assert [key.type for key in read(tmp_path, {"/etc/ssh/sshd_config": text}).host_keys] == ["ecdsa"]
+    assert read(tmp_path, {"/etc/ssh/sshd_config": text + "HostKeyAgent SSH_AUTH_SOCK\n"}).host_keys == ()
 
 
 def test_sshd_itself_is_asked_first(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from azureinit.apply.executor import apply_step
 from azureinit.apply.journal import Unwritten
-from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step
-from azureinit.plan.hostkeys import plan_host_keys
+from azureinit.plan.actions import Declined, MakeDir, Remove, Run, Satisfied, Step
+from azureinit.plan.hostkeys import plan_host_keys, types_before_ready
 from azureinit.plan.show import as_text
 from azureinit.record import replace
 from support.ssh_trees import facts_of, tree
@@ -52,7 +54,41 @@ def test_keys_are_made_where_the_configuration_looks_for_them(tmp_path: Path) ->
     ed25519, ecdsa = plan_host_keys(types=("ed25519", "ecdsa"), facts=facts)
     assert ed25519 == Satisfied(name="host key ed25519", why="sshd's HostKey lines name none")
     assert isinstance(ecdsa, Step)
-    assert ecdsa.ways[0].actions[0].argv[-1] == f"{tmp_path}/srv/my_ecdsa_key"  # type: ignore[union-attr]
+    made, run = ecdsa.ways[0].actions  # type: ignore[union-attr]
+    assert made == MakeDir(path="/srv", mode=0o755)
+    assert isinstance(run, Run)
+    assert run.argv[-1] == f"{tmp_path}/srv/my_ecdsa_key"
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted", "early"),
+    [
+        ("", ("ed25519", "ecdsa", "rsa"), ("ed25519", "ecdsa")),
+        ("", ("rsa",), ("rsa",)),
+        ("HostKey /etc/ssh/ssh_host_rsa_key\n", ("ed25519", "ecdsa", "rsa"), ("ed25519", "ecdsa", "rsa")),
+        ("HostKey /etc/ssh/ssh_host_rsa_key\n", ("ed25519",), ("ed25519", "rsa")),
+        ("HostKey /etc/ssh/ssh_host_ed25519_key\nHostKey /etc/ssh/ssh_host_rsa_key\n", ("ed25519",), ("ed25519",)),
+        ("HostKey /etc/ssh/identity\n", ("ecdsa", "rsa"), ("ecdsa", "rsa")),
+    ],
+)
+def test_every_key_that_sshd_is_told_to_load_is_made_before_logins(
+    tmp_path: Path, config: str, wanted: tuple[str, ...], early: tuple[str, ...]
+) -> None:
+    facts = facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": config}), tools=TOOLS)
+    assert types_before_ready(wanted, facts.ssh) == early
+    assert [item for item in plan_host_keys(types=early, facts=facts) if isinstance(item, Step)]
+
+
+def test_a_key_whose_name_tells_no_type_is_of_the_first_type_wanted(tmp_path: Path) -> None:
+    facts = facts_of(tree(tmp_path, {"/etc/ssh/sshd_config": "HostKey /etc/ssh/identity\n"}), tools=TOOLS)
+    facts = replace(facts, ssh=replace(facts.ssh, fips=True))
+    step = plan_host_keys(types=("ed25519", "ecdsa"), facts=facts)[-1]
+    assert isinstance(step, Step)
+    assert step.name == "host key /etc/ssh/identity"
+    (run,) = step.ways[0].actions  # type: ignore[union-attr]
+    assert isinstance(run, Run)
+    assert run.argv[:4] == ("ssh-keygen", "-q", "-t", "ecdsa")
+    assert plan_host_keys(types=(), facts=facts) == ()
 
 
 def test_a_key_whose_path_goes_up_is_declined_by_name(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_cut_off_after_any_action_the_next_run_makes_all_of_it_anew(tmp_path: Pa
 
 
 def test_sshd_is_not_asked_to_judge_with_a_key_that_has_gone_by_then(tmp_path: Path) -> None:
-    """It refuses to without one, and the image's RSA key is the first that its lines name."""
+    """It refuses to without one. Every key that HostKey lines name is made anew before, RSA too."""
     lines = "".join(f"HostKey {KEY.format(kind)}\n" for kind in ("rsa", "ecdsa", "ed25519"))
     facts = running(facts_of(tree(tmp_path, {**IMAGE, "/etc/ssh/sshd_config": lines})), privsep_dir=True)
     metadata = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519()),), disable_password=True)
@@ -178,4 +178,6 @@ def test_sshd_is_not_asked_to_judge_with_a_key_that_has_gone_by_then(tmp_path: P
     (checked,) = [
         action.check for way in sshd.ways if isinstance(way, Way) for action in way.actions if isinstance(action, Write)
     ]
-    assert checked == Run(argv=("sshd", "-t", "-h", KEY.format("ecdsa")))
+    assert checked == Run(argv=("sshd", "-t", "-h", KEY.format("rsa")))
+    _step, way = the_step(made)
+    assert KEY.format("rsa") in [action.makes for action in way.actions if isinstance(action, Run)]

@@ -28,6 +28,7 @@ FIPS = "/proc/sys/crypto/fips_enabled"
 UNITS = ("ssh.service", "sshd.service")
 UNIT_DIRS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
 KEY_TYPES = ("ed25519", "ecdsa", "rsa")
+NAMED_TYPES = (*KEY_TYPES, "dsa")  # looked for in this order: "dsa" is a part of "ecdsa"
 KEYS_DIR, KEY_PREFIX, KEY_SUFFIX = "/etc/ssh", "ssh_host_", "_key"
 ONE_KEYBOARD = (8, 7)  # from here on ChallengeResponseAuthentication is another name of KbdInteractiveAuthentication
 OTHERS = 0o007  # a group of their own may read them in some distributions
@@ -54,6 +55,7 @@ class Logins(Record):
 
 
 class HostKey(Record):
+    # Empty where a HostKey line names a file whose name tells no type.
     type: str
     path: str
     # The same, as a program of the running system finds it: elsewhere under --root.
@@ -65,6 +67,8 @@ class HostKey(Record):
     exposed: Secret | None = None
     # A link in the place of its public half, which a program would follow out of --root.
     public_link: str | None = None
+    # Directories on the way to it that do not exist, outermost first.
+    missing: tuple[str, ...] = ()
     # Why it cannot be made.
     problem: str = ""
 
@@ -95,6 +99,8 @@ class Ssh(Record):
     version: tuple[int, int] | None = None
     query_failure: str = ""
     host_keys: tuple[HostKey, ...] = ()
+    # The configuration names them by HostKey lines: sshd loads no others.
+    host_keys_named: bool = False
     # Every file of a host key that lies here, of whatever type: looked for only where they are to be made anew.
     key_files: tuple[str, ...] = ()
     fips: bool = False
@@ -167,7 +173,8 @@ def read_files(machine: Machine, *, query: bool, key_files: bool = False) -> Ssh
         dropin_dir=machine.is_dir(DROPINS),
         said=walk.values,
         exceptions=about_logins(walk),
-        host_keys=_read_host_keys(machine, walk.host_keys),
+        host_keys=_read_host_keys(machine, walk),
+        host_keys_named=bool(walk.host_keys),
         key_files=_read_key_files(machine, walk.host_keys) if key_files else (),
         fips=not machine.rooted and (machine.read(FIPS) or b"").strip() == b"1",
         running=running,
@@ -222,11 +229,14 @@ def _walk(machine: Machine, path: str, unreadable: list[str]) -> Walk:
     return Walk(path, read=read, expand=lambda pattern: expand(pattern, machine.names), aliases=aliases_of(None))
 
 
-def _read_host_keys(machine: Machine, configured: list[str]) -> tuple[HostKey, ...]:
-    """Those sshd would load: where its configuration names some, those whose name tells their type."""
-    paths = configured or [f"{KEYS_DIR}/{KEY_PREFIX}{kind}{KEY_SUFFIX}" for kind in KEY_TYPES]
-    named = ((next((type_ for type_ in KEY_TYPES if type_ in path.rpartition("/")[2]), None), path) for path in paths)
-    return tuple(_read_host_key(machine, type_, path) for type_, path in named if type_ and path.startswith("/"))
+def _read_host_keys(machine: Machine, walk: Walk) -> tuple[HostKey, ...]:
+    """Those sshd would load. Not made here: DSA keys, which current releases refuse, and keys that an agent holds."""
+    paths = walk.host_keys or [f"{KEYS_DIR}/{KEY_PREFIX}{kind}{KEY_SUFFIX}" for kind in KEY_TYPES]
+    if walk.values.get("hostkeyagent", ("none",))[0].lower() != "none":
+        return ()
+    named = ((next((type_ for type_ in NAMED_TYPES if type_ in path.rpartition("/")[2]), ""), path) for path in paths)
+    wanted = ((type_, path) for type_, path in dict.fromkeys(named) if type_ != "dsa" and path.startswith("/"))
+    return tuple(_read_host_key(machine, type_, path) for type_, path in wanted)
 
 
 def _read_key_files(machine: Machine, configured: list[str]) -> tuple[str, ...]:
@@ -261,10 +271,15 @@ def _read_host_key(machine: Machine, type_: str, path: str) -> HostKey:
             whole=whole,
             exposed=Secret(data) if exposed and data is not None else None,
             public_link=_public_link(machine, real) if machine.rooted else None,
+            missing=_missing(machine, path) if found is None else (),
             problem=problem,
         )
     except LocalError as error:
         return HostKey(type=type_, path=path, real=path, there=False, whole=False, problem=problem or str(error))
+
+
+def _missing(machine: Machine, path: str) -> tuple[str, ...]:
+    return tuple(directory for directory in directories_above(path) if machine.stat(directory) is None)
 
 
 def _public_link(machine: Machine, real: str) -> str | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from azureinit.errors import HostKeysFailed
-from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Declined, MakeDir, Remove, Run, Satisfied, Step, Way, Write
+from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.facts.gather import Facts
     from azureinit.facts.keyhost import KeyHost
-    from azureinit.facts.ssh import HostKey
+    from azureinit.facts.ssh import HostKey, Ssh
     from azureinit.plan.actions import Action, Item, Plan
 
 TOOL = "ssh-keygen"
@@ -17,10 +18,25 @@ NOT_IN_FIPS = "ed25519"
 BEFORE_READY = ("ed25519", "ecdsa")
 
 
+def types_before_ready(types: tuple[str, ...], ssh: Ssh) -> tuple[str, ...]:
+    """Which of the wanted types are made before logins are possible.
+
+    Where HostKey lines name the keys: every one, since sshd may have no other, and also types that are not wanted if
+    only those are named. Else those that are quickly made; all of them where none of those is wanted.
+    """
+    if not ssh.host_keys_named:
+        return tuple(kind for kind in types if kind in BEFORE_READY) or types
+    named = tuple(dict.fromkeys(key.type for key in ssh.host_keys if key.type))
+    return types if not named or any(kind in types for kind in named) else (*types, *named)
+
+
 def plan_host_keys(*, types: tuple[str, ...], facts: Facts | KeyHost) -> Plan:
     if not facts.ssh.installed:
         return (Satisfied(name="host keys", why="sshd is not installed"),) if types else ()
-    return tuple(item for kind in types for item in _plan_type(kind, facts))
+    typed = tuple(item for kind in types for item in _plan_type(kind, facts))
+    free = next((kind for kind in types if kind != NOT_IN_FIPS or not facts.ssh.fips), None)
+    untyped = (key for key in facts.ssh.host_keys if not key.type and free)
+    return (*typed, *(_plan_key(f"host key {key.path}", replace(key, type=free), facts) for key in untyped))
 
 
 def _plan_type(kind: str, facts: Facts | KeyHost) -> Plan:
@@ -49,6 +65,7 @@ def _plan_key(name: str, key: HostKey, facts: Facts | KeyHost) -> Item:
     actions: tuple[Action, ...] = (Remove(path=key.path),) if key.there else ()
     if key.public_link:
         actions += (Remove(path=key.public_link),)
+    actions += tuple(MakeDir(path=directory, mode=0o755) for directory in key.missing)
     argv = (TOOL, "-q", "-t", key.type, "-N", "", "-C", "", "-f", key.real)
     actions += (Run(argv=argv, makes=key.path),)
     if facts.selinux and "restorecon" in facts.tools:  # one made after Ready comes too late for all the others' labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.facts.gather import SUDOERS
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, work_left
-from azureinit.plan.hostkeys import BEFORE_READY, plan_host_keys
+from azureinit.plan.hostkeys import plan_host_keys, types_before_ready
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
 from azureinit.plan.sshd import plan_sshd
@@ -98,28 +98,24 @@ def _plan_published(metadata: Metadata, facts: Facts, config: Config) -> Plan:
 
 def _plan_host_keys(facts: Facts, config: Config, done: frozenset[str]) -> tuple[Plan, Facts]:
     """And the machine as everything after that finds it."""
+    early = types_before_ready(config.ssh.host_key_types, facts.ssh)
     if config.ssh.regenerate_host_keys:
         from azureinit.plan.regenerate import plan_regeneration
 
-        anew, without = plan_regeneration(types=_early(config), facts=facts, done=done)
+        anew, without = plan_regeneration(types=early, facts=facts, done=done)
         if work_left(anew):
             return anew, without
-        return (*anew, *plan_host_keys(types=_early(config), facts=facts)), facts
-    return plan_host_keys(types=_early(config), facts=facts), facts
+        return (*anew, *plan_host_keys(types=early, facts=facts)), facts
+    return plan_host_keys(types=early, facts=facts), facts
 
 
 def plan_after_ready(*, facts: Facts, config: Config, done: frozenset[str] = frozenset()) -> Plan:
     """What the admin does not need in order to log in."""
     _before, facts = _plan_host_keys(facts, config, done)
-    types = tuple(kind for kind in config.ssh.host_key_types if kind not in _early(config))
+    early = types_before_ready(config.ssh.host_key_types, facts.ssh)
+    types = tuple(kind for kind in config.ssh.host_key_types if kind not in early)
     plan = plan_host_keys(types=types, facts=facts) if facts.ssh.installed else ()
     return tuple(replace(item, why=f"{item.why}; after Ready") if isinstance(item, Step) else item for item in plan)
-
-
-def _early(config: Config) -> tuple[str, ...]:
-    """The host keys that are quickly made; where none of those is asked for, all: without one nobody logs in."""
-    types = config.ssh.host_key_types
-    return tuple(kind for kind in types if kind in BEFORE_READY) or types
 
 
 def home_of(username: str, facts: Facts) -> str:

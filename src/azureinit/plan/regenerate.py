@@ -58,7 +58,7 @@ def _left_alone(facts: Facts) -> Plan:
     whys = (
         f"{path} vouches for a key that goes: left alone, and of no use any more"
         if path.endswith(CERTIFICATE)
-        else f"{path} does not tell its type by its name, so that nobody could make it again: left alone"
+        else f"{path} does not tell its type by its name: left alone"
         for path in facts.ssh.key_files
         if not _is_ours_to_remove(path, facts)
     )
@@ -66,10 +66,13 @@ def _left_alone(facts: Facts) -> Plan:
 
 
 def _is_ours_to_remove(path: str, facts: Facts) -> bool:
-    known = {key.path for key in facts.ssh.host_keys}
+    known = {key.path for key in facts.ssh.host_keys if key.type}
     return not path.endswith(CERTIFICATE) and (path.startswith(PREFIX) or path.removesuffix(".pub") in known)
 
 
 def _without_keys(facts: Facts) -> Facts:
-    keys = tuple(replace(key, there=False, whole=False, exposed=None, public_link=None) for key in facts.ssh.host_keys)
+    keys = tuple(
+        replace(key, there=False, whole=False, exposed=None, public_link=None) if key.type else key
+        for key in facts.ssh.host_keys
+    )
     return replace(facts, ssh=replace(facts.ssh, host_keys=keys))

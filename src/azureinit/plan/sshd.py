@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.errors import SshdFailed
 from azureinit.facts.ssh import ONE_KEYBOARD, PRIVSEP, Logins
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Way, Write
+from azureinit.plan.hostkeys import NOT_IN_FIPS, types_before_ready
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -173,7 +174,9 @@ def _check(facts: Facts, config: Config) -> Run | None:
     """`sshd -t`, with one key that will be there: it refuses to judge without any."""
     if facts.rooted or "sshd" not in facts.tools:
         return None
-    made = [kind for kind in config.ssh.host_key_types if kind != "rsa" and not (kind == "ed25519" and facts.ssh.fips)]
+    early = types_before_ready(config.ssh.host_key_types, facts.ssh)
+    slow = ("rsa",) if not facts.ssh.host_keys_named else ()
+    made = [kind for kind in ("", *early) if kind not in slow and not (kind == NOT_IN_FIPS and facts.ssh.fips)]
     keys = sorted(facts.ssh.host_keys, key=lambda key: not key.whole)
     key = next((key.path for key in keys if key.whole or key.type in made), None)
     return Run(argv=("sshd", "-t", "-h", key)) if key else None
