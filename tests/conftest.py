@@ -17,6 +17,7 @@ else:
 
 # What takes longest, the longest first: a worker that came to it last would be waited for.
 SLOWEST = (
+    "test_scenarios_boot",
     "test_boot_disks",
     "test_real_machine",
     "test_units",
