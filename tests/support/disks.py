@@ -65,8 +65,14 @@ chroot "$1" grub-mkimage -O i386-pc -o /tmp/core.img -p '(hd0,gpt2)/boot/grub' b
     search search_fs_uuid echo test configfile minicmd serial terminal loadenv gzio all_video gfxterm
 cat "$1/usr/lib/grub/i386-pc/lnxboot.img" "$1/tmp/core.img" >"$1/boot/grub/grub.lnx"
 """
+# Labels as the image's own policy wants them. The kernel knows nothing of it where the image is built, and needs not.
+SELINUX = """
+sed -i 's/^SELINUX=.*/SELINUX=enforcing/' "$1/etc/selinux/config"
+setfiles -F -r "$1" "$1/etc/selinux/default/contexts/files/file_contexts" "$1"
+"""
 AGENTS = {  # what is installed, and what is set
     "plain": (",fdisk", NETWORKD + DRIVE + NO_MATTER),
+    "selinux": (",selinux-policy-default,policycoreutils,selinux-utils", NETWORKD + DRIVE + NO_MATTER + SELINUX),
     "grub": (",grub-pc-bin,grub2-common", GRUB),
     "cloud-init": (",cloud-init,cloud-guest-utils", NETWORKD + CLOUD_INIT),
     "waagent": (",waagent,fdisk,parted,ifupdown,isc-dhcp-client", WAAGENT),
