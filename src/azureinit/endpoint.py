@@ -1,6 +1,7 @@
 """Where the wireserver is, and the way to it, as this machine's DHCP server says: looked up once a run.
 
-First what its DHCP client wrote down, then what its routes tell, then the server itself; else the usual address.
+First what its DHCP client wrote down, then what its routes tell, then the server itself; else the usual address. An
+address other than the usual one is used only if it answers, or if neither does.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 LATE = 20.0  # seconds; who has no lease by then may have nobody to take one
 ASKING = 8.0
+PROBING, PAUSE = 10.0, 1.0
 NETWORK_MANAGER = "/run/NetworkManager"  # which writes its leases down a moment after it has set the routes
 A_MOMENT, LOOKS = 0.1, 10
 
@@ -58,6 +60,8 @@ def locate(walk: Walk, *, until: float) -> None:
             return
         if found is None:
             return
+        if found.address != USUAL:
+            found = _confirmed(walk, found, until=min(until, walk.machine.clock.monotonic() + PROBING))
         level = DEBUG if found.address == USUAL else INFO
         walk.events.tell(level, "wireserver", f"at {found.address}: {found.how}", address=found.address)
         walk.config = with_host(walk.config, found.address)
@@ -67,6 +71,25 @@ def locate(walk: Walk, *, until: float) -> None:
 def with_host(config: Config, address: str) -> Config:
     url = config.wireserver.health_endpoint.replace(f"//{USUAL}", f"//{address}", 1)
     return replace(config, wireserver=replace(config.wireserver, health_endpoint=url))
+
+
+def _confirmed(walk: Walk, found: Endpoint, *, until: float) -> Endpoint:
+    """The usual address instead, where a wireserver answers there and none does at the address that DHCP names."""
+    from azureinit.sources.goalstate import is_wireserver, wireserver
+
+    clock = walk.machine.clock
+    while True:
+        for address in (found.address, USUAL):
+            base = wireserver(with_host(walk.config, address))
+            if is_wireserver(walk.config, base, clock=clock, deadline=until):
+                if address == found.address:
+                    return found
+                why = f"no wireserver answers at {found.address} ({found.how})"
+                walk.events.tell(WARN, "wireserver", f"{why}: using {USUAL}")
+                return Endpoint(address=USUAL, how=f"the usual address, since {why}")
+        if clock.monotonic() + PAUSE >= until:
+            return found
+        clock.sleep(PAUSE)
 
 
 def find_endpoint(walk: Walk, *, until: float) -> Endpoint | None:

@@ -24,14 +24,44 @@ DROPIN = "/etc/ssh/sshd_config.d/00-azure-init.conf"
 KEYS = "/home/ada/.ssh/authorized_keys"
 
 
+# The base points of P-256, P-384 and P-521 (FIPS 186), uncompressed.
+POINTS = {
+    256: bytes.fromhex(
+        "046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+        "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
+    ),
+    384: bytes.fromhex(
+        "04aa87ca22be8b05378eb1c71ef320ad746e1d3b628ba79b9859f741e082542a385502f25dbf55296c3a545e3872760ab7"
+        "3617de4a96262c6f5d9e98bf9292dc29f8f41dbd289a147ce9da3113b5f0b8c00a60b1ce1d7e819d7a431d7c90ea0e5f"
+    ),
+    521: bytes.fromhex(
+        "0400c6858e06b70404e9cd9e3ecb662395b4429c648139053fb521f828af606b4d3dbaa14b5e77efe75928fe1dc127a2ffa8de3348b3c1856a429bf97e7e31c2e5bd66"
+        "011839296a789a3bc0045c8a5fb42c7d1bd998f54449579b446817afbd17273e662c97ee72995ef42640c550b9013fad0761353c7086a272c24088be94769fd16650"
+    ),
+}
+
+
 def blob(*parts: bytes | str) -> str:
     """The inside of a public key, in base64."""
     raw = [part.encode() if isinstance(part, str) else part for part in parts]
     return base64.b64encode(b"".join(len(part).to_bytes(4, "big") + part for part in raw)).decode()
 
 
+def ed25519_point(letter: str = "k") -> bytes:
+    """The first 32 bytes that begin with the letters and are a point on the curve (RFC 8032, section 5.1.3)."""
+    prime = 2**255 - 19
+    d = -121665 * pow(121666, -1, prime)
+    for last in range(128):
+        key = letter.encode() * 31 + bytes((last,))
+        square = int.from_bytes(key, "little") ** 2
+        quotient = (square - 1) * pow(d * square + 1, -1, prime) % prime
+        if pow(quotient, (prime - 1) // 2, prime) == 1:
+            return key
+    raise AssertionError("unreachable: half of all numbers are points")
+
+
 def ed25519(letter: str = "k", comment: str = "") -> str:
-    return f"ssh-ed25519 {blob('ssh-ed25519', letter.encode() * 32)}" + (f" {comment}" if comment else "")
+    return f"ssh-ed25519 {blob('ssh-ed25519', ed25519_point(letter))}" + (f" {comment}" if comment else "")
 
 
 def tree(root: Path, files: Mapping[str, str | bytes], *, home: bool = True) -> Machine:

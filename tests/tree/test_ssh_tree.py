@@ -21,12 +21,25 @@ from azureinit.machine import Machine
 from azureinit.plan.actions import Run, Satisfied, Step
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.keys import key_paths, plan_keys
-from azureinit.plan.pubkey import parse_key
 from azureinit.plan.sshd import HEADER, interval, plan_sshd, with_block
+from azureinit.pubkey import parse_key
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from support.need import need, need_root, unfit
-from support.ssh_trees import DEBIAN, DROPIN, KEYS, blob, changes, ed25519, facts_of, plan_ada, snapshot, tree
+from support.ssh_trees import (
+    DEBIAN,
+    DROPIN,
+    KEYS,
+    POINTS,
+    blob,
+    changes,
+    ed25519,
+    ed25519_point,
+    facts_of,
+    plan_ada,
+    snapshot,
+    tree,
+)
 
 MAIN = "/etc/ssh/sshd_config"
 CONFIG = Config()
@@ -140,9 +153,10 @@ def test_what_ssh_keygen_makes_is_a_key_and_so_is_its_certificate(tmp_path: Path
 
 
 WHOLE = ed25519("k", "me")
+P256 = "ecdsa-sha2-nistp256"
 JUDGED = {
     "whole": WHOLE,
-    "sk": f"sk-ssh-ed25519@openssh.com {blob('sk-ssh-ed25519@openssh.com', b'k' * 32, 'ssh:')}",
+    "sk": f"sk-ssh-ed25519@openssh.com {blob('sk-ssh-ed25519@openssh.com', ed25519_point(), 'ssh:')}",
     "signature name": None,
     "cut": ed25519()[:-4],
     "cut inside base64": ed25519()[:-1],
@@ -151,6 +165,17 @@ JUDGED = {
     "short": f"ssh-ed25519 {blob('ssh-ed25519', b'k' * 31)}",
     "unknown": f"ssh-none {blob('ssh-none', b'k' * 32)}",
     "small rsa": f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), bytes((0,)) + b'Z' * 64)}",
+    "negative rsa": f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), bytes((0xC5,)) * 256)}",
+    "huge rsa": f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), bytes((0,)) + b'z' * 2048 + b'q')}",
+    "nistp256": f"{P256} {blob(P256, 'nistp256', POINTS[256])}",
+    "nistp384": f"ecdsa-sha2-nistp384 {blob('ecdsa-sha2-nistp384', 'nistp384', POINTS[384])}",
+    "nistp521": f"ecdsa-sha2-nistp521 {blob('ecdsa-sha2-nistp521', 'nistp521', POINTS[521])}",
+    "another curve": f"{P256} {blob(P256, 'nistp384', POINTS[256])}",
+    "off the curve": f"{P256} {blob(P256, 'nistp256', POINTS[256][:-1] + b'x')}",
+    "compressed": f"{P256} {blob(P256, 'nistp256', bytes((3,)) + POINTS[256][1:33])}",
+    "no point": f"{P256} {blob(P256, 'nistp256', bytes((0,)))}",
+    "zero point": f"{P256} {blob(P256, 'nistp256', bytes((4,)) + bytes(64))}",
+    "point of another curve": f"{P256} {blob(P256, 'nistp256', POINTS[384])}",
     "tab": WHOLE.replace(" ", "\t"),
     "not base64": "ssh-ed25519 " + "!" * 68,
 }

@@ -295,9 +295,11 @@ def test_a_machine_with_no_certificates_is_told_why(tmp_path: Path) -> None:
     assert ask(wire, machine).why == "the wireserver has no certificates for this machine"
 
 
-def test_a_format_that_is_not_known_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", ["eA==", "not base64 !", "<Entry>1</Entry>", ""])
+def test_a_format_that_is_not_known_is_told_at_once_whatever_its_data(tmp_path: Path, data: str) -> None:
     wire = Wire(b"", tmp_path)
-    wire.server.answers = [answer(200, certificate_file(b"x", kind="Tarball"))]
+    body = f"<CertificateFile><Format>Tarball</Format><Data>{data}</Data></CertificateFile>"
+    wire.server.answers = [answer(200, body.encode())]
     assert "come as 'Tarball'" in ask(wire, tree(tmp_path)).why
     assert len(wire.server.requests) == 1
 

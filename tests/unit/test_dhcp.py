@@ -118,7 +118,8 @@ def test_options_go_on_in_the_fields_that_are_lent_to_them(
         (b"\x11\x0a\x01\xff" + GATEWAY, (("10.1.128.0", 17, "10.0.0.1"),)),  # bits behind the prefix do not count
         (b"\x20" + WIRESERVER + GATEWAY, (("168.63.129.16", 32, "10.0.0.1"),)),
         (b"\x21" + WIRESERVER + GATEWAY, ()),
-        (b"\x00" + GATEWAY + b"\x20" + WIRESERVER + GATEWAY[:3], ()),
+        (b"\x00" + GATEWAY + b"\x20" + WIRESERVER + GATEWAY[:3], (("0.0.0.0", 0, "10.0.0.1"),)),
+        (b"\x00" + GATEWAY + b"\xff" + WIRESERVER + GATEWAY, (("0.0.0.0", 0, "10.0.0.1"),)),
         (b"\x00", ()),
     ],
 )
@@ -129,6 +130,7 @@ def test_classless_routes(data: bytes, routes: tuple[tuple[str, int, str], ...])
 def test_microsofts_routes_count_only_where_there_are_no_others() -> None:
     ours, theirs = b"\x00" + GATEWAY, b"\x00\x0a\x00\x00\x02"
     assert chosen_routes({121: ours, 249: theirs}) == (("0.0.0.0", 0, "10.0.0.1"),)
+    assert chosen_routes({121: b"\x21", 249: theirs}) == (("0.0.0.0", 0, "10.0.0.2"),)
     assert chosen_routes({249: theirs}) == (("0.0.0.0", 0, "10.0.0.2"),)
     assert chosen_routes({}) == ()
 

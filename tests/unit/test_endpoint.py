@@ -49,6 +49,7 @@ ip("link", "add", "azure0", "type", "veth", "peer", "name", "eth0", "address", "
 for one in ("lo", "azure0", "eth0"):
     ip("link", "set", one, "up")
 dhcp.PAUSES = (0.5, 1.0, 2.0)
+endpoint.PROBING = 1.0
 machine = Machine()
 events = []
 telling = Events(clock=machine.clock, listeners=(lambda event: events.append([event.name, event.text]),))
@@ -123,12 +124,12 @@ answers = lambda question: [offer(question, b"\\xf5\\x04\\x0a\\x07\\x07\\x07")]
 """
         + SERVER
         + """
-before = ip("address"), ip("route")
+before = ip("-4", "address"), ip("link"), ip("route")
 """
         + LOCATE
         + """
 print(json.dumps([walk.config.wireserver.health_endpoint, [q[242] for q in served], told(),
-                  before, (ip("address"), ip("route"))]))
+                  before, (ip("-4", "address"), ip("link"), ip("route"))]))
 """
     )
     assert found == f"http://{ELSEWHERE}/provisioning/health"
@@ -218,6 +219,47 @@ for thread in threads: thread.join()
     )
     assert (found, located) == (f"http://{ELSEWHERE}/provisioning/health", True)
     assert told == [f"at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"]
+
+
+# A wireserver, or something else, that listens on port 80 of the addresses given.
+LISTEN = """
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+def listen(address, body, status=200):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        def log_message(self, *_):
+            pass
+    ip("address", "add", address + "/32", "dev", "lo")
+    server = ThreadingHTTPServer((address, 80), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+VERSIONS = b"<Versions><Supported><Version>2012-11-30</Version></Supported></Versions>"
+endpoint.PROBING = 3.0
+ip("address", "add", "10.0.0.4/24", "dev", "eth0")
+ip("route", "add", "default", "via", "10.0.0.1")
+lease("ADDRESS=10.0.0.4\\nOPTION_245=0a070707\\n")
+"""
+
+
+@pytest.mark.parametrize(
+    ("listeners", "expected"),
+    [
+        (f'listen("{USUAL}", VERSIONS)', USUAL),
+        (f'listen("{USUAL}", VERSIONS); listen("{ELSEWHERE}", b"<html/>")', USUAL),
+        (f'listen("{USUAL}", VERSIONS); listen("{ELSEWHERE}", VERSIONS, 404)', USUAL),
+        (f'listen("{USUAL}", VERSIONS); listen("{ELSEWHERE}", VERSIONS)', ELSEWHERE),
+        (f'listen("{USUAL}", b"", 500); listen("{ELSEWHERE}", VERSIONS)', ELSEWHERE),
+        (f'listen("{USUAL}", b"not a list"); listen("{ELSEWHERE}", b"neither")', ELSEWHERE),
+    ],
+)
+def test_an_address_where_no_wireserver_answers_gives_way_to_the_usual_one(listeners: str, expected: str) -> None:
+    found, located, told = apart(LISTEN + listeners + LOCATE + SAY)
+    assert (found, located) == (f"http://{expected}/provisioning/health", True)
+    warned = [text for text in told if text.startswith("no wireserver answers at 10.7.7.7")]
+    assert bool(warned) is (expected == USUAL)
 
 
 def test_garbage_in_a_lease_is_told_once_however_often_it_is_looked_at() -> None:

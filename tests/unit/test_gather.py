@@ -19,11 +19,12 @@ from azureinit.record import Secret, replace
 from azureinit.sources.gather import LAST_WORD, Gathered, ask_sources, collect
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from support.ssh_trees import ed25519
 from support.wire import Server, Ticking, answer, unused_url
 
 Message = tuple[str, Union[Metadata, AzureInitError]]
 
-KEY = PublicKey(data="ssh-ed25519 AAAA")
+KEY = PublicKey(data=ed25519())
 ENOUGH = Metadata(username="u", hostname="h", keys=(KEY,))
 WITH_PASSWORD = Metadata(username="u", hostname="h", password=Secret("p"), has_password=True)
 WANTS_PASSWORD = Metadata(username="u", hostname="h", disable_password=False, has_profile=True)

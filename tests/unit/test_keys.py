@@ -11,24 +11,23 @@ from azureinit.config.model import Config, Ssh
 from azureinit.errors import InvalidKey, KeysFailed
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Write
 from azureinit.plan.keys import with_keys
-from azureinit.plan.pubkey import LONGEST, parse_key
+from azureinit.pubkey import LONGEST, parse_key
 from azureinit.sources.imds import PublicKey
-from support.ssh_trees import KEYS, actions_of, blob, ed25519, own, plan_ada, tree
+from support.ssh_trees import KEYS, POINTS, actions_of, blob, ed25519, ed25519_point, own, plan_ada, tree
 
 MODULUS = b"\x00" + b"\xc5" * 256
 RSA = f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), MODULUS)}"
-POINT = b"\x04" + b"p" * 64
 EVERY_KIND = {
     "ssh-ed25519": ed25519(),
     "ssh-rsa": RSA,
     "rsa-sha2-512": RSA.replace("ssh-rsa ", "rsa-sha2-512 "),
     "ssh-dss": f"ssh-dss {blob('ssh-dss', b'p', b'q', b'g', b'y')}",
-    "ecdsa-sha2-nistp256": f"ecdsa-sha2-nistp256 {blob('ecdsa-sha2-nistp256', 'nistp256', POINT)}",
-    "ecdsa-sha2-nistp384": f"ecdsa-sha2-nistp384 {blob('ecdsa-sha2-nistp384', 'nistp384', POINT)}",
-    "ecdsa-sha2-nistp521": f"ecdsa-sha2-nistp521 {blob('ecdsa-sha2-nistp521', 'nistp521', POINT)}",
-    "sk-ssh-ed25519": f"sk-ssh-ed25519@openssh.com {blob('sk-ssh-ed25519@openssh.com', b'k' * 32, 'ssh:')}",
+    "ecdsa-sha2-nistp256": f"ecdsa-sha2-nistp256 {blob('ecdsa-sha2-nistp256', 'nistp256', POINTS[256])}",
+    "ecdsa-sha2-nistp384": f"ecdsa-sha2-nistp384 {blob('ecdsa-sha2-nistp384', 'nistp384', POINTS[384])}",
+    "ecdsa-sha2-nistp521": f"ecdsa-sha2-nistp521 {blob('ecdsa-sha2-nistp521', 'nistp521', POINTS[521])}",
+    "sk-ssh-ed25519": f"sk-ssh-ed25519@openssh.com {blob('sk-ssh-ed25519@openssh.com', ed25519_point(), 'ssh:')}",
     "sk-ecdsa": "sk-ecdsa-sha2-nistp256@openssh.com "
-    + blob("sk-ecdsa-sha2-nistp256@openssh.com", "nistp256", POINT, "ssh:"),
+    + blob("sk-ecdsa-sha2-nistp256@openssh.com", "nistp256", POINTS[256], "ssh:"),
     "certificate": f"ssh-ed25519-cert-v01@openssh.com {blob('ssh-ed25519-cert-v01@openssh.com', b'n', b'k')}",
     "rsa certificate": "rsa-sha2-256-cert-v01@openssh.com " + blob("ssh-rsa-cert-v01@openssh.com", b"n"),
 }
@@ -70,6 +69,12 @@ def test_what_the_platform_wraps_and_pads_is_put_right() -> None:
         (f"ssh-ed25519 {blob('ssh-ed25519', b'k' * 31)}", "31 bytes and not 32"),
         (f"ssh-ed25519 {blob('ssh-ed25519', b'k' * 32, b'more')}", "too long"),
         (f"ssh-rsa {blob('ssh-rsa', bytes((3,)), b'x' * 64)}", "fewer than 1024 bits"),
+        (f"ssh-ed25519 {blob('ssh-ed25519', b'a' * 32)}", "not a point"),
+        (f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), bytes((0,)) + b'x' * 256)}", "cannot be those of an RSA key"),
+        (f"ssh-rsa {blob('ssh-rsa', bytes((1,)), MODULUS)}", "cannot be those of an RSA key"),
+        (f"ssh-rsa {blob('ssh-rsa', bytes((2,)), MODULUS)}", "cannot be those of an RSA key"),
+        (f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), MODULUS[1:])}", "negative"),
+        (f"ssh-rsa {blob('ssh-rsa', bytes((1, 0, 1)), bytes((0,)) + b'z' * 2048 + b'q')}", "more than 16384 bits"),
         (f"{ed25519()}\nssh-rsa AAAA", "line break at character"),
         (f"{ed25519()}\rssh-rsa AAAA", "line break at character"),
         (f"{ed25519('a')}\r\n{ed25519('b')}", "several keys"),
@@ -87,6 +92,24 @@ def test_what_sshd_would_not_take_is_refused_by_name(text: str, told: str) -> No
     with pytest.raises(InvalidKey, match=told) as refused:
         parse_key(text)
     assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("bits", POINTS)
+def test_an_ecdsa_key_names_its_own_curve_and_has_a_point_on_it(bits: int) -> None:
+    """Every one-bit damage to the curve's name or to the point is seen."""
+    kind, point = f"ecdsa-sha2-nistp{bits}", POINTS[bits]
+    for other in {256, 384, 521} - {bits}:
+        with pytest.raises(InvalidKey, match="another curve"):
+            parse_key(f"{kind} {blob(kind, f'nistp{other}', point)}")
+    for at in range(len(point)):
+        for bit in range(8):
+            damaged = point[:at] + bytes((point[at] ^ 1 << bit,)) + point[at + 1 :]
+            with pytest.raises(InvalidKey, match="damaged"):
+                parse_key(f"{kind} {blob(kind, f'nistp{bits}', damaged)}")
+    half = (len(point) - 1) // 2
+    for odd in (b"\x02" + point[1 : 1 + half], b"\x00", b"", point + b"\0", b"\x04" + bytes(2 * half)):
+        with pytest.raises(InvalidKey, match="damaged"):
+            parse_key(f"{kind} {blob(kind, f'nistp{bits}', odd)}")
 
 
 @given(st.one_of(st.text(), st.text(alphabet=' \t\r\n"\\A=sh-rd25#').map(lambda text: text + ed25519())))

@@ -244,6 +244,13 @@ def test_cloud_inits_records_are_diagnostics(vm: bool) -> None:
     assert entry_as_json(told)["vm_id"] == told.vm_id
 
 
+@pytest.mark.parametrize("result", ["SUCCESS", "WARN", "FAIL"])
+def test_each_of_its_results_is_known(result: str) -> None:
+    told = only([(cloud_key("finish"), cloud_value("finish", result=result, duration=1))])
+    assert (told.kind, told.result) == ("finish", result.lower())
+    assert entry_as_json(told)["result"] == result.lower()
+
+
 @pytest.mark.parametrize("kind", ["diagnostic", "boot-telemetry", "system-info", "warning"])
 def test_its_other_types_are_events(kind: str) -> None:
     assert only([(cloud_key(kind), cloud_value(kind))]).kind == "event"
@@ -275,7 +282,7 @@ def test_its_envelope_is_zlib_by_whatever_name() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "error"),
     [
-        ("finish", cloud_value("finish", result="WARN", duration=1), "malformed"),
+        ("finish", cloud_value("finish", result="MAYBE", duration=1), "malformed"),
         ("finish", cloud_value("finish", result="SUCCESS"), "malformed"),
         ("finish", cloud_value("finish", result="SUCCESS", duration=-1), "malformed"),
         ("finish", cloud_value("finish", result="SUCCESS", duration=True), "malformed"),

@@ -61,6 +61,11 @@ CLOUD = f"CLOUD_INIT|100|finish|init-local|{VM}|{EVENT}"
             "Start: 2026-01-01T00:00:02Z | End: 2026-01-01T00:00:01Z",
             "2026-01-01T00:00:01Z azure-init 0.1.1: x ended",
         ),
+        (
+            f"CLOUD_INIT|1|finish|modules|{EVENT}",
+            f'{{"name":"modules","type":"finish","ts":"{AT}","result":"WARN","duration":0.5,"msg":"two failed"}}',
+            f"{AT} cloud-init: modules ended with warnings after 0.500 s: two failed",
+        ),
         ("HostName", "web-1", "HostName is web-1"),
         ("HostName", "", "HostName is empty"),
         ("DIAG|x|1", "y", "a record that cannot be read, because it is not what its key says: DIAG|x|1 = y"),

@@ -110,6 +110,43 @@ def test_microsofts_routes_stand_in_for_others_that_are_missing(
     assert lease.routes == routes
 
 
+GIVEN = "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("value", "routes"),
+    [
+        # Red Hat's dhclient: prefix and octets of the network, a blank, the gateway; commas between routes.
+        ("0 10.0.0.1,32.168.63.129.16 10.0.0.1", ROUTES[:2]),
+        ("0 10.0.0.1, 32.168.63.129.16 10.0.0.1, 32.169.254.169.254 10.0.0.1", ROUTES),
+        ("24.172.19.4 172.19.4.1,12.10.16 10.0.0.1", (("172.19.4.0", 24, "172.19.4.1"), ("10.16.0.0", 12, GIVEN))),
+        ("0 10.0.0.1", ROUTES[:1]),
+        # Debian's, and options that a client has no name for.
+        ("0,10,0,0,1,32,168,63,129,16,10,0,0,1", ROUTES[:2]),
+        ("0:a:0:0:1:20:a8:3f:81:10:a:0:0:1", ROUTES[:2]),
+        # What stands before the error counts.
+        ("0 10.0.0.1,32.168.63.129.16 10.0.0.1,24.10.0 10.0", ROUTES[:2]),
+        ("0 10.0.0.1,33.168.63.129.16 10.0.0.1", ROUTES[:1]),
+        ("0 10.0.0.1,32.168.63.129.256 10.0.0.1", ROUTES[:1]),
+        ("0,10,0,0,1,32,168,63,129,sixteen,10,0,0,1", ROUTES[:1]),
+        ("0,10,0,0,1,8,10,10,0,0", ROUTES[:1]),
+        ("0:a:0:0:1:20:a8:3f:81:xx:a:0:0:1", ROUTES[:1]),
+        ("0.0.0.0/0,10.0.0.1 168.63.129.16/32,10.0.0.1 169.254.169.254/99,10.0.0.1", ROUTES[:2]),
+        # Nothing does: then the router is the way.
+        ("32,169,254,169,254,10,0,0", (("0.0.0.0", 0, "10.0.0.7"),)),
+        ("33,0", (("0.0.0.0", 0, "10.0.0.7"),)),
+        ("routes", (("0.0.0.0", 0, "10.0.0.7"),)),
+    ],
+)
+@pytest.mark.parametrize("name", ["classless-static-routes", "rfc3442-classless-static-routes", "unknown-121"])
+def test_routes_are_read_in_each_form_up_to_the_first_error(
+    name: str, value: str, routes: tuple[tuple[str, int, str], ...]
+) -> None:
+    text = f"lease {{\n fixed-address 10.0.0.4;\n option routers 10.0.0.7;\n option {name} {value};\n}}\n"
+    (lease,) = parse_leases(text.encode(), client="dhclient", link="eth0")
+    assert lease.routes == routes
+
+
 def test_without_routes_the_router_is_the_way() -> None:
     data = b"ADDRESS=10.0.0.4\nROUTER=10.0.0.1 10.0.0.9\n"
     assert parse_leases(data, client="c", link="eth0")[0].routes == ROUTES[:1]

@@ -28,9 +28,12 @@ from azureinit.sources.metadata import (
     from_ovf,
     is_enough,
     is_specialised,
+    lacks_usable_key,
     merge,
+    named_keys,
 )
 from azureinit.sources.ovf import Ovf, OvfKey
+from support.ssh_trees import ed25519
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
 KEY = PublicKey(data="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfirst admin@one")
@@ -65,6 +68,76 @@ def merged(imds: Imds | None, ovf: Ovf | None) -> Metadata:
     if imds is not None:
         answers["imds"] = from_imds(imds)
     return merge(answers)
+
+
+GOOD, ANOTHER, THIRD = (PublicKey(data=ed25519(letter)) for letter in "kmn")
+PEM = PublicKey(data="-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA\n-----END PUBLIC KEY-----")
+BENT = PublicKey(data="ssh-rsa not-base64")
+
+
+# ---- keys that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("imds", "media", "chosen", "source"),
+    [
+        ((GOOD,), (ANOTHER,), (GOOD,), "imds"),
+        ((PEM,), (ANOTHER,), (ANOTHER,), "media"),
+        ((GOOD, PEM), (ANOTHER, THIRD), (ANOTHER, THIRD), "media"),
+        ((GOOD, PEM), (ANOTHER, BENT), (GOOD, PEM), "imds"),
+        ((GOOD, PEM), (), (GOOD, PEM), "imds"),
+        ((PEM,), (BENT,), (PEM,), "imds"),
+        ((PEM,), (BENT, GOOD), (BENT, GOOD), "media"),
+        ((), (ANOTHER,), (ANOTHER,), "media"),
+    ],
+)
+def test_keys_that_are_not_in_openssh_s_form_give_way_to_the_next_source(
+    imds: tuple[PublicKey, ...], media: tuple[PublicKey, ...], chosen: tuple[PublicKey, ...], source: str
+) -> None:
+    keys = tuple(OvfKey(fingerprint=None, path=None, value=key.data) for key in media)
+    metadata = merged(replace(IMDS, keys=imds), replace(OVF, keys=keys))
+    assert metadata.keys == chosen
+    assert metadata.provenance["keys"] == source
+    told = [warning for warning in metadata.warnings if "is not used" in warning]
+    assert bool(told) is (source == "media" and bool(imds))
+    assert not any(key.data in warning for key in (*imds, *media) for warning in told)
+
+
+def test_a_key_named_by_a_certificate_stands_in_for_one_that_cannot_be_used() -> None:
+    named = OvfKey(fingerprint="AB12", path="/home/azureuser/.ssh/authorized_keys", value=None)
+    metadata = merged(replace(IMDS, keys=(PEM,)), replace(OVF, keys=(named,)))
+    assert (metadata.keys, named_keys(metadata)) == ((), (("AB12", "/home/azureuser/.ssh/authorized_keys"),))
+    assert named_keys(merged(replace(IMDS, keys=(GOOD,)), replace(OVF, keys=(named,)))) == ()
+
+
+def test_a_wrapped_key_is_the_same_key() -> None:
+    wrapped = GOOD.data[:30] + "\r\n" + GOOD.data[30:] + " other comment\r\n"
+    key = OvfKey(fingerprint=None, path=None, value=wrapped)
+    assert merged(replace(IMDS, keys=(GOOD,)), replace(OVF, keys=(key,))).warnings == ()
+
+
+def test_the_medium_is_waited_for_where_no_key_of_imds_can_be_used() -> None:
+    only = replace(IMDS, keys=(PEM,))
+    assert lacks_usable_key(merged(only, None))
+    assert not lacks_usable_key(merged(replace(IMDS, keys=(PEM, GOOD)), None))
+    assert not lacks_usable_key(merged(only, OVF)), "there is a password"
+    assert not lacks_usable_key(Metadata())
+
+
+# ---- password logins that no source mentions
+
+
+@pytest.mark.parametrize("silent", [None, replace(IMDS, disable_password=None)])
+def test_a_password_alone_switches_password_logins_on(silent: Imds | None) -> None:
+    metadata = merged(silent, replace(OVF, disable_password=None))
+    assert metadata.disable_password is False
+    assert metadata.provenance["disable_password"] == "media"
+
+
+def test_what_any_source_says_of_password_logins_counts() -> None:
+    assert merged(IMDS, replace(OVF, disable_password=None)).disable_password is True
+    assert merged(None, replace(OVF, disable_password=True)).disable_password is True
+    assert merged(None, replace(OVF, disable_password=None, password=None)).disable_password is None
 
 
 # ---- who says what
@@ -318,5 +391,9 @@ metadatas = st.builds(
 @given(st.dictionaries(st.sampled_from(("imds", "media", "saved")), metadatas))
 def test_every_merged_value_is_the_word_of_the_source_it_names(answers: dict[str, Metadata]) -> None:
     metadata = merge(answers)
+    silent = all(answer.disable_password is None for answer in answers.values())
     for field, name in metadata.provenance.items():
+        if field == "disable_password" and silent:
+            assert metadata.disable_password is False and answers[name].has_password
+            continue
         assert getattr(metadata, field) == getattr(answers[name], field)

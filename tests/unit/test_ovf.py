@@ -7,9 +7,12 @@ from base64 import b64encode
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from azureinit.errors import OvfInvalid
-from azureinit.record import Secret
+from azureinit.errors import InvalidKey, OvfInvalid
+from azureinit.pubkey import parse_key
+from azureinit.record import Secret, replace
+from azureinit.sources.metadata import from_ovf, merge
 from azureinit.sources.ovf import OvfKey, parse_ovf
+from support.ssh_trees import ed25519
 
 OVF = "http://schemas.dmtf.org/ovf/environment/1"
 WA = "http://schemas.microsoft.com/windowsazure"
@@ -177,11 +180,41 @@ def test_an_empty_or_nil_element_is_absent(element: str, tag: str, field: str) -
     assert getattr(parse_ovf(document(element.format(tag, tag))), field) is None
 
 
-@pytest.mark.parametrize("tag", ["PreprovisionedVm", "ProvisionGuestProxyAgent", "ProvisionGuestAgent"])
+@pytest.mark.parametrize("tag", ["PreprovisionedVm", "ProvisionGuestProxyAgent"])
 @pytest.mark.parametrize("text", ["yes", "2", "maybe"])
 def test_a_boolean_that_is_neither_is_invalid(tag: str, text: str) -> None:
     with pytest.raises(OvfInvalid, match=tag):
         parse_ovf(document(platform=f"<{tag}>{text}</{tag}>"))
+
+
+@pytest.mark.parametrize("text", ["yes", "2", "maybe", "tru\u00e9", "true false"])
+def test_a_guest_agent_wish_that_is_neither_is_told_and_spoils_nothing_else(text: str) -> None:
+    whole = parse_ovf(document("<HostName>web-1</HostName>"))
+    ovf = parse_ovf(
+        document("<HostName>web-1</HostName>", platform=f"<ProvisionGuestAgent>{text}</ProvisionGuestAgent>")
+    )
+    assert ovf.warnings == ("ProvisionGuestAgent in ovf-env.xml is neither true nor false: taken as absent",)
+    assert replace(ovf, warnings=()) == whole
+    assert from_ovf(ovf).guest_agent_off is False
+    assert merge({"media": from_ovf(ovf)}).warnings == ovf.warnings
+
+
+@pytest.mark.parametrize("wrap", ["\r\n", "\n", "&#13;&#10;", "&#13;\n"])
+@pytest.mark.parametrize("width", [40, 64, 76])
+def test_a_wrapped_key_is_joined(wrap: str, width: int) -> None:
+    key = ed25519(comment="ada@example")
+    wrapped = wrap.join(key[at : at + width] for at in range(0, len(key), width))
+    inside = f"<SSH><PublicKeys><PublicKey><Value>\r\n {wrapped}\r\n</Value></PublicKey></PublicKeys></SSH>"
+    (found,) = from_ovf(parse_ovf(document(inside))).keys
+    assert parse_key(found.data) == key + "\n"
+
+
+def test_two_keys_in_one_value_are_not_joined() -> None:
+    both = f"{ed25519('k')}\n{ed25519('m')}"
+    inside = f"<SSH><PublicKeys><PublicKey><Value>{both}</Value></PublicKey></PublicKeys></SSH>"
+    (found,) = from_ovf(parse_ovf(document(inside))).keys
+    with pytest.raises(InvalidKey, match="several keys"):
+        parse_key(found.data)
 
 
 @pytest.mark.parametrize("tag", ["PreprovisionedVMType", "PreprovisionedVmType"])

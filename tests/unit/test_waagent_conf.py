@@ -118,6 +118,19 @@ def test_a_switch_is_y_or_n(text: str, on: bool) -> None:
     assert parsed(f"S={text}").switch("S", not on) is on
 
 
+def test_the_guest_agent_s_own_options_are_known_with_their_defaults() -> None:
+    conf = parsed("Autoupdate.Frequency=60\nAutoUpdate.Enabled=n\nPolicy.PolicyFilePath=/etc/policy.json")
+    imported = translate(conf)
+    assert [left.option for left in imported.theirs] == [
+        "Autoupdate.Frequency", "AutoUpdate.Enabled", "Policy.PolicyFilePath",
+    ]  # fmt: skip
+    assert (imported.unknown, imported.warnings) == ((), ())
+    assert conf.value(BY_NAME["Autoupdate.Frequency"]) == 60
+    nothing = parsed("Foo=1")
+    assert nothing.value(BY_NAME["Autoupdate.Frequency"]) == 3600
+    assert nothing.value(BY_NAME["Policy.PolicyFilePath"]) == "/etc/waagent_policy.json"
+
+
 @pytest.mark.parametrize("text", ["yes", "true", "1", "", "no", "None"])
 @pytest.mark.parametrize("default", [True, False])
 def test_a_switch_that_is_neither_is_its_default(text: str, default: bool) -> None:

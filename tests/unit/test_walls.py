@@ -10,12 +10,13 @@ import pytest
 SRC = Path(__file__).parents[2] / "src"
 ROOT = SRC / "azureinit"
 
-VALUES = {"record", "errors", "version", "jsontext"}
+VALUES = {"record", "errors", "version", "jsontext", "pubkey"}
 MAY: dict[str, set[str]] = {
     "record": set(),
     "errors": {"record"},
     "version": set(),
     "jsontext": set(),
+    "pubkey": {"errors"},
     "machine": {*VALUES},
     "http": {*VALUES},
     "config": {*VALUES, "machine"},

@@ -105,7 +105,8 @@ OPTIONS = (
     _theirs("Extensions.WaitForCloudInit", SWITCH, False),
     _theirs("Extensions.WaitForCloudInitTimeout", NUMBER, 3600),
     _theirs("EnableOverProvisioning", SWITCH, True),
-    _theirs("Policy.PolicyFilePath", TEXT),
+    _theirs("Policy.PolicyFilePath", TEXT, "/etc/waagent_policy.json"),
+    _theirs("Autoupdate.Frequency", NUMBER, 3600),  # spelt so, unlike AutoUpdate.Enabled
     _theirs("CGroups.Enabled", SWITCH, True),
     _theirs("Monitor.NetworkConfigurationChanges", SWITCH, False),
 )

@@ -93,6 +93,24 @@ def octets(value: str) -> bytes | None:
     return _numbers([value[at : at + 2] for at in range(0, len(value), 2)], 16)
 
 
+def route_octets(value: str) -> bytes:
+    """Those of classless routes, up to the first that is none.
+
+    `0,10,0,0,1`, any form that `octets` knows, and Red Hat's `0 10.0.0.1,32.168.63.129.16 10.0.0.1`.
+    """
+    found = octets(value)
+    if found is not None or value.startswith(QUOTED):
+        return found or b""
+    base = 16 if ":" in value else 10
+    whole = bytearray()
+    for part in value.replace(":" if base == 16 else ".", " ").replace(",", " ").split():
+        number = _numbers([part], base)
+        if number is None:
+            break
+        whole += number
+    return bytes(whole)
+
+
 def _numbers(parts: list[str], base: int) -> bytes | None:
     known = "0123456789abcdefABCDEF"[: 10 if base == 10 else None]
     if any(not part.strip() or part.strip().strip(known) or len(part.strip()) > 3 for part in parts):

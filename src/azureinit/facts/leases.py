@@ -212,21 +212,24 @@ def _address(value: str) -> str:
 
 
 def _routes(value: str) -> tuple[ClasslessRoute, ...]:
-    """`0.0.0.0/0,10.0.0.1 168.63.129.16/32,10.0.0.1`, the same without commas, or as they came, in numbers."""
+    """`0.0.0.0/0,10.0.0.1 168.63.129.16/32,10.0.0.1`, the same without commas, or the option's bytes in numbers.
+
+    Routes before an error count.
+    """
     if not value:
         return ()
     if "/" not in value:
-        from azureinit.facts.dhclient import octets
+        from azureinit.facts.dhclient import route_octets
         from azureinit.machine.dhcp import parse_classless_routes
 
-        return parse_classless_routes(octets(value) or b"")
+        return parse_classless_routes(route_octets(value))
     words = value.replace(",", " ").split()
     found = []
     for network, gateway in zip(words[::2], words[1::2]):
         destination, _, prefix = network.partition("/")
         number = int(prefix) if prefix.isascii() and prefix.isdigit() and len(prefix) < 3 else 33
         if parse_ipv4(destination) is None or parse_ipv4(gateway) is None or number > 32:
-            return ()
+            break
         found.append((destination, number, gateway if parse_ipv4(gateway) else ""))
     return tuple(found)
 

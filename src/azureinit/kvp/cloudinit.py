@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "CLOUD_INIT"
-RESULTS = {"SUCCESS": "success", "FAIL": "fail"}
+RESULTS = {"SUCCESS": "success", "WARN": "warn", "FAIL": "fail"}
 MESSAGE = ',"msg":"'  # comes last in every value
 
 
@@ -72,7 +72,7 @@ def _diagnostic(base: str, told: dict[str, Any], message: str) -> Diagnostic:
     if kind == "start" and ("result" in told or "duration" in told):
         raise CloudInitMalformed("a start with a result")
     if measured and told.get("result") not in tuple(RESULTS):
-        raise CloudInitMalformed("a result that is neither success nor failure")
+        raise CloudInitMalformed("a result that is neither success, warning nor failure")
     return Diagnostic(
         kind=kind if kind in ("start", "finish") else "event",
         agent=PREFIX,

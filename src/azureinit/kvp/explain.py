@@ -64,7 +64,7 @@ def _sentence(entry: Entry) -> str:
 
 def _diagnostic(told: Diagnostic) -> str:
     agent = "cloud-init" if told.agent == CLOUD_INIT else told.agent
-    result = {"success": "succeeded", "fail": "failed", None: "ended"}[told.result]
+    result = {"success": "succeeded", "warn": "ended with warnings", "fail": "failed", None: "ended"}[told.result]
     happened = "started" if told.kind == "start" else result if told.kind == "finish" or told.result else "said"
     took = "" if told.duration is None else f" after {told.duration:.3f} s"
     said = _shown(told.payload)

@@ -109,12 +109,17 @@ def parse_options(field: bytes) -> dict[int, bytes]:
 
 
 def chosen_routes(options: dict[int, bytes]) -> tuple[ClasslessRoute, ...]:
-    """RFC 3442's option; Microsoft's older one, of the same form, only where that is missing."""
-    return parse_classless_routes(options.get(ROUTES) or options.get(MICROSOFT_ROUTES) or b"")
+    """RFC 3442's option; Microsoft's older one, of the same form, only where that gives none."""
+    return parse_classless_routes(options.get(ROUTES, b"")) or parse_classless_routes(
+        options.get(MICROSOFT_ROUTES, b"")
+    )
 
 
 def parse_classless_routes(data: bytes) -> tuple[ClasslessRoute, ...]:
-    """The prefix's length, as many bytes of the network as it needs, the gateway; none where that does not come out."""
+    """The prefix's length, as many bytes of the network as it needs, the gateway; as far as they are whole.
+
+    Where the option is damaged, the routes before the error count: one of them may be the way to the platform.
+    """
     found = []
     place = 0
     while place < len(data):
@@ -122,7 +127,7 @@ def parse_classless_routes(data: bytes) -> tuple[ClasslessRoute, ...]:
         size = (prefix + 7) // 8
         end = place + 1 + size + 4
         if prefix > 32 or end > len(data):
-            return ()
+            break
         number = int.from_bytes(data[place + 1 : end - 4].ljust(4, b"\0"), "big")
         number &= 0xFFFFFFFF << 32 - prefix & 0xFFFFFFFF  # bits beyond the prefix are to be ignored
         gateway = data[end - 4 : end]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.errors import KeysFailed
 from azureinit.facts.ssh import MERGER, READER, KeysFile
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
-from azureinit.plan.pubkey import key_identity, parse_key
+from azureinit.pubkey import key_identity, parse_key
 from azureinit.record import Record
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.facts.ssh import MERGER, KeysFile
 from azureinit.plan.actions import Declined, MakeDir, Run, Way, Write
 from azureinit.plan.keys import BACKEND, PIECE, with_keys
-from azureinit.plan.pubkey import key_identity
+from azureinit.pubkey import key_identity
 from azureinit.record import Secret
 
 TYPE_CHECKING = False

@@ -121,11 +121,15 @@ def _fetch(
 
 
 def parse_certificate_file(body: bytes) -> CertificateFile:
+    """Data in another format than ours are left unread: they need not be base64."""
     found = texts(body, (FORMAT, DATA), name="the certificate file", invalid=CertificatesMissing)
+    form = found[FORMAT][0] if found[FORMAT] else ""
+    if form not in ("", PKCS12):
+        return CertificateFile(format=form, envelope=None)
     envelope = decoded(found[DATA][0]) if found[DATA] else None
     if found[DATA] and envelope is None:
         raise CertificatesMissing("the certificate file's data are not base64")
-    return CertificateFile(format=found[FORMAT][0] if found[FORMAT] else "", envelope=envelope)
+    return CertificateFile(format=form, envelope=envelope)
 
 
 def pair(opened: Secret, public_half: Callable[[str], bytes | None]) -> Certificates:

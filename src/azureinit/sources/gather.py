@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed
 from azureinit.record import Record, replace
-from azureinit.sources.metadata import Metadata, from_imds, from_ovf, is_enough, is_specialised, lacks_password, merge
+from azureinit.sources.metadata import (
+    Metadata,
+    from_imds,
+    from_ovf,
+    is_enough,
+    is_specialised,
+    lacks_password,
+    lacks_usable_key,
+    merge,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +140,7 @@ def collect(
             answers[name] = answer
             failures.pop(name, None)  # later than it should have been, but still while we waited for the other
         known = merge({**({"saved": saved} if saved else {}), **answers})
-        lacking = lacks_password(known) and "media" not in answers
+        lacking = (lacks_password(known) or lacks_usable_key(known)) and "media" not in answers
         if (is_enough(known) and not lacking) or ("imds" in answers and is_specialised(known)):
             soon = now + config.sources.grace_secs
             limits = {name: min(limit, soon) if routed or name != "imds" else limit for name, limit in limits.items()}

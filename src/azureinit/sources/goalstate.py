@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import GoalStateInvalid, GoalStateMissing, HttpFailed
 from azureinit.http import Retry, send
-from azureinit.record import Record
+from azureinit.record import Record, replace
 from azureinit.sources.expat import texts
 from azureinit.version import VERSION
 
@@ -23,6 +23,7 @@ SPOKEN = "2012-11-30"
 HEALTH = "/provisioning/health"
 # 403 is how the host throttles, 410 a goal state that was replaced while it was asked for.
 RETRIED = frozenset((403, 408, 410, 429, *range(500, 600)))
+PROBE = 2.0  # seconds
 HEADERS = {"User-Agent": f"azure-init v{VERSION}", "x-ms-agent-name": "azure-init", "x-ms-version": SPOKEN}
 
 PREFERRED, SUPPORTED = "Versions/Preferred/Version", "Versions/Supported/Version"
@@ -65,6 +66,27 @@ def read_goal_state(
     if SPOKEN not in versions:
         raise GoalStateMissing(f"the wireserver speaks {', '.join(versions)} and not {SPOKEN}", endpoint=endpoint)
     return get("/machine/?comp=goalstate", lambda body: parse_goal_state(body, endpoint=endpoint))
+
+
+def is_wireserver(config: Config, endpoint: str, *, clock: Clock, deadline: float) -> bool:
+    """Whether that address answers as a wireserver does, asked once."""
+
+    def accept(response: Response) -> None:
+        parse_versions(response.body)
+
+    try:
+        send(
+            "GET",
+            f"{endpoint}/?comp=versions",
+            headers=HEADERS,
+            retry=replace(_policy(config, frozenset()), connect_timeout=PROBE, request_timeout=PROBE, attempts=1),
+            deadline=deadline,
+            clock=clock,
+            accept=accept,
+        )
+    except HttpFailed:
+        return False
+    return True
 
 
 def ask(

@@ -1,13 +1,15 @@
 """What was asked for, merged from every source, with where each value came from. Pure.
 
 IMDS wins for user, host name, keys and the password switch; the media alone gives password, customData and platform
-settings. A disagreement is kept as a warning with both values.
+settings. A disagreement is kept as a warning with both values. Keys that are not in OpenSSH's form give way to those
+of the next source. A password without a word on password logins switches them on, as with the other agents.
 """
 
 from __future__ import annotations
 
 from azureinit.config.model import shown
-from azureinit.errors import HostnameMissing, NoCredentials, PpsUnsupported, UsernameMissing
+from azureinit.errors import HostnameMissing, InvalidKey, NoCredentials, PpsUnsupported, UsernameMissing
+from azureinit.pubkey import key_identity, one_line, parse_key
 from azureinit.record import Record, Secret
 from azureinit.sources.imds import PublicKey
 
@@ -84,6 +86,7 @@ def from_ovf(ovf: Ovf) -> Metadata:
         proxy_agent=ovf.proxy_agent,
         thumbprints=tuple((key.fingerprint, key.path) for key in ovf.keys if key.fingerprint and not key.value),
         key_pairs=tuple(KeyPair(thumbprint=pair.fingerprint or "", path=pair.path) for pair in ovf.pairs),
+        warnings=ovf.warnings,
     )
 
 
@@ -92,14 +95,16 @@ COMPARED = ("username", "hostname", "disable_password", "keys", "pps_type")
 
 
 def merge(answers: Mapping[str, Metadata]) -> Metadata:
-    """The first source that says something, per field; a different word of a later one is a warning."""
+    """The first source that says something, per field; a different value of a later one is a warning."""
     values: dict[str, object] = {}
     provenance: dict[str, str] = {}
-    warnings: list[str] = []
+    warnings = [warning for name in SOURCES if name in answers for warning in answers[name].warnings]
+    skipped = _sources_of_bad_keys(answers, warnings)
     for field in Metadata.fields_:
         if field in ("about", "provenance", "warnings"):
             continue
-        told = [(name, getattr(answers[name], field)) for name in SOURCES if name in answers]
+        names = [name for name in SOURCES if name in answers and not (field == "keys" and name in skipped)]
+        told = [(name, getattr(answers[name], field)) for name in names]
         told = [(name, value) for name, value in told if _says(field, value)]
         if not told:
             continue
@@ -108,7 +113,39 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
             if field in COMPARED and _comparable(value) != _comparable(values[field]):
                 first, other = _in_words(values[field]), _in_words(value)
                 warnings.append(f"{field}: {provenance[field]} says {first}, {name} says {other}; using the first")
+    if "disable_password" not in values and "has_password" in values:
+        values["disable_password"], provenance["disable_password"] = False, provenance["has_password"]
     return Metadata(**values, provenance=provenance, warnings=tuple(warnings))  # type: ignore[arg-type]
+
+
+def _sources_of_bad_keys(answers: Mapping[str, Metadata], warnings: list[str]) -> list[str]:
+    """The sources whose keys are passed over, because those of a later source are better.
+
+    Best are keys that can all be used, or are still to be made of certificates; then some that can; then none.
+    """
+    names = [name for name in SOURCES if name in answers and (answers[name].keys or answers[name].thumbprints)]
+    bad = {name: bad_keys(answers[name].keys) for name in names}
+    chosen = min(names, key=lambda name: _badness(len(bad[name]), len(answers[name].keys)), default="")
+    skipped = names[: names.index(chosen)] if chosen else []
+    for name in skipped:
+        number, why = bad[name][0]
+        warnings.append(f"keys: key {number} of {name} is not used: {why}; using those of {chosen}")
+    return skipped
+
+
+def _badness(bad: int, keys: int) -> int:
+    return 0 if not bad else 1 if bad < keys else 2
+
+
+def bad_keys(keys: tuple[PublicKey, ...]) -> list[tuple[int, str]]:
+    """The number, from 1, of each key that is not in OpenSSH's form, and why."""
+    found = []
+    for number, key in enumerate(keys, 1):
+        try:
+            parse_key(key.data)
+        except InvalidKey as error:
+            found.append((number, error.message))
+    return found
 
 
 def _says(field: str, value: object) -> bool:
@@ -117,7 +154,9 @@ def _says(field: str, value: object) -> bool:
 
 def _comparable(value: object) -> object:
     """Neither their order nor their comments make other keys."""
-    return {tuple(key.data.split()[:2]) for key in value} if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    return {key_identity(one_line(key.data)) or tuple(key.data.split()[:2]) for key in value}
 
 
 def _in_words(value: object) -> str:
@@ -142,6 +181,12 @@ def is_enough(metadata: Metadata) -> bool:
 def lacks_password(metadata: Metadata) -> bool:
     """Passwords are on only where one was given; it is on the media alone."""
     return metadata.disable_password is False and not metadata.has_password
+
+
+def lacks_usable_key(metadata: Metadata) -> bool:
+    """Keys were given, none of them can be used, and there is no other way to log in."""
+    other = metadata.thumbprints or metadata.has_password
+    return bool(metadata.keys) and not other and len(bad_keys(metadata.keys)) == len(metadata.keys)
 
 
 def is_specialised(metadata: Metadata) -> bool:

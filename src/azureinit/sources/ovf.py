@@ -50,6 +50,7 @@ class Ovf(Record):
     pps_type: str | None
     proxy_agent: bool
     provision_guest_agent: bool | None
+    warnings: tuple[str, ...] = ()
 
     @property
     def custom_data(self) -> Secret | None:
@@ -110,6 +111,7 @@ def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
             raise OvfInvalid(f"ovf-env.xml has no {section.rpartition('/')[2]}: it is not Azure's for Linux")
     texts = document.texts
     pps_type = trimmed(texts, "PreprovisionedVMType")
+    warnings: list[str] = []
     return Ovf(
         hostname=trimmed(texts, "HostName"),
         username=trimmed(texts, "UserName"),
@@ -121,7 +123,8 @@ def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
         preprovisioned=boolean(texts, "PreprovisionedVm") or False,
         pps_type=None if pps_type is None or pps_type.lower() == "none" else pps_type,
         proxy_agent=boolean(texts, "ProvisionGuestProxyAgent") or False,
-        provision_guest_agent=boolean(texts, "ProvisionGuestAgent"),
+        provision_guest_agent=lenient_boolean(texts, "ProvisionGuestAgent", warnings),
+        warnings=tuple(warnings),
     )
 
 
@@ -142,6 +145,15 @@ def boolean(texts: dict[str, str], name: str) -> bool | None:
     return text in ("true", "1") if text else None
 
 
+def lenient_boolean(texts: dict[str, str], name: str, warnings: list[str]) -> bool | None:
+    """For a value that concerns another agent: what is neither true nor false is as good as absent."""
+    try:
+        return boolean(texts, name)
+    except OvfInvalid as error:
+        warnings.append(f"{error.message}: taken as absent")
+        return None
+
+
 def password(texts: dict[str, str]) -> Secret | None:
     """Every character counts, so nothing is trimmed; but blanks alone are an element that was laid out, not filled."""
     text = texts.get("UserPassword", "")
@@ -154,7 +166,10 @@ def custom_data(texts: dict[str, str]) -> Secret | None:
 
 
 def public_key(texts: dict[str, str]) -> OvfKey:
-    return OvfKey(fingerprint=trimmed(texts, "Fingerprint"), path=trimmed(texts, "Path"), value=trimmed(texts, "Value"))
+    value = trimmed(texts, "Value")
+    if value is not None:  # XML parsers turn CR LF, with which keys are wrapped, into LF
+        value = value.replace("\r\n", "\n").replace("\n", "\r\n")
+    return OvfKey(fingerprint=trimmed(texts, "Fingerprint"), path=trimmed(texts, "Path"), value=value)
 
 
 def key_pair(texts: dict[str, str]) -> OvfKey:

@@ -1,4 +1,8 @@
-"""One public key as the platform hands it over: every kind OpenSSH takes, and nothing sshd would stumble over."""
+"""A public key in OpenSSH's form, checked as sshd checks it before a login, and where sshd does not, as its use would.
+
+sshd parses an ECDSA key in full and skips the line of one whose curve or point is wrong. It takes any 32 bytes as an
+Ed25519 key and any number as an RSA exponent, but no signature ever verifies against those that are refused here.
+"""
 
 from __future__ import annotations
 
@@ -30,28 +34,55 @@ ALIASES = {
 }
 NAMES = frozenset((*PARTS, *CERTIFICATES, *ALIASES))
 ED25519_BYTES = 32
-SHORTEST_RSA_BITS = 1024
+ED25519_PRIME = 2**255 - 19
+ED25519_D = -121665 * pow(121666, -1, ED25519_PRIME) % ED25519_PRIME
+SHORTEST_RSA_BITS, LONGEST_NUMBER_BITS = 1024, 16384
+# y^2 = x^3 - 3x + b modulo p: the curve's name inside the key, p, b. SEC 2 and FIPS 186 give the numbers.
+CURVES = {
+    "ecdsa-sha2-nistp256": (
+        b"nistp256",
+        2**256 - 2**224 + 2**192 + 2**96 - 1,
+        0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B,
+    ),
+    "ecdsa-sha2-nistp384": (
+        b"nistp384",
+        2**384 - 2**128 - 2**96 + 2**32 - 1,
+        0xB3312FA7E23EE7E4988E056BE3F82D19181D9C6EFE8141120314088F5013875AC656398D8A2ED19D2A85C8EDD3EC2AEF,
+    ),
+    "ecdsa-sha2-nistp521": (
+        b"nistp521",
+        2**521 - 1,
+        0x51953EB9618E1C9A1F929A21A0B68540EEA2DA725B99B315F3B8B489918EF109E156193951EC7E937B1652C0BD3BB1BF073573DF883D2C34F1EF451FD46B503F00,
+    ),
+}
+CURVES["sk-ecdsa-sha2-nistp256@openssh.com"] = CURVES["ecdsa-sha2-nistp256"]
+UNCOMPRESSED = 4  # the only form of a point that sshd reads
 BLANK = " \t"
+PADDING, WRAP = "\ufeff \t\r\n", "\r\n"
 
 
 def parse_key(text: str) -> str:
     """The key as one line of authorized_keys, its end of line included."""
     if len(text) > 2 * LONGEST:
         raise InvalidKey(f"the key is {len(text)} characters long, more than {LONGEST}")
-    stripped = text.strip("\ufeff \t\r\n")
+    stripped = text.strip(PADDING)
     if not stripped:
         raise InvalidKey("the key is empty")
     if stripped.startswith(("---- BEGIN", "-----BEGIN")):
         raise InvalidKey("the key is in a PEM or SSH2 file format", hint="convert it: ssh-keygen -i -f FILE")
-    pieces = stripped.split("\r\n")
+    pieces = stripped.split(WRAP)
     if any(piece.partition(" ")[0] in NAMES for piece in pieces[1:]):
         raise InvalidKey("the key holds several keys", hint="give each key on its own")
-    # The platform's own tools wrap long keys with CR LF; anything else that breaks a line would forge a second one.
-    line = "".join(pieces)
+    line = one_line(text)
     _check_letters(line)
     name, blob = _find_key(line)
     _check_blob(name, blob)
     return line + "\n"
+
+
+def one_line(text: str) -> str:
+    """The platform's tools wrap long keys with CR LF. Any other line break stays: it could forge a second key."""
+    return "".join(text.strip(PADDING).split(WRAP))
 
 
 def key_identity(line: str) -> tuple[str, str] | None:
@@ -125,10 +156,47 @@ def _check_blob(name: str, blob: str) -> None:
         return  # a certificate: its inside is for sshd to judge
     if len(parts) != PARTS[kind] or sum(4 + len(part) for part in parts) != len(data):
         raise InvalidKey(f"the {name} key is not whole: its inside is cut off or too long")
-    if kind == "ssh-ed25519" and len(parts[1]) != ED25519_BYTES:
-        raise InvalidKey(f"the {name} key is not whole: it is {len(parts[1])} bytes and not {ED25519_BYTES}")
-    if kind == "ssh-rsa" and int.from_bytes(parts[2], "big").bit_length() < SHORTEST_RSA_BITS:
+    if kind in ("ssh-ed25519", "sk-ssh-ed25519@openssh.com"):
+        _check_ed25519(name, parts[1])
+    elif kind in CURVES:
+        _check_ecdsa(name, parts[1], parts[2], *CURVES[kind])
+    elif kind == "ssh-rsa":
+        _check_rsa(name, parts[1], parts[2])
+
+
+def _check_ed25519(name: str, key: bytes) -> None:
+    """RFC 8032: the y of a point whose x can be computed."""
+    if len(key) != ED25519_BYTES:
+        raise InvalidKey(f"the {name} key is not whole: it is {len(key)} bytes and not {ED25519_BYTES}")
+    y = int.from_bytes(key, "little") & (1 << 255) - 1
+    above, below = y * y - 1, ED25519_D * y * y + 1
+    if pow(above * below, (ED25519_PRIME - 1) // 2, ED25519_PRIME) not in (0, 1):
+        raise InvalidKey(f"the {name} key is damaged: it is not a point on its curve")
+
+
+def _check_ecdsa(name: str, curve: bytes, point: bytes, expected: bytes, prime: int, b: int) -> None:
+    if curve != expected:
+        raise InvalidKey(f"the {name} key names another curve inside")
+    size = (prime.bit_length() + 7) // 8
+    if len(point) != 1 + 2 * size or point[0] != UNCOMPRESSED:
+        raise InvalidKey(f"the {name} key is damaged: its point is not {2 * size} bytes in uncompressed form")
+    x, y = int.from_bytes(point[1 : 1 + size], "big"), int.from_bytes(point[1 + size :], "big")
+    if max(x, y) >= prime or (y * y - x * x * x + 3 * x - b) % prime:
+        raise InvalidKey(f"the {name} key is damaged: its point is not on the curve")
+    if min(x, y).bit_length() <= prime.bit_length() // 2:  # sshd's own lower bound
+        raise InvalidKey(f"the {name} key has a point that sshd refuses as too small")
+
+
+def _check_rsa(name: str, exponent: bytes, modulus: bytes) -> None:
+    if exponent[:1] >= b"\x80" or modulus[:1] >= b"\x80":
+        raise InvalidKey(f"the {name} key is damaged: it has a negative number")
+    e, n = int.from_bytes(exponent, "big"), int.from_bytes(modulus, "big")
+    if n.bit_length() < SHORTEST_RSA_BITS:
         raise InvalidKey(f"the {name} key has fewer than {SHORTEST_RSA_BITS} bits, which sshd refuses")
+    if n.bit_length() > LONGEST_NUMBER_BITS:
+        raise InvalidKey(f"the {name} key has more than {LONGEST_NUMBER_BITS} bits, which sshd refuses")
+    if not (n & e & 1 and 3 <= e < n):
+        raise InvalidKey(f"the {name} key is damaged: its numbers cannot be those of an RSA key")
 
 
 def _parts(data: bytes, *, most: int) -> list[bytes]:
