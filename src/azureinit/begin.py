@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.apply.instance import prepare
+from azureinit.apply.journal import read_journal
 from azureinit.engine import know
 from azureinit.errors import AzureInitError, LockTimeout
 from azureinit.machine.service import is_service, notify
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azureinit.engine import Walk
+    from azureinit.facts.ssh import Ssh
     from azureinit.plan.actions import Step
 
 
@@ -68,9 +70,9 @@ def ask_sshd(walk: Walk) -> None:
 
 
 def begin_host_keys(walk: Walk) -> None:
-    """The platform has no part in them, and sshd does not start without, however late the rest is."""
-    # Keys that are to be made anew would be taken for the image's, and made twice; a machine that stays has its own.
-    if walk.context.booted is None or walk.config.ssh.regenerate_host_keys:
+    """Make missing keys before the platform answers: sshd does not start without one."""
+    # With "always", keys made now would be taken for the image's and made twice; a machine that stays has its own.
+    if walk.context.booted is None or walk.config.ssh.regenerate_host_keys == "always":
         return
     if walk.config.platform.changed_vm_id == "keep":
         return
@@ -83,7 +85,21 @@ def begin_host_keys(walk: Walk) -> None:
     if any(key.whole for key in host.ssh.host_keys):
         return  # sshd starts with that one; whether others are asked for is for the plan to say
     types = types_before_ready(walk.config.ssh.host_key_types, host.ssh)
-    walk.keys = [start(_making(walk, step)) for step in work_left(plan_host_keys(types=types, facts=host))]
+    steps = work_left(plan_host_keys(types=types, facts=host))
+    if steps:
+        record_own_keys(walk, host.ssh)
+    walk.keys = [start(_making(walk, step)) for step in steps]
+
+
+def record_own_keys(walk: Walk, ssh: Ssh) -> None:
+    """Before they are made: keys that are missing now are not the image's, and are not made anew later."""
+    if walk.config.ssh.regenerate_host_keys != "auto" or not ssh.installed:
+        return
+    walk.own_keys = ssh.default_keys(whole=False)
+    if walk.instance is not None:
+        if walk.journal is None:
+            walk.journal = read_journal(walk.machine, walk.instance.path("journal"))
+        walk.journal.record_own_keys(walk.machine, walk.own_keys)
 
 
 def _making(walk: Walk, step: Step) -> Callable[[], None]:

@@ -101,7 +101,9 @@ def recall(walk: Walk) -> Metadata | None:
     if walk.instance is None or not walk.remembers:
         walk.journal = Unwritten()
         return None
-    walk.journal = read_journal(walk.machine, walk.instance.path("journal"))
+    if walk.journal is None or walk.journal.path != walk.instance.path("journal"):
+        walk.journal = read_journal(walk.machine, walk.instance.path("journal"))
+    walk.journal.record_own_keys(walk.machine, walk.own_keys)  # where the id was not known when they were begun
     walk.previous = (read_pending(walk.machine, walk.instance) or {}).get("failure", "")
     saved = read_saved(walk.machine, walk.instance)
     return None if saved is None else from_saved(saved)

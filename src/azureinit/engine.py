@@ -73,6 +73,7 @@ class Walk:
         self.remembers = True  # False for someone who may not look into the data directory
         self.sshd: Callable[[float], Ran] | None = None  # asked, and not heard yet
         self.key_host: KeyHost | None = None  # read, and not yet among the facts
+        self.own_keys: tuple[str, ...] = ()  # host keys that were missing when the run began
         self.keys: list[Flag] = []  # the host's, being made; each is up when that has ended
         self.in_progress: Flag | None = None  # up at the end of that report
         self.locating = allocate_lock()  # one thread looks for the wireserver, and the others wait for what it finds

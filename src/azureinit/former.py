@@ -58,7 +58,7 @@ def stays_for_want(walk: Walk, failures: Mapping[str, AzureInitError], *, other:
     """
     assert walk.instance is not None
     silent = all(_is_silence(error) for error in failures.values())
-    begun = walk.machine.stat(walk.instance.path("journal")) is not None and not decided(walk)
+    begun = walk.journal is not None and walk.journal.begun and not decided(walk)
     if not silent or begun:
         return False
     walk.former, walk.metadata = other, None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from azureinit.apply.journal import clear_leftovers
+from azureinit.begin import record_own_keys
 from azureinit.converge import converge, today, with_keys_files
 from azureinit.corridor import gather
 from azureinit.deliver import save, start_in_progress
 from azureinit.engine import identify
+from azureinit.plan.hostkeys import has_image_keys
 from azureinit.plan.hostname import DHCP_NAME
 from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.plan.waagent import plan_waagent
@@ -33,6 +35,8 @@ def settle(walk: Walk) -> None:
         save(walk)
     with walk.quieting:
         walk.settles = True
+    if walk.former is None and walk.metadata is not None and not is_specialised(walk.metadata):
+        record_own_keys(walk, walk.facts.ssh)
     named = walk.facts.kernel_hostname
     walk.facts, taken = converge(
         walk.machine,
@@ -70,12 +74,29 @@ def plan_for(walk: Walk, facts: Facts) -> Plan:
         done=walk.journal.done,
         today=today(walk.machine),
         vm_id=walk.vm_id,
+        own_keys=own_keys(walk, facts),
     )
     if walk.metadata.custom_data is None:
         return plan
     from azureinit.customdata import kept
 
     return (*plan, *kept(walk))
+
+
+def own_keys(walk: Walk, facts: Facts) -> frozenset[str] | None:
+    """The host keys that this VM made; None where it was provisioned before, and so all of them are its own."""
+    if walk.config.ssh.regenerate_host_keys != "auto" or walk.journal is None or walk.instance is None:
+        return None
+    own = walk.journal.own_keys
+    if not has_image_keys(facts.ssh, own=own, done=walk.journal.done):
+        return own
+    from azureinit.apply.instance import marker
+    from azureinit.facts.provisioned import was_provisioned
+    from azureinit.plan.waagent import spellings
+
+    ids, library = spellings(walk.instance.vm_id), walk.config.waagent.lib_dir
+    before = marker(walk.machine, walk.instance) or was_provisioned(walk.machine, spellings=ids, lib_dir=library)
+    return None if before else own
 
 
 def with_pair_files(machine: Machine, facts: Facts, metadata: Metadata) -> Facts:
@@ -109,7 +130,7 @@ def whole_plan(walk: Walk) -> Plan:
     renames = stale or walk.facts.kernel_hostname != walk.metadata.hostname
     after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))
     done = frozenset() if walk.journal is None else walk.journal.done
-    last = plan_after_ready(facts=walk.facts, config=walk.config, done=done)
+    last = plan_after_ready(facts=walk.facts, config=walk.config, done=done, own_keys=own_keys(walk, walk.facts))
     return (*planned, *_program(walk), *after, *last)
 
 

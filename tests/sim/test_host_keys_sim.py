@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,11 +68,127 @@ def test_keys_of_the_image_are_made_anew_at_the_first_run_and_never_again(bench:
     assert one.fabric.judge().ok
 
 
-def test_without_being_asked_keys_of_the_image_stay(bench: Benches) -> None:
+@pytest.mark.parametrize("never", ["never", False])
+def test_keys_of_the_image_stay_where_that_is_asked_for(bench: Benches, never: object) -> None:
+    need("ssh-keygen")
+    one = bench()
+    image = with_keys(one, regenerate_host_keys=never)
+    assert one.agent().status == 0
+    assert keys(one) == image
+
+
+def test_two_vms_of_one_image_share_no_key_without_any_setting(bench: Benches) -> None:
     need("ssh-keygen")
     one = bench()
     image = with_keys(one)
+    (one.tree / "var/lib/cloud/data").mkdir(parents=True)
+    (one.tree / "var/lib/cloud/data/instance-id").write_text("0b1e5f00-aaaa-4bbb-8ccc-dddddddddddd\n")  # its builder
+    two = bench(vm=Vm(id="c0ffee00-1111-4222-8333-555555555555"))
+    shutil.rmtree(two.tree)
+    shutil.copytree(one.tree, two.tree, symlinks=True)
+    shutil.copytree(one.tools, two.tools)
+    assert one.agent().status == two.agent().status == 0
+    assert set(keys(one)) == set(keys(two)) == set(image)
+    for name in image:
+        assert len({image[name], keys(one)[name], keys(two)[name]}) == 3, name
+
+
+def test_a_second_run_of_the_same_vm_keeps_what_the_first_made(bench: Benches) -> None:
+    """Also where the image had no keys, and where a later run has only the journal to know that."""
+    need("ssh-keygen")
+    for image in (True, False):
+        one = bench()
+        with_keys(one)
+        if not image:
+            for path in (one.tree / "etc/ssh").glob("ssh_host_*"):
+                path.unlink()
+        assert one.agent().status == 0
+        made = keys(one)
+        assert len(made) == 6
+        assert one.agent("plan", "--check").status == 0
+        one.state("provisioned").unlink()
+        one.fabric.reboot()
+        assert one.agent().status == 0
+        assert keys(one) == made
+
+
+def swapped(vm_id: str) -> str:
+    """As the firmware of a Gen1 VM tells it."""
+    return str(uuid.UUID(bytes=uuid.UUID(vm_id).bytes_le))
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("var/lib/cloud/data/instance-id", "{}\n"),
+        ("var/lib/cloud/data/instance-id", "{swapped}\n"),
+        ("var/lib/cloud/instances/{}/boot-finished", ""),
+        ("var/lib/waagent/provisioned", "{swapped}"),
+    ],
+)
+def test_a_vm_that_another_agent_provisioned_keeps_its_keys(bench: Benches, path: str, content: str) -> None:
+    need("ssh-keygen")
+    one = bench()
+    image = with_keys(one)
+    vm_id = one.fabric.vm.id
+    record = one.tree / path.format(vm_id)
+    record.parent.mkdir(parents=True)
+    record.write_text(content.format(vm_id, swapped=swapped(vm_id)))
+    (one.tree / "var/lib/azure-init").mkdir(parents=True)
+    one.state("journal").write_text("")  # or a VM that WALinuxAgent provisioned would not be provisioned at all
     assert one.agent().status == 0
+    assert one.state("provisioned").exists()
+    assert keys(one) == image
+
+
+def test_a_marker_of_ours_for_walinuxagent_is_no_record_of_its_work(bench: Benches) -> None:
+    need("ssh-keygen")
+    one = bench()
+    image = with_keys(one)
+    (one.tree / "var/lib/waagent").mkdir(parents=True)
+    (one.tree / "var/lib/waagent/provisioned").write_text(f"{one.fabric.vm.id}\n")
+    assert one.agent().status == 0
+    assert not [name for name in image if keys(one)[name] == image[name]]
+
+
+def test_other_paths_of_host_keys_are_spared(bench: Benches) -> None:
+    need("ssh-keygen")
+    one = bench()
+    image = with_keys(one)
+    lines = "HostKey /etc/ssh/fleet_ed25519\nHostKey /etc/ssh/ssh_host_rsa_key\n"
+    with (one.tree / "etc/ssh/sshd_config").open("a") as file:
+        file.write(lines)
+    fleet = one.tree / "etc/ssh/fleet_ed25519"
+    fleet.write_bytes(image["ssh_host_ed25519_key"])
+    fleet.chmod(0o600)
+    assert one.agent().status == 0
+    assert fleet.read_bytes() == image["ssh_host_ed25519_key"]
+    assert keys(one)["ssh_host_rsa_key"] != image["ssh_host_rsa_key"]
+
+
+def test_an_image_with_an_rsa_key_alone_gets_another_before_ready(bench: Benches) -> None:
+    need("ssh-keygen")
+    one = bench()
+    image = with_keys(one)
+    for kind in ("ed25519", "ecdsa"):
+        for path in (one.tree / "etc/ssh").glob(f"ssh_host_{kind}_key*"):
+            path.unlink()
+    with (one.tree / "etc/ssh/sshd_config").open("a") as file:
+        file.write("HostKey /etc/ssh/ssh_host_rsa_key\n")
+    shown = one.agent("plan").out
+    anew = shown.partition("host keys of the image")[2].partition("ssh keys")[0]
+    assert "-t rsa" in anew
+    assert one.agent().status == 0
+    assert set(keys(one)) == {"ssh_host_rsa_key", "ssh_host_rsa_key.pub"}
+    assert keys(one)["ssh_host_rsa_key"] != image["ssh_host_rsa_key"]
+
+
+def test_a_failure_before_the_platform_answers_leaves_the_image_s_keys(bench: Benches) -> None:
+    need("ssh-keygen")
+    one = bench(faults=[{"path": "/metadata/instance", "answers": ["403*"]}], media=Media(enable=False))
+    image = with_keys(one)
+    one.configure(imds={"total_retry_timeout_secs": 1}, provisioning_media={"enable": False})
+    assert one.agent().status != 0
     assert keys(one) == image
 
 
@@ -148,7 +266,7 @@ def test_it_is_not_told_where_nobody_wants_it(bench: Benches) -> None:
 def test_what_has_no_fingerprint_is_passed_over(bench: Benches, spoil: Callable[[Path], Any]) -> None:
     need("ssh-keygen")
     one = bench()
-    with_keys(one)
+    with_keys(one, regenerate_host_keys="never")
     spoil(one.tree / "etc/ssh/ssh_host_ed25519_key.pub")
     assert one.agent().status == 0
     assert properties(one) == [{"CertificateThumbprint": by_ssh_keygen(one, "ecdsa")}]

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Unwritten
+from azureinit.apply.instance import Instance
+from azureinit.apply.journal import Unwritten, read_journal
 from azureinit.begin import begin_host_keys
 from azureinit.config.model import Config, Ssh
+from azureinit.corridor import recall
 from azureinit.engine import Context, Walk
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
-CONFIG = Config(ssh=Ssh(regenerate_host_keys=True))
+CONFIG = Config(ssh=Ssh(regenerate_host_keys="always"))
 EARLY = ("ed25519", "ecdsa")
 KEY = "/etc/ssh/ssh_host_{}_key"
 IMAGE = {
@@ -44,7 +46,8 @@ def facts_of(machine: Machine, *, tools: tuple[str, ...] = ("ssh-keygen",)) -> F
 
 
 def plan(facts: Facts, *done: str, types: tuple[str, ...] = EARLY) -> Plan:
-    return plan_regeneration(types=types, facts=facts, done=frozenset(done))[0]
+    config = replace(CONFIG, ssh=replace(CONFIG.ssh, host_key_types=types))
+    return plan_regeneration(early=types, facts=facts, config=config, done=frozenset(done), own=frozenset())[0]
 
 
 def the_step(plan: Plan) -> tuple[Step, Way]:
@@ -75,18 +78,18 @@ def test_an_image_without_keys_is_noted_so_that_those_made_now_stay(tmp_path: Pa
     assert not any(isinstance(action, Remove) for action in way.actions)
 
 
-@pytest.mark.parametrize("anew", [True, False])
-def test_no_key_is_made_early_that_would_be_taken_for_the_image_s(tmp_path: Path, anew: bool) -> None:
+@pytest.mark.parametrize(("mode", "early"), [("always", False), ("auto", True), ("never", True)])
+def test_no_key_is_made_early_that_would_be_taken_for_the_image_s(tmp_path: Path, mode: str, early: bool) -> None:
     need("ssh-keygen")
     machine = tree(tmp_path, {"/etc/ssh/sshd_config": ""})
-    config = Config(ssh=Ssh(regenerate_host_keys=anew))
+    config = Config(ssh=Ssh(regenerate_host_keys=mode))
     now = machine.clock.monotonic()
     context = Context(machine=machine, config=config, events=Events(clock=machine.clock), started=now, booted=now)
     walk = Walk(context)
     begin_host_keys(walk)
     for made in walk.keys:
         made.wait()
-    assert (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists() != anew
+    assert (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists() == early
 
 
 def test_the_rsa_key_is_made_after_ready_though_the_image_has_one(tmp_path: Path) -> None:
@@ -99,16 +102,18 @@ def test_the_rsa_key_is_made_after_ready_though_the_image_has_one(tmp_path: Path
 
 def test_keys_lie_where_the_configuration_says(tmp_path: Path) -> None:
     files = {"/etc/ssh/sshd_config": "HostKey /srv/my_ecdsa_key\nHostKey /srv/odd\n", "/srv/my_ecdsa_key": WHOLE}
-    files |= {"/srv/my_ecdsa_key.pub": "x", "/srv/odd": WHOLE, KEY.format("ed25519") + "-cert.pub": "x"}
+    files |= {"/srv/my_ecdsa_key.pub": "x", "/srv/odd": WHOLE}
+    files |= {KEY.format("ed25519"): WHOLE, KEY.format("ed25519") + "-cert.pub": "x"}
     made = plan(facts_of(tree(tmp_path, files)))
     _step, way = the_step(made)
     assert [action.path for action in way.actions if isinstance(action, Remove)] == [
+        KEY.format("ed25519"),
         "/srv/my_ecdsa_key",
         "/srv/my_ecdsa_key.pub",
     ]
     certificate, odd = [item.why for item in made if isinstance(item, Caution)]
-    assert certificate.startswith("/etc/ssh/ssh_host_ed25519_key-cert.pub vouches for a key that goes")
-    assert odd.startswith("/srv/odd does not tell its type")
+    assert certificate.startswith("/etc/ssh/ssh_host_ed25519_key-cert.pub certifies a key that is removed")
+    assert odd.startswith("the name of /srv/odd does not tell its type")
 
 
 def test_a_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def test_where_nothing_would_be_made_nothing_goes(tmp_path: Path, types: tuple[s
     facts = facts_of(tree(tmp_path, IMAGE))
     facts = replace(facts, ssh=replace(facts.ssh, fips=True))
     (item,) = plan(facts, types=types)
-    assert item == Caution(name=NAME, why=f"no key of {told} would be made here: those there are stay")
+    assert item == Caution(name=NAME, why=f"no key of {told} would be made here: those of the image stay")
 
 
 def test_without_ssh_keygen_nothing_goes_and_the_step_is_declined_by_name(tmp_path: Path) -> None:
@@ -179,5 +184,97 @@ def test_sshd_is_not_asked_to_judge_with_a_key_that_has_gone_by_then(tmp_path: P
         action.check for way in sshd.ways if isinstance(way, Way) for action in way.actions if isinstance(action, Write)
     ]
     assert checked == Run(argv=("sshd", "-t", "-h", KEY.format("rsa")))
-    _step, way = the_step(made)
+    _step, way = the_step(tuple(item for item in made if item.name == NAME))
     assert KEY.format("rsa") in [action.makes for action in way.actions if isinstance(action, Run)]
+
+
+# ---- auto
+
+AUTO = Config()
+VM = "c0ffee00-1111-4222-8333-444444444444"
+ADA = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519()),), disable_password=True)
+
+
+def auto(machine: Machine, *done: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What goes."""
+    facts = replace(read_facts(machine, AUTO), tools=frozenset(("ssh-keygen",)))
+    made = make_plan(metadata=ADA, facts=facts, config=AUTO, done=frozenset(done), today=20000, own_keys=frozenset(own))
+    ways = [way for item in made if isinstance(item, Step) and item.name == NAME for way in item.ways]
+    return tuple(
+        action.path for way in ways if isinstance(way, Way) for action in way.actions if isinstance(action, Remove)
+    )
+
+
+def test_by_default_keys_at_sshd_s_own_paths_go_that_this_vm_did_not_make(tmp_path: Path) -> None:
+    machine = tree(tmp_path, IMAGE)
+    every = tuple(sorted(name for name in IMAGE if "ssh_host" in name))
+    assert auto(machine) == every
+    assert auto(machine, NAME) == ()
+    own = KEY.format("ed25519")
+    assert auto(machine, own=(own,)) == tuple(name for name in every if not name.startswith(own))
+    assert auto(machine, own=tuple(KEY.format(kind) for kind in ("ed25519", "ecdsa", "rsa"))) == ()
+
+
+def test_by_default_keys_elsewhere_stay_and_so_do_those_that_sshd_does_not_load(tmp_path: Path) -> None:
+    other = {"/etc/ssh/sshd_config": "HostKey /etc/ssh/ssh_host_fleet_ed25519_key\n"}
+    machine = tree(tmp_path, {**IMAGE, **other, "/etc/ssh/ssh_host_fleet_ed25519_key": WHOLE})
+    assert auto(machine) == ()
+
+
+def test_a_library_s_caller_has_no_image_and_keeps_every_key(tmp_path: Path) -> None:
+    facts = replace(read_facts(tree(tmp_path, IMAGE), AUTO), tools=frozenset(("ssh-keygen",)))
+    made = make_plan(metadata=ADA, facts=facts, config=AUTO, done=frozenset(), today=20000)
+    assert NAME not in [item.name for item in made]
+
+
+def boot(machine: Machine, *, vm_id: str | None = VM) -> Walk:
+    now = machine.clock.monotonic()
+    context = Context(machine=machine, config=AUTO, events=Events(clock=machine.clock), started=now, booted=now)
+    walk = Walk(context)
+    walk.vm_id = vm_id
+    walk.instance = None if vm_id is None else Instance(data_dir="/var/lib/azure-init", vm_id=vm_id)
+    return walk
+
+
+def test_keys_made_early_are_known_as_this_vm_s_own_to_a_run_that_follows_a_death(tmp_path: Path) -> None:
+    """The line is written before the first key is: wherever the run dies, no key is taken for the image's."""
+    need("ssh-keygen")
+    machine = tree(tmp_path, {"/etc/ssh/sshd_config": "", "/var/lib/azure-init/x": ""})
+    walk = boot(machine)
+    journal = tmp_path / f"var/lib/azure-init/{VM}.journal"
+    journal.write_bytes(b'{"done": "torn')
+    begin_host_keys(walk)
+    written = read_journal(machine, f"/var/lib/azure-init/{VM}.journal")
+    for made in walk.keys:
+        made.wait()
+    assert set(written.own_keys) == {KEY.format(kind) for kind in ("ed25519", "ecdsa", "rsa")}
+    assert not written.begun, "nothing of the machine was changed yet that another VM had"
+    assert (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists()
+    assert auto(machine, own=tuple(written.own_keys)) == ()
+
+
+def test_where_only_imds_knows_the_id_they_are_recorded_when_it_has_told_it(tmp_path: Path) -> None:
+    need("ssh-keygen")
+    machine = tree(tmp_path, {"/etc/ssh/sshd_config": "", "/var/lib/azure-init/x": ""})
+    walk = boot(machine, vm_id=None)
+    begin_host_keys(walk)
+    for made in walk.keys:
+        made.wait()
+    recall(walk)
+    walk.instance = Instance(data_dir="/var/lib/azure-init", vm_id=VM)
+    recall(walk)
+    assert KEY.format("ed25519") in read_journal(machine, f"/var/lib/azure-init/{VM}.journal").own_keys
+
+
+def test_an_image_with_keys_has_none_made_early_and_nothing_recorded(tmp_path: Path) -> None:
+    need("ssh-keygen")
+    machine = tree(tmp_path, {**IMAGE, "/var/lib/azure-init/x": ""})
+    walk = boot(machine)
+    begin_host_keys(walk)
+    assert walk.keys == [] and not (tmp_path / f"var/lib/azure-init/{VM}.journal").exists()
+
+
+@pytest.mark.parametrize("line", ['{"host keys": 1}', '{"host keys": [1, null, {}]}', '{"host keys": "x"}'])
+def test_a_damaged_record_of_own_keys_is_none(tmp_path: Path, line: str) -> None:
+    machine = tree(tmp_path, {"/journal": f"{line}\n"})
+    assert read_journal(machine, "/journal").own_keys == frozenset()

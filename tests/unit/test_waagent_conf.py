@@ -197,7 +197,7 @@ def test_what_is_taken_of_every_shipped_file(distro: str) -> None:
     root, anew, kind, watched, decoded, executed, *disk = SHIPPED[distro]
     wanted: dict[str, object] = {
         "user.lock_root": root == "y",
-        "ssh.regenerate_host_keys": anew == "y",
+        "ssh.regenerate_host_keys": "always" if anew == "y" else "auto",
         "hostname.monitor": watched == "y",
         "custom_data.decode": "y" in (decoded, executed),
         "custom_data.execute": executed == "y",
@@ -215,7 +215,7 @@ def test_what_is_taken_of_every_shipped_file(distro: str) -> None:
     ("line", "key", "value"),
     [
         ("Provisioning.DeleteRootPassword=y", "user.lock_root", True),
-        ("Provisioning.RegenerateSshHostKeyPair=y", "ssh.regenerate_host_keys", True),
+        ("Provisioning.RegenerateSshHostKeyPair=y", "ssh.regenerate_host_keys", "always"),
         ("Provisioning.MonitorHostName=y", "hostname.monitor", True),
         ("Provisioning.DecodeCustomData=y", "custom_data.decode", True),
         ("Provisioning.ExecuteCustomData=y", "custom_data.execute", True),

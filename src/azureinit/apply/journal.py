@@ -1,8 +1,9 @@
 """What was done, written down as it happens: JSON lines in the data directory, 0600.
 
 A run opens with every temporary file and lock it may leave behind, so that the next run can clear them if this one
-dies; then one line for each step that facts cannot see. A torn last line is what a crash leaves: it is ignored, and
-the next one does not join it.
+dies; then one line for each step that facts cannot see. Host keys that were missing when this VM first looked are
+recorded before they are made: they are this VM's own, not the image's. A torn last line is what a crash leaves: it is
+ignored, and the next one does not join it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Journal:
         self.path = path
         self.torn = torn
         self.done = frozenset(entry["done"] for entry in entries if "done" in entry)
+        self.own_keys = frozenset(path for entry in entries for path in _texts(entry.get("host keys")))
+        self.begun = any("run" in entry for entry in entries)
         self.unfinished = _unfinished(entries)
         self.locks: set[str] = set()
         self._file: Appender | None = None
@@ -49,6 +52,14 @@ class Journal:
     def record_done(self, step: str, *, backend: str) -> None:
         self.done |= {step}
         self._append({"done": step, "backend": backend}, sync=True)
+
+    def record_own_keys(self, machine: Machine, paths: tuple[str, ...]) -> None:
+        """Not synced: if a power cut loses this line, the keys are made anew once more, before Ready."""
+        new = [path for path in paths if path not in self.own_keys]
+        if new:
+            self.own_keys |= {*new}
+            self._machine = machine
+            self._append({"host keys": new}, sync=False)
 
     def close_run(self) -> None:
         self._append({"end": True}, sync=False)
@@ -107,6 +118,10 @@ def clear_leftovers(machine: Machine, journal: Journal) -> tuple[str, ...]:
 
             removed += clear_stale(machine, tuple(entry["locks"]), pid=int(entry.get("pid", 0)))
     return tuple(removed)
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _unfinished(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from azureinit.config.model import CHOICE, CHOICES, LONGEST_SECONDS, LONGEST_TEXT, Config
+from azureinit.config.model import CHOICE, CHOICES, LONGEST_SECONDS, LONGEST_TEXT, SWITCH, Config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ KEYS: dict[str, str] = {
     "ssh.configure_sshd_password_authentication": "Switch sshd's password authentication on or off "
     "as the platform asks; false leaves sshd alone.",
     "ssh.host_key_types": "The host keys that are made if they are missing, in this order.",
-    "ssh.regenerate_host_keys": "Make the host keys anew when the machine is provisioned, once: for images that "
-    "carry some.",
+    "ssh.regenerate_host_keys": "Whether host keys that the image carries are removed and made anew when the VM is "
+    "provisioned, once for each VM id. `auto`: those at sshd's default paths, unless cloud-init or WALinuxAgent has "
+    "provisioned this VM before. `always`: those at other `HostKey` paths too, whatever the records say.",
     "ssh.client_alive_interval": "Seconds of silence after which sshd asks whether a client is still there; 0 leaves "
     "sshd's setting alone.",
     "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
@@ -168,7 +169,8 @@ def kind_name(kind: str) -> str:
     if kind in CHOICES:
         return "list out of " + ", ".join(f"`{choice}`" for choice in CHOICES[kind])
     if kind in CHOICE:
-        return "one of " + ", ".join(f"`{choice}`" for choice in CHOICE[kind])
+        told = "one of " + ", ".join(f"`{choice}`" for choice in CHOICE[kind])
+        return told + ("; true means `{1}`, false `{0}`".format(*SWITCH[kind]) if kind in SWITCH else "")
     return KIND_NAMES[kind]
 
 
@@ -223,7 +225,7 @@ def _kind_schema(kind: str) -> dict[str, Any]:
     if kind in CHOICES:
         return {"type": "array", "items": {"enum": list(CHOICES[kind])}}
     if kind in CHOICE:
-        return {"enum": list(CHOICE[kind])}
+        return {"enum": [*CHOICE[kind], *((True, False) if kind in SWITCH else ())]}
     text = {"type": "string", "maxLength": LONGEST_TEXT, "pattern": "^[^\\u0000-\\u001f\\u007f]*$"}
     kinds: dict[str, dict[str, Any]] = {
         "bool": {"type": "boolean"},

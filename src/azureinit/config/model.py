@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     CryptId = str
     Discovery = str
     ChangedId = str
+    Regenerate = str
 
 CHOICES = {
     "HostnameBackends": ("native", "hostnamectl"),
@@ -41,7 +42,10 @@ CHOICE = {
     "CryptId": ("auto", "y", "gy", "6", "5", "2b", "2a", "1"),
     "Discovery": ("dhcp", "static"),
     "ChangedId": ("provision", "keep"),
+    "Regenerate": ("auto", "always", "never"),
 }
+# What false and true mean where a choice was a switch before.
+SWITCH = {"Regenerate": ("never", "always")}
 LONGEST_SECONDS = 86400
 LONGEST_TEXT = 4096
 
@@ -51,7 +55,7 @@ class Ssh(Record):
     query_sshd_config: bool = True
     configure_sshd_password_authentication: bool = True
     host_key_types: HostKeyTypes = ("ed25519", "ecdsa", "rsa")
-    regenerate_host_keys: bool = False
+    regenerate_host_keys: Regenerate = "auto"
     client_alive_interval: Count = 0
 
 
@@ -207,6 +211,8 @@ def checked(kind: str, value: object, *, default: object) -> object:
     """`value` as the program holds it. Says what it should have been instead, without naming the key."""
     if kind in CHOICES:
         return _choices(value, CHOICES[kind])
+    if kind in SWITCH and isinstance(value, bool):
+        return SWITCH[kind][value]
     if kind in CHOICE:
         return _choice(value, CHOICE[kind])
     if kind in ("Path", "Place", "VmId", "OptionalText", "Url"):

@@ -27,6 +27,7 @@ PLACES = (
 )
 LARGEST = 1 << 20
 AGENT = "Provisioning.Agent"
+REGENERATE = "Provisioning.RegenerateSshHostKeyPair"
 KEY_TYPE = "Provisioning.SshHostKeyPairType"
 DECODE, EXECUTE = "Provisioning.DecodeCustomData", "Provisioning.ExecuteCustomData"
 DISCOVERY = "Protocol.EndpointDiscovery"
@@ -193,13 +194,19 @@ def _is_usable(option: Option, conf: Conf) -> bool:
 
 def _key_types(conf: Conf) -> tuple[str, ...] | None:
     """It counts only where keys are made at all."""
-    if not conf.switch("Provisioning.RegenerateSshHostKeyPair"):
+    if not conf.switch(REGENERATE):
         return None
     kind = conf.text(KEY_TYPE) or ""
     return CHOICES["HostKeyTypes"] if kind == "auto" else (kind,)
 
 
+def _regenerate(conf: Conf) -> str:
+    """Distributions that leave the host keys to cloud-init say n, and cloud-init makes them anew."""
+    return "always" if conf.switch(REGENERATE) else "auto"
+
+
 MEANT: dict[str, Callable[[Conf], object]] = {
+    REGENERATE: _regenerate,
     KEY_TYPE: _key_types,
     DECODE: lambda conf: conf.switch(DECODE) or conf.switch(EXECUTE),
     DISCOVERY: lambda conf: "dhcp" if conf.text(DISCOVERY) == "dhcp" else "static",
@@ -227,8 +234,8 @@ def _warnings(conf: Conf) -> Iterator[str]:
 def _contradictions(conf: Conf) -> Iterator[str]:
     if conf.switch(EXECUTE) and conf.says(DECODE) and not conf.switch(DECODE):
         yield f"{EXECUTE}=y means {DECODE}=y, whatever the file says of that"
-    if conf.says(KEY_TYPE) and not conf.switch("Provisioning.RegenerateSshHostKeyPair"):
-        yield f"{KEY_TYPE} means nothing where Provisioning.RegenerateSshHostKeyPair is n"
+    if conf.says(KEY_TYPE) and not conf.switch(REGENERATE):
+        yield f"{KEY_TYPE} means nothing where {REGENERATE} is n"
     if conf.switch("ResourceDisk.EnableSwap"):
         if not conf.switch("ResourceDisk.Format"):
             yield "ResourceDisk.EnableSwap=y means nothing where ResourceDisk.Format is n"

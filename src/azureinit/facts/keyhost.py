@@ -26,5 +26,5 @@ def read_key_host(machine: Machine, config: Config, tools: frozenset[str] | None
     return KeyHost(
         tools=frozenset(tool for tool in TOOLS if machine.find(tool)) if tools is None else tools,
         selinux=not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None,
-        ssh=read_files(machine, query=config.ssh.query_sshd_config, key_files=config.ssh.regenerate_host_keys),
+        ssh=read_files(machine, query=config.ssh.query_sshd_config, regenerate=config.ssh.regenerate_host_keys),
     )

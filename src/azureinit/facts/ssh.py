@@ -30,6 +30,7 @@ UNIT_DIRS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/sys
 KEY_TYPES = ("ed25519", "ecdsa", "rsa")
 NAMED_TYPES = (*KEY_TYPES, "dsa")  # looked for in this order: "dsa" is a part of "ecdsa"
 KEYS_DIR, KEY_PREFIX, KEY_SUFFIX = "/etc/ssh", "ssh_host_", "_key"
+DEFAULT_KEYS = tuple(f"{KEYS_DIR}/{KEY_PREFIX}{kind}{KEY_SUFFIX}" for kind in KEY_TYPES)
 ONE_KEYBOARD = (8, 7)  # from here on ChallengeResponseAuthentication is another name of KbdInteractiveAuthentication
 OTHERS = 0o007  # a group of their own may read them in some distributions
 PASSWORD, KEYBOARD = "passwordauthentication", "kbdinteractiveauthentication"
@@ -101,7 +102,7 @@ class Ssh(Record):
     host_keys: tuple[HostKey, ...] = ()
     # The configuration names them by HostKey lines: sshd loads no others.
     host_keys_named: bool = False
-    # Every file of a host key that lies here, of whatever type: looked for only where they are to be made anew.
+    # Every file of a host key that lies here, of whatever type: looked for only where they may be made anew.
     key_files: tuple[str, ...] = ()
     fips: bool = False
     running: bool = False
@@ -110,6 +111,10 @@ class Ssh(Record):
 
     def data(self, path: str) -> bytes | None:
         return next((file.data for file in self.files if file.path == path), None)
+
+    def default_keys(self, *, whole: bool) -> tuple[str, ...]:
+        """Of sshd's default paths those that it loads here, as far as a whole key lies there, or does not."""
+        return tuple(key.path for key in self.host_keys if key.path in DEFAULT_KEYS and key.whole == whole)
 
     def logins_with(self, path: str, data: bytes) -> Logins:
         """What would be in force if that file were this."""
@@ -157,12 +162,16 @@ def logins_of(values: Values, version: tuple[int, int] | None) -> Logins:
     return Logins(password=says(PASSWORD, default=True), keyboard=keyboard)
 
 
-def read_files(machine: Machine, *, query: bool, key_files: bool = False) -> Ssh:
+def read_files(machine: Machine, *, query: bool, regenerate: str = "never") -> Ssh:
     """What its files say, and what lies around: sshd itself is asked by sshd_answer."""
     path = next((path for path in (MAIN, VENDOR) if machine.is_file(path)), None)
     unreadable: list[str] = []
     walk = _walk(machine, path or MAIN, unreadable)
     running = not machine.rooted and _is_running(machine)
+    host_keys = _read_host_keys(machine, walk)
+    looked_for = regenerate == "always" or (
+        regenerate == "auto" and any(key.whole and key.path in DEFAULT_KEYS for key in host_keys)
+    )
     ssh = Ssh(
         installed=path is not None,  # a program without a configuration never starts
         config_path=path,
@@ -173,9 +182,9 @@ def read_files(machine: Machine, *, query: bool, key_files: bool = False) -> Ssh
         dropin_dir=machine.is_dir(DROPINS),
         said=walk.values,
         exceptions=about_logins(walk),
-        host_keys=_read_host_keys(machine, walk),
+        host_keys=host_keys,
         host_keys_named=bool(walk.host_keys),
-        key_files=_read_key_files(machine, walk.host_keys) if key_files else (),
+        key_files=_read_key_files(machine, walk.host_keys) if looked_for else (),
         fips=not machine.rooted and (machine.read(FIPS) or b"").strip() == b"1",
         running=running,
         unit=_find_unit(machine) if running else None,
@@ -231,7 +240,7 @@ def _walk(machine: Machine, path: str, unreadable: list[str]) -> Walk:
 
 def _read_host_keys(machine: Machine, walk: Walk) -> tuple[HostKey, ...]:
     """Those sshd would load. Not made here: DSA keys, which current releases refuse, and keys that an agent holds."""
-    paths = walk.host_keys or [f"{KEYS_DIR}/{KEY_PREFIX}{kind}{KEY_SUFFIX}" for kind in KEY_TYPES]
+    paths = walk.host_keys or DEFAULT_KEYS
     if walk.values.get("hostkeyagent", ("none",))[0].lower() != "none":
         return ()
     named = ((next((type_ for type_ in NAMED_TYPES if type_ in path.rpartition("/")[2]), ""), path) for path in paths)

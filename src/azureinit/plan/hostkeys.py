@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 TOOL = "ssh-keygen"
 NOT_IN_FIPS = "ed25519"
 BEFORE_READY = ("ed25519", "ecdsa")
+IMAGE_KEYS = "host keys of the image"
+
+
+def has_image_keys(ssh: Ssh, *, own: frozenset[str], done: frozenset[str]) -> bool:
+    """Whether sshd would load a key at a default path that this VM did not make."""
+    return IMAGE_KEYS not in done and any(path not in own for path in ssh.default_keys(whole=True))
 
 
 def types_before_ready(types: tuple[str, ...], ssh: Ssh) -> tuple[str, ...]:

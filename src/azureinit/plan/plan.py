@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.facts.gather import SUDOERS
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, work_left
-from azureinit.plan.hostkeys import plan_host_keys, types_before_ready
+from azureinit.plan.hostkeys import has_image_keys, plan_host_keys, types_before_ready
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
 from azureinit.plan.sshd import plan_sshd
@@ -31,11 +31,15 @@ def make_plan(
     done: frozenset[str],
     today: int,
     vm_id: str | None = None,
+    own_keys: frozenset[str] | None = None,
 ) -> Plan:
-    """Everything between this machine and the one that was asked for. `done`: what the journal remembers."""
+    """Everything between this machine and the one that was asked for. `done`: what the journal remembers.
+
+    `own_keys`: the host keys that this VM made; None where those here are not the image's.
+    """
     username = metadata.username or ""
     allow = None if metadata.disable_password is None else not metadata.disable_password
-    host_keys, facts = _plan_host_keys(facts, config, done)
+    host_keys, facts = _plan_host_keys(facts, config, done, own_keys)
     steps = (
         *_plan_ignition(metadata, facts, done),
         *plan_waagent(vm_id=vm_id, waagent=facts.waagent, lib_dir=config.waagent.lib_dir, metadata=metadata),
@@ -96,22 +100,30 @@ def _plan_published(metadata: Metadata, facts: Facts, config: Config) -> Plan:
     return plan_published(hostname=metadata.hostname or "", waagent=facts.waagent, lib_dir=config.waagent.lib_dir)
 
 
-def _plan_host_keys(facts: Facts, config: Config, done: frozenset[str]) -> tuple[Plan, Facts]:
+def _plan_host_keys(
+    facts: Facts, config: Config, done: frozenset[str], own: frozenset[str] | None
+) -> tuple[Plan, Facts]:
     """And the machine as everything after that finds it."""
     early = types_before_ready(config.ssh.host_key_types, facts.ssh)
-    if config.ssh.regenerate_host_keys:
+    if config.ssh.regenerate_host_keys == "always":
+        own = frozenset()
+    elif own is not None and not has_image_keys(facts.ssh, own=own, done=done):
+        own = None
+    if own is not None:
         from azureinit.plan.regenerate import plan_regeneration
 
-        anew, without = plan_regeneration(types=early, facts=facts, done=done)
+        anew, without = plan_regeneration(early=early, facts=facts, config=config, done=done, own=own)
         if work_left(anew):
             return anew, without
         return (*anew, *plan_host_keys(types=early, facts=facts)), facts
     return plan_host_keys(types=early, facts=facts), facts
 
 
-def plan_after_ready(*, facts: Facts, config: Config, done: frozenset[str] = frozenset()) -> Plan:
+def plan_after_ready(
+    *, facts: Facts, config: Config, done: frozenset[str] = frozenset(), own_keys: frozenset[str] | None = None
+) -> Plan:
     """What the admin does not need in order to log in."""
-    _before, facts = _plan_host_keys(facts, config, done)
+    _before, facts = _plan_host_keys(facts, config, done, own_keys)
     early = types_before_ready(config.ssh.host_key_types, facts.ssh)
     types = tuple(kind for kind in config.ssh.host_key_types if kind not in early)
     plan = plan_host_keys(types=types, facts=facts) if facts.ssh.installed else ()
