@@ -291,6 +291,11 @@ def quiet_waagent(walk: Walk) -> None:
 
     try:
         library = walk.config.waagent.lib_dir
+        if walk.context.unmounted is not None:
+            from azureinit.facts.mounts import missing_mount
+
+            if missing_mount(walk.machine, library):
+                return
         waagent = read_waagent(walk.machine, library)
         if waagent is not None and waagent.marker is not None and walk.config.platform.changed_vm_id == "keep":
             from azureinit.former import is_witness

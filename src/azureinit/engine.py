@@ -38,6 +38,7 @@ class Context(Record):
     otlp: Otlp | None = None
 
     booted: float | None = None  # when this machine was started, where the run is a boot's
+    unmounted: str | None = None  # the mount point below which the data directory will be: not to be looked into yet
 
     @property
     def deadline(self) -> float:
@@ -108,6 +109,8 @@ def provision(context: Context) -> int:
 
             feed_entropy(walk)
         identify(walk)
+        if context.unmounted is not None:
+            raise LocalError(f"the data directory cannot be used: {context.unmounted} is not mounted")
         if context.booted is not None and ready_is_pending(walk):
             context.events.tell(INFO, "provision", "done in an earlier boot; Ready is told again by azure-init-resend")
             from azureinit.upkeep import start_resending
@@ -184,6 +187,7 @@ def know(walk: Walk, vm_id: str | None) -> None:
     walk.vm_id = vm_id
     if vm_id is not None:
         walk.events.about["vm_id"] = vm_id
+    if vm_id is not None and walk.context.unmounted is None:
         walk.instance = Instance(data_dir=walk.config.azure_init_data_dir.path, vm_id=vm_id)
         if walk.ends_if_done and marker(walk.machine, walk.instance):
             raise AlreadyProvisioned

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Context
 
+HOMES = "/home"
 MEDIA_SECS = 2.0  # the network waits meanwhile; a drive that is there answers at once
 
 
@@ -46,8 +47,10 @@ def run_stage(name: str, context: Context) -> int:
 
 
 def local(walk: Walk) -> int:
+    from azureinit.facts.host import has_account
     from azureinit.sources.media import read_media
 
+    unmounted = walk.context.unmounted
     if not walk.config.provisioning_media.enable or _stays(walk):
         return 0
     until = min(walk.context.work_deadline, walk.machine.clock.monotonic() + MEDIA_SECS)
@@ -59,7 +62,9 @@ def local(walk: Walk) -> int:
             except MediaAbsent:
                 span.text = "no provisioning media: the host's name waits for IMDS"
                 return 0
-            if medium.ovf.hostname is not None:
+            if unmounted is not None and has_account(walk.machine, medium.ovf.username or ""):
+                span.text = f"left to the run: {unmounted} is not mounted yet, and this machine may be provisioned"
+            elif medium.ovf.hostname is not None:
                 span.text = f"this is {set_hostname(walk, medium.ovf.hostname)}"
     except AzureInitError:
         pass  # told by the step; the run comes upon it again, and it is the run that reports
@@ -69,6 +74,8 @@ def local(walk: Walk) -> int:
 def _stays(walk: Walk) -> bool:
     if walk.config.platform.changed_vm_id != "keep":
         return False
+    if walk.context.unmounted is not None:
+        return True  # what this machine was before is written there
     from azureinit.corridor import recall, stays
 
     recall(walk)
@@ -97,10 +104,18 @@ def set_hostname(walk: Walk, name: str) -> str:
 
 def failed(walk: Walk) -> int:
     from azureinit.deliver import deliver
+    from azureinit.facts.mounts import missing_mount, unit_name
 
     verdict = read_verdict(walk.machine)
     if verdict is not None:
         walk.events.tell(INFO, "failed", f"the run has told its own verdict ({verdict}): nothing to add")
+        return 0
+    homes = None if walk.machine.rooted else missing_mount(walk.machine, HOMES)
+    unmounted = walk.context.unmounted or homes
+    if unmounted is not None:
+        # The run requires it, and so it never started. Nothing may be written below the mount point.
+        hint = f"systemctl status {unit_name(unmounted)}"
+        deliver(walk, RunDied(f"azure-init could not start: {unmounted} is not mounted", hint=hint))
         return 0
     try:
         prepare(walk.machine, walk.config.azure_init_data_dir.path, timeout=0)

@@ -8,10 +8,12 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Walk
+    from azureinit.machine import Machine
     from azureinit.plan.actions import Plan
     from azureinit.report.goalstate import Fetch
 
 FINGERPRINT_SECS = START_SECS = 10.0
+MOUNT_SECS = 100.0  # systemd gives a device 90 s to appear
 MONITOR = "azure-init-hostname.service"
 RESEND = "azure-init-resend.service"
 
@@ -137,6 +139,23 @@ def start_resending(walk: Walk) -> None:
         walk.machine.run(("systemctl", "--no-block", "start", RESEND), timeout=START_SECS).check()
     except AzureInitError as error:
         walk.events.tell(WARN, "resend", str(error))
+
+
+def start_mount(machine: Machine, path: str, missing: str) -> str | None:
+    """Have systemd mount what `path` lies on; the mount point that is missing all the same."""
+    from azureinit.facts.mounts import missing_mount, unit_name
+
+    until = machine.clock.monotonic() + MOUNT_SECS
+    while machine.clock.monotonic() < until:
+        try:
+            machine.run(("systemctl", "start", unit_name(missing)), timeout=until - machine.clock.monotonic()).check()
+        except AzureInitError:
+            return missing
+        found = missing_mount(machine, path)
+        if found is None or found == missing:
+            return found
+        missing = found  # another one below it
+    return missing
 
 
 def tell_fingerprint(walk: Walk, fetch: Fetch) -> None:

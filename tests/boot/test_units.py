@@ -84,7 +84,7 @@ def is_provisioned(boot: Boot) -> None:
 def is_orderly(boot: Boot) -> None:
     """What systemd has to say of this boot."""
     assert boot.failed_units() == []
-    assert "ordering cycle" not in boot.journal("-b")
+    assert "ordering cycle" not in boot.journal("-b") + boot.console.read_text(errors="replace")
     assert "Traceback" not in boot.journal("-b", *OURS)
     assert 0 < boot.moment("azure-init-local", "ActiveEnter") <= boot.moment("systemd-networkd", "ExecMainStart")
     assert 0 < boot.moment("azure-init", "ActiveEnter") <= boot.moment("ssh", "ExecMainStart")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from azureinit.config.model import Config
+from azureinit.upkeep import MOUNT_SECS
 
 ROOT = Path(__file__).parents[2]
 RUN, LOCAL, FAILURE, RESEND, HOSTNAME = UNITS = tuple(
@@ -26,11 +27,11 @@ ORDER: dict[str, dict[str, set[str]]] = {
         "Wants": {"network-pre.target"},
         "Before": {"network-pre.target", "shutdown.target"},
         "Conflicts": {"shutdown.target"},
-        "After": {"systemd-remount-fs.service", "systemd-udev-trigger.service", "systemd-udevd.service"},
-        "RequiresMountsFor": {"/etc", "/var/lib/azure-init", "/var/log"},
+        "After": {"local-fs.target", "systemd-udev-trigger.service", "systemd-udevd.service"},
     },
     RUN: {
-        "After": {LOCAL, "azure-proxy-agent.service"} | KVP_DAEMONS,
+        "After": {LOCAL, "azure-proxy-agent.service", "var-log.mount"} | KVP_DAEMONS,
+        "RequiresMountsFor": {"/var/lib/azure-init", "/home"},
         "Before": LOGINS | HOST_KEYS | WAAGENT,
         "OnFailure": {FAILURE},
     },
@@ -144,6 +145,7 @@ def test_systemd_ends_a_run_only_after_the_run_would_have_ended_itself() -> None
     assert int(unit["TimeoutStartSec"][0]) > boot.hold_logins_secs
     assert int(unit["RuntimeMaxSec"][0]) > boot.deadline_secs
     assert unit["SuccessExitStatus"] == ["75"], "a Ready that is not accepted yet is no failure"
+    assert int(unit["TimeoutStartSec"][0]) > MOUNT_SECS
     assert read_unit(LOCAL)["TimeoutStartSec"] == ["30"], "the network waits for it"
 
 

@@ -54,6 +54,7 @@ VERBS = ("provision", "plan", "facts", "config", "clean", "deprovision", "kvp", 
 VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root", "--stage": "stage"}
 ROOTLESS = ("config", "kvp")  # they look at single files, in whatever tree
 STAGES = ("local", "failed", "resend", "hostname")
+UNMOUNTED = ("local", "failed")  # they run before the file systems are mounted, or because one could not be
 
 
 class Command(Record):
@@ -269,11 +270,11 @@ def provision(command: Command, machine: Machine) -> int:
         if command.stage and command.stage != "failed":
             raise  # the run comes upon it, too, and it is the run that reports
         usable = load_usable(machine, config=command.config, groups=command.groups)
-        context = _context(machine, usable, started=started)
+        context = _context(machine, usable, started=started, stage=command.stage)
         if not command.stage:
             return reject(context, error)
     else:
-        context = _context(machine, loaded.config, started=started, verdict=command.stage not in ("local", "hostname"))
+        context = _context(machine, loaded.config, started=started, stage=command.stage)
         for warning in loaded.warnings:
             context.events.tell(30, "config", warning)
     if command.stage:
@@ -286,14 +287,23 @@ def provision(command: Command, machine: Machine) -> int:
     return status
 
 
-def _context(machine: Machine, config: Config, *, started: float, verdict: bool = True) -> Context:
+def _context(machine: Machine, config: Config, *, started: float, stage: str) -> Context:
     from azureinit.engine import Context
     from azureinit.machine.service import boot_moment, is_service
     from azureinit.sources.identity import stand_down
     from azureinit.telemetry.listen import listen
 
     ours = stand_down(machine, require_azure=config.platform.require_azure) is None
-    heard = listen(machine, config, write=sys.stderr.write, ours=ours, verdict=verdict)
+    data, log = _unmounted(machine, config, stage) if ours else (None, None)
+    heard = listen(
+        machine,
+        config,
+        write=sys.stderr.write,
+        ours=ours,
+        verdict=stage not in ("local", "hostname"),
+        trace=data is None,
+        log=log is None,
+    )
     return Context(
         machine=machine,
         config=config,
@@ -302,4 +312,23 @@ def _context(machine: Machine, config: Config, *, started: float, verdict: bool 
         kvp=heard.kvp,
         otlp=heard.otlp,
         booted=boot_moment(machine) if is_service(machine) else None,
+        unmounted=data,
     )
+
+
+def _unmounted(machine: Machine, config: Config, stage: str) -> tuple[str | None, str | None]:
+    """The mount points that the data directory and the log wait for. What the run itself needs is mounted now."""
+    from azureinit.machine.service import is_service
+
+    data_dir = config.azure_init_data_dir
+    waits = not stage and is_service(machine) and data_dir != data_dir.__class__()  # else its unit requires the mount
+    if machine.rooted or not (waits or stage in UNMOUNTED):
+        return None, None
+    from azureinit.facts.mounts import missing_mount
+
+    data = missing_mount(machine, data_dir.path)
+    if data is not None and waits:
+        from azureinit.upkeep import start_mount
+
+        data = start_mount(machine, data_dir.path, data)
+    return data, missing_mount(machine, config.azure_init_log_path.path.rpartition("/")[0])

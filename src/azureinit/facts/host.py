@@ -53,6 +53,12 @@ def read_host(machine: Machine) -> Host:
     )
 
 
+def has_account(machine: Machine, name: str) -> bool:
+    """In the machine's own file."""
+    accounts = machine.read("/etc/passwd", limit=MOST_BYTES) or b""
+    return any(line.partition(b":")[0] == name.encode() for line in accounts.split(b"\n") if line)
+
+
 def runs_systemd(machine: Machine) -> bool:
     return not machine.rooted and machine.is_dir("/run/systemd/system")
 

@@ -28,10 +28,20 @@ class Listening(Record):
     otlp: Otlp | None = None
 
 
-def listen(machine: Machine, config: Config, *, write: Write, ours: bool, verdict: bool = True) -> Listening:
+def listen(
+    machine: Machine,
+    config: Config,
+    *,
+    write: Write,
+    ours: bool,
+    verdict: bool = True,
+    trace: bool = True,
+    log: bool = True,
+) -> Listening:
     """`write`: standard error. `ours`: a machine to write on; elsewhere only whoever called us hears anything.
 
-    `verdict`: some stages have none of their own, and nothing to tell the host or the console.
+    `verdict`: some stages have none of their own, and nothing to tell the host or the console. `trace`, `log`: False
+    where the directory of that file is not mounted yet.
     """
     warnings: list[str] = []
     chosen = log_filter(machine.environ, warnings)
@@ -40,7 +50,11 @@ def listen(machine: Machine, config: Config, *, write: Write, ours: bool, verdic
     otlp = _collector(machine, config, seed, about) if ours else None
     listeners = [_for_people(machine, write, chosen, about)]
     if ours:
-        listeners += _kept(machine, config, chosen, seed, about, console=verdict and config.telemetry.console)
+        if log:
+            path, most = config.azure_init_log_path.path, config.telemetry.log_bytes
+            listeners.append(file_listener(machine, path, chosen=chosen, limit_bytes=most))
+        console = verdict and config.telemetry.console
+        listeners += _kept(machine, config, seed, about, console=console, trace=trace)
     listeners += [one for one in (kvp, otlp) if one is not None]
     events = Events(clock=machine.clock, listeners=tuple(listeners), seed=seed, about=about)
     for warning in warnings:
@@ -59,15 +73,14 @@ def _for_people(machine: Machine, write: Write, chosen: Filter, about: dict[str,
 
 
 def _kept(
-    machine: Machine, config: Config, chosen: Filter, seed: str, about: dict[str, str], *, console: bool
+    machine: Machine, config: Config, seed: str, about: dict[str, str], *, console: bool, trace: bool
 ) -> list[Listener]:
-    telemetry = config.telemetry
-    found = [file_listener(machine, config.azure_init_log_path.path, chosen=chosen, limit_bytes=telemetry.log_bytes)]
+    found: list[Listener] = []
     if console and not machine.rooted and not stderr_is_terminal():
         from azureinit.telemetry.console import ConsoleListener
 
         found.append(ConsoleListener(machine))
-    if telemetry.trace:
+    if trace and config.telemetry.trace:
         from azureinit.telemetry.trace import Trace
 
         path = f"{config.azure_init_data_dir.path.rstrip('/')}/trace.jsonl"
