@@ -26,6 +26,7 @@ from fakeazure.run import CannotRun, run
 from fakeazure.service import CannotServe
 from fakeazure.spec import Scenario, SpecInvalid
 from fakeazure.version import VERSION
+from fakeazure.words import provisions
 
 USAGE = 2
 AFTER = "say the command after --, as in: fakeazure run -- azure-init --root DIR"
@@ -50,7 +51,8 @@ azure-proxy-agent stands first on the PATH.
 """
 RUN_END = """\
 exit status: 0 the platform was told the truth in time; 1 it was not; 2 the command line or the scenario is wrong.
-The command's own exit status is shown and does not count.
+The command's own exit status is shown and does not count. A command that does not provision (azure-init plan; any other
+with --no-verdict) is not judged: where it reports nothing, its own exit status is the one of fakeazure.
 
 examples:
   fakeazure run imds-truncated -- azure-init --root DIR
@@ -67,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     one = verbs.add_parser(
         "run",
         help="run a command with a platform around it",
-        usage="fakeazure run [--ledger FILE] [--until-verdict] [--pools DIR] [SCENARIO] -- COMMAND...",
+        usage="fakeazure run [--ledger FILE] [--until-verdict] [--no-verdict] [--pools DIR] [SCENARIO] -- COMMAND...",
         description=RUN_HELP,
         epilog=RUN_END,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -79,6 +81,12 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument(
         "--pools", type=Path, metavar="DIR", help="where the command keeps its key-value pools, if it is not to be told"
+    )
+    one.add_argument(
+        "--no-verdict",
+        action="store_true",
+        help="the command does not provision: it must report nothing, and its own exit status counts "
+        "(known of azure-init plan and its like)",
     )
     boot.add_parser(verbs)
     container.add_parser(verbs)
@@ -134,7 +142,14 @@ def run_verb(options: argparse.Namespace, command: list[str]) -> int:
     scenario = find_scenario(options.scenario) if options.scenario else Scenario()
     if options.ledger and not options.ledger.absolute().parent.is_dir():
         return complain(f"--ledger {options.ledger}: no such directory")
-    return run(scenario, command, ledger=options.ledger, until_verdict=options.until_verdict, pools=options.pools)
+    return run(
+        scenario,
+        command,
+        ledger=options.ledger,
+        until_verdict=options.until_verdict,
+        pools=options.pools,
+        judged=provisions(command) and not options.no_verdict,
+    )
 
 
 def judge_verb(options: argparse.Namespace) -> int:

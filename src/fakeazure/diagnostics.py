@@ -57,14 +57,20 @@ def inflated(payload: str) -> str | None:
         return None
 
 
+def is_old(key: str) -> bool:
+    """`azure-init-0.1.1|vm id|LEVEL|span|event id`: the form of the released Rust agent."""
+    return key.startswith("azure-init-") and key.count("|") == 4
+
+
 def old_sentence(key: str, value: str) -> str:
-    """`azure-init-0.1.1|vm id|LEVEL|span|event id`, as it was before DIAG; anything else as it is."""
-    parts = key.split("|")
-    if len(parts) != 5 or not key.startswith("azure-init-"):
-        return f"{key} = {value}"
-    agent, _, level, span, _ = parts
+    """An event says its level; the end of a span says only when. A long event is several records of one key, of which
+    the host keeps the last: the end of its text.
+    """
+    agent, _, level, span, _ = key.split("|")
+    if value.startswith("Start: "):
+        return f"{agent}: {span} ends ({value})"
     _, marked, event = value.partition(" | Event: ")
-    return f"{agent}: {level} {span}: {event}" if marked else f"{agent}: {span} ends ({value})"
+    return f"{agent}: {level} {span}: {event if marked else '...' + value}"
 
 
 def is_number(text: str) -> bool:

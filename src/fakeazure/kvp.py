@@ -83,18 +83,22 @@ def kind_and_key(key: str) -> tuple[str, str]:
         return "diagnostic", whole
     if whole := cloudinit.group(key):
         return "cloud-init", whole
+    if diagnostics.is_old(key):
+        return "diagnostic", key
     return "report" if key == REPORT else "other", key
 
 
 def event_of(kind: str, key: str, group: Sequence[Record], *, t: float, late: bool) -> Kvp:
     pairs = [(record.key, record.value) for record in group]
     value = pairs[-1][1]
-    if kind == "diagnostic":
+    if diagnostics.is_old(key):
+        text = diagnostics.old_sentence(key, value)
+    elif kind == "diagnostic":
         value, text = diagnostics.sentence(key, pairs)
     elif kind == "cloud-init":
         value, text = cloudinit.sentence(key, pairs)
     else:
-        text = report_sentence(value) if kind == "report" else diagnostics.old_sentence(key, value)
+        text = report_sentence(value) if kind == "report" else f"{key} = {value}"
     brief = text if len(text) <= SENTENCE else text[:SENTENCE] + "..."  # the whole of it is in the value
     return Kvp(t=t, key=key, value=value, kind=kind, text=brief, late=late, cut=any(record.cut for record in group))
 

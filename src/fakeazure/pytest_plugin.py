@@ -22,6 +22,12 @@ MARKER = "fakeazure(scenario=, vm=, media=, imds=, wireserver=, faults=, expect=
 OPTIONS = ("scenario", "vm", "media", "imds", "wireserver", "faults", "expect", "eject")
 TITLE = "fakeazure: the conversation"
 FABRIC = pytest.StashKey["Fabric"]()
+MARKED = pytest.StashKey[bool]()  # whether the machine that the markers describe was asked for
+TWO_MACHINES = """\
+{what} of the fakeazure marker and an override of the fixture fakeazure_vm each describe the machine, and only one of \
+them can be it: drop one, or let the override build on the other:
+    @pytest.fixture
+    def fakeazure_vm(fakeazure_vm): return dataclasses.replace(fakeazure_vm, name="web")"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def fakeazure_vm(request: pytest.FixtureRequest) -> Vm:
     """The machine that was asked for. Override it, or say `@pytest.mark.fakeazure(vm=Vm(name="web"))`."""
     options = options_of(request)
+    request.node.stash[MARKED] = True
     vm: Vm = options.get("vm") or scenario_of(options).vm
     return vm
 
@@ -41,6 +48,7 @@ def fakeazure(request: pytest.FixtureRequest, fakeazure_vm: Vm, tmp_path: Path) 
     """A platform for `fakeazure_vm`: `.environment` leads a command to it, `.judge()` says what it believes."""
     options = options_of(request)
     scenario = scenario_of(options)
+    check_one_machine(request, options, scenario)
     from fakeazure.fabric import Fabric
 
     pools = tmp_path / "fakeazure-kvp"
@@ -85,6 +93,16 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
     except (NoSuchScenario, SpecInvalid) as error:
         problem = str(error)
     pytest.fail(problem, pytrace=False)
+
+
+def check_one_machine(request: pytest.FixtureRequest, options: dict[str, Any], scenario: Scenario) -> None:
+    """Refuses a marker whose machine an override would silently replace."""
+    if MARKED in request.node.stash:
+        return
+    if "vm" in options:
+        pytest.fail(TWO_MACHINES.format(what="vm="), pytrace=False)
+    if scenario.own_vm:
+        pytest.fail(TWO_MACHINES.format(what=f"scenario={options['scenario']!r}"), pytrace=False)
 
 
 def faults_of(options: dict[str, Any]) -> tuple[Script, ...]:

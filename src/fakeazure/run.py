@@ -25,9 +25,11 @@ from fakeazure.events import End
 from fakeazure.fabric import Fabric
 from fakeazure.reaper import Workplace
 from fakeazure.spec import Scenario
-from fakeazure.vm import Key, Vm
+from fakeazure.vm import Expect, Key, Vm
 
 PATIENCE_SECS = 3.0  # between asking a command to end and ending it
+UNJUDGED = "No verdict: this command does not provision, and it reported nothing"
+UNREPORTED = "the command reported nothing; for one that is not to provision, say --no-verdict before the --"
 ADVICE = {
     errno.ENOENT: "is it installed? say its whole path if it is not on the PATH",
     errno.EACCES: "make it executable (chmod +x)",
@@ -62,11 +64,18 @@ class CannotRun(Exception):
 
 
 def run(
-    scenario: Scenario, command: Sequence[str], *, ledger: Path | None, until_verdict: bool, pools: Path | None = None
+    scenario: Scenario,
+    command: Sequence[str],
+    *,
+    ledger: Path | None,
+    until_verdict: bool,
+    pools: Path | None = None,
+    judged: bool = True,
 ) -> int:
     """The exit code: 0 when the platform was told the truth in time, 1 when not, 128 + n when stopped by signal n.
 
     `pools`: where the command keeps its key-value pools anyway; None: we give it a place, and tell it.
+    `judged`: false for a command that does not provision. It must report nothing, and its own exit code is ours.
     """
     with Stop() as stop, Workplace() as place:
         ledger = ledger or place.directory / "ledger.jsonl"
@@ -77,7 +86,7 @@ def run(
             imds=scenario.imds,
             wireserver=scenario.wireserver,
             faults=scenario.faults,
-            expect=scenario.expect,
+            expect=scenario.expect if judged else silence(scenario),
             azure_init=scenario.azure_init,
             ledger=ledger,
             eject=True,
@@ -90,10 +99,17 @@ def run(
                 environment["FAKEAZURE_KEY"] = str(private_key)
             environment |= wrong_clock(scenario.clock, place.directory)
             introduce(fabric, command)
-            attend(fabric, place, stop, command, environment, until_verdict=until_verdict)
+            exit_code = attend(fabric, place, stop, command, environment, until_verdict=until_verdict)
+            if not judged and exit_code is not None and not fabric.ledger.told:
+                print_lines([*show.timeline(fabric.ledger.events, show.palette_for(sys.stdout)), "", UNJUDGED])
+                return 128 + stop.number if stop.number else exit_code if exit_code >= 0 else 128 - exit_code
             conclude(fabric)
             truthful = fabric.judge().ok
         return 128 + stop.number if stop.number else 0 if truthful else 1
+
+
+def silence(scenario: Scenario) -> Expect:
+    return Expect(verdict="none", within_secs=(scenario.expect or Expect()).within_secs)
 
 
 def with_own_key(scenario: Scenario, directory: Path) -> tuple[Vm, Path | None]:
@@ -133,8 +149,8 @@ def attend(
     environment: dict[str, str],
     *,
     until_verdict: bool,
-) -> None:
-    """Runs the command to its end, or to the end of its time."""
+) -> int | None:
+    """Runs the command to its end or the end of its time. Its exit code, negative for a signal; None: out of time."""
     with terminal_kept():
         try:
             child = subprocess.Popen(command, env=environment, process_group=place.group)
@@ -146,7 +162,9 @@ def attend(
     if exit_code == -signal.SIGINT:
         stop.number = signal.SIGINT  # the terminal was lent, so Ctrl-C went to the command and not to us
     fabric.read_pool(late=bool(fabric.ledger.verdicts))
-    fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=exit_code if in_time else None, stopped=bool(stop.number)))
+    known = exit_code if in_time else None
+    fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=known, stopped=bool(stop.number)))
+    return known
 
 
 def reason_for(error: OSError, program: str) -> str:
@@ -231,5 +249,12 @@ def conclude(fabric: Fabric) -> None:
         for script in fabric.scripts.values()
         if script.left
     ]
+    ended = any(isinstance(one, End) and one.of == "command" and one.exit_code == 0 for one in fabric.ledger.events)
+    if ended and not fabric.ledger.told and not fabric.judge().ok:
+        lines.append(f"  Note: {UNREPORTED}")
+    print_lines(lines)
+
+
+def print_lines(lines: Sequence[str]) -> None:
     sys.stdout.flush()
     print("\n" + "\n".join(lines), flush=True)

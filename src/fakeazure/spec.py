@@ -58,6 +58,7 @@ class Scenario:
     expect: Expect | None = None
     azure_init: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # added to its configuration
     own_keys: bool = False  # the file names the keys, so that we need not make one
+    own_vm: bool = False  # the file describes the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,7 @@ def parse_scenario(data: bytes, *, name: str) -> Scenario:
         description=description,
         expect=Expect(**values["expect"]) if values["expect"] else None,
         own_keys="keys" in values["vm"],
+        own_vm=bool(values["vm"]),
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import fakeazure
-from fakeazure import Fabric, Vm
+from fakeazure import Fabric, Vm, show
 from fakeazure.events import Kvp, PoolRead, Told, parse_line, to_line
 from fakeazure.kvp import GUEST_POOL, RECORD, Host, Record, events_of, parse_pool, read_pool
 
@@ -135,12 +135,34 @@ def test_an_unknown_encoding_is_said() -> None:
     assert event.text == "azure-init/1: user (unreadable: nobody knows the encoding rot13)"
 
 
-def test_records_of_the_older_kind_are_read() -> None:
-    key = f"azure-init-0.1.1|{VM_ID}|INFO|provision:set_hostname|{EVENT}"
-    event = "Time: 2026-01-01T00:00:00.000Z | Event: message=done"
-    assert said((key, event)) == "azure-init-0.1.1: INFO provision:set_hostname: message=done"
-    span = "Start: 2026-01-01T00:00:00.000Z | End: 2026-01-01T00:00:01.000Z"
-    assert said((key, span)) == f"azure-init-0.1.1: provision:set_hostname ends ({span})"
+def rust(level: str, value: str) -> tuple[str, str]:
+    """As the released Rust agent writes it."""
+    return f"azure-init-0.1.1|{VM_ID}|{level}|provision:set_hostname|{EVENT}", value
+
+
+SPAN = "Start: 2026-01-01T00:00:00.000Z | End: 2026-01-01T00:00:01.000Z"
+AT = "Time: 2026-01-01T00:00:00.000Z"
+
+
+def test_records_of_the_released_rust_agent_are_diagnostics() -> None:
+    event = only(rust("INFO", f"{AT} | Event: message=done"))
+    assert (event.kind, event.text) == ("diagnostic", "azure-init-0.1.1: INFO provision:set_hostname: message=done")
+    assert said(rust("INFO", SPAN)) == f"azure-init-0.1.1: provision:set_hostname ends ({SPAN})"
+
+
+def test_the_timeline_shows_of_the_rust_agent_what_failed_and_no_more() -> None:
+    hidden = [rust("INFO", f"{AT} | Event: message=done"), rust("INFO", SPAN), rust("DEBUG", f"{AT} | Event: x=1")]
+    assert [shown(one) for one in hidden] == [[], [], []]
+    assert shown(rust("ERROR", f"{AT} | Event: message=no hostnamectl")) == [
+        "azure-init-0.1.1: ERROR provision:set_hostname: message=no hostnamectl"
+    ]
+    assert shown(rust("WARN", "the end of a long event")) == [
+        "azure-init-0.1.1: WARN provision:set_hostname: ...the end of a long event"
+    ]
+
+
+def shown(pair: tuple[str, str]) -> list[str]:
+    return [line.strip() for line in show.timeline([only(pair)], show.Palette(colour=False))[1:-1]]
 
 
 def cloud_init(kind: str, **about: object) -> tuple[str, str]:

@@ -98,6 +98,41 @@ def test_the_machine_can_be_overridden_and_marked(project: pytest.Pytester) -> N
     run(project).assert_outcomes(passed=3)
 
 
+OVERRIDE = """
+import dataclasses, pytest
+from fakeazure import Vm
+
+@pytest.fixture
+def fakeazure_vm({asked}):
+    return {vm}
+
+@pytest.mark.fakeazure({marker})
+def test_it(fakeazure):
+    assert (fakeazure.vm.name, fakeazure.vm.username) == ("mine", "root")
+"""
+
+
+@pytest.mark.parametrize(
+    ("marker", "what"), [("vm=Vm(name='yours')", "vm="), ("scenario='user-root'", "scenario='user-root'")]
+)
+def test_a_marked_machine_is_not_silently_replaced_by_an_override(
+    project: pytest.Pytester, marker: str, what: str
+) -> None:
+    project.makepyfile(OVERRIDE.format(asked="", vm="Vm(name='mine')", marker=marker))
+    result = run(project)
+    result.assert_outcomes(errors=1)
+    says = f"{what} of the fakeazure marker and an override of the fixture fakeazure_vm each describe the machine"
+    assert says in result.stdout.str()
+    result.stdout.no_fnmatch_line("*pytest_plugin.py*")
+
+
+@pytest.mark.parametrize("marker", ["vm=Vm(username='root')", "scenario='user-root'"])
+def test_an_override_may_build_on_the_marked_machine(project: pytest.Pytester, marker: str) -> None:
+    vm = "dataclasses.replace(fakeazure_vm, name='mine')"
+    project.makepyfile(OVERRIDE.format(asked="fakeazure_vm", vm=vm, marker=marker))
+    run(project).assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("marker", "says"),
     [

@@ -16,8 +16,9 @@ import pytest
 
 import fakeazure
 from azureinit import version as agent_version
-from fakeazure import version
+from fakeazure import version, words
 from support.need import need
+from support.trees import make_tree
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 AGENT = """
@@ -99,6 +100,52 @@ def test_without_media_the_named_file_is_not_there(tmp_path: Path) -> None:
 def test_the_commands_status_is_shown_and_does_not_count(tmp_path: Path) -> None:
     done = fake(tmp_path, "run", *agent("tell(READY); sys.exit(7)"))
     assert done.returncode == 0 and "the command ends with status 7" in done.stdout
+
+
+UNJUDGED = "No verdict: this command does not provision, and it reported nothing"
+
+
+@pytest.mark.parametrize("words", [["plan"], ["plan", "--check"], ["config", "show"], ["--help"]])
+def test_a_verb_of_azure_init_that_does_not_provision_is_not_judged(words: list[str], tmp_path: Path) -> None:
+    root = [] if words[0] == "config" else ["--root", str(make_tree(tmp_path / "root"))]
+    done = fake(tmp_path, "run", "--", sys.executable, "-m", "azureinit", *root, *words)
+    assert UNJUDGED in done.stdout and "Verdict" not in done.stdout and "Wrong" not in done.stdout
+    assert done.returncode == (3 if "--check" in words else 0)
+
+
+def test_another_command_that_does_not_provision_has_its_own_status(tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", "--no-verdict", *agent("imds(); sys.exit(7)"))
+    assert done.returncode == 7 and done.stdout.endswith(f"{UNJUDGED}\n")
+    ended = fake(tmp_path, "run", "--no-verdict", *agent("os.kill(os.getpid(), 15)"))
+    assert ended.returncode == 128 + signal.SIGTERM
+
+
+def test_a_command_that_was_not_to_report_and_does_is_wrong(tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", "--no-verdict", *agent("tell(READY)"))
+    assert done.returncode == 1 and "Wrong: told Ready where the truth is silence" in done.stdout
+
+
+def test_an_agent_that_ends_well_and_reports_nothing_is_judged_all_the_same(tmp_path: Path) -> None:
+    done = fake(tmp_path, "run", *agent("imds()"))
+    assert done.returncode == 1 and "Wrong: Ready was expected, and the platform was told no verdict" in done.stdout
+    assert "say --no-verdict before the --" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "provisions"),
+    [
+        ("azure-init", True),
+        ("azure-init --root plan", True),
+        ("azure-init -g help --root /x provision", True),
+        ("azure-init --root=/x plan", False),
+        ("sudo /usr/bin/azure-init --config plan plan --json", False),
+        ("python3 -m azureinit --version", False),
+        ("my-agent plan", True),
+        ("sh -c true", True),
+    ],
+)
+def test_what_provisions_is_told_by_the_words_of_azure_init_alone(command: str, provisions: bool) -> None:
+    assert words.provisions(command.split()) is provisions
 
 
 @pytest.mark.parametrize(
