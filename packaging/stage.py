@@ -97,7 +97,8 @@ def azure_init(stage: Stage) -> None:
     stage.tree("src/azureinit", "usr/lib/azure-init/azureinit")
     for name in ("bundle", "waagent"):
         stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}", mode=0o755)
-    stage.file("packaging/loader", "usr/lib/azure-init/loader")
+    for name in ("loader", "last-resort"):
+        stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}")
     for name in ("azure-init", "libazureinit-kvp"):
         stage.file(f"packaging/{name}", f"usr/bin/{name}", mode=0o755)
     stage.text("etc/azure-init/azure-init.toml", configuration())

@@ -89,6 +89,42 @@ def test_a_bundle_that_is_broken_is_passed_over(tmp_path: Path) -> None:
         bundle.write_bytes(broken)
         ran = subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
         assert ran.returncode == 0, f"{len(broken)} bytes: {ran.stderr}"
+        assert ("cannot be used" in ran.stderr) == (not broken.startswith(b"\xff") and broken != b"")
+
+
+def test_a_zeroed_block_in_the_bundle_falls_back_to_the_files(tmp_path: Path) -> None:
+    lib = bundled(tmp_path)
+    bundle = lib / f"boot.{sys.implementation.cache_tag}"
+    launcher = installed(tmp_path, lib)
+    whole = bundle.read_bytes()
+    for begin in range(len(whole) // 4, len(whole), len(whole) // 12):
+        block = min(4096, len(whole) - begin)
+        bundle.write_bytes(whole[:begin] + bytes(block) + whole[begin + block :])
+        (tmp_path / "etc").mkdir(exist_ok=True)
+        command = [sys.executable, "-IS", str(launcher), "--root", str(tmp_path)]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        assert ran.returncode == 0 and "not an Azure VM" in ran.stderr, f"zeros at {begin}: {ran.stderr}"
+
+
+def installed(tmp_path: Path, lib: Path) -> Path:
+    launcher = tmp_path / "azure-init"
+    launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
+    return launcher
+
+
+@pytest.mark.parametrize("damage", ["torn", "missing", "zeros"])
+def test_an_agent_that_cannot_be_loaded_says_so_in_a_sentence(tmp_path: Path, damage: str) -> None:
+    lib = tmp_path / "lib"
+    shutil.copytree(ROOT / "src/azureinit", lib / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
+    module = lib / "azureinit/errors.py"
+    if damage == "missing":
+        module.unlink()
+    else:
+        module.write_bytes(b"class (" if damage == "torn" else bytes(4096))
+    launcher = installed(tmp_path, lib)
+    ran = subprocess.run([sys.executable, "-IS", str(launcher)], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("azure-init: cannot run: ") and "Traceback" not in ran.stderr
 
 
 def bundled(tmp_path: Path) -> Path:
@@ -100,7 +136,9 @@ def bundled(tmp_path: Path) -> Path:
 
 def loading(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
     """The installed command up to where it would begin its work, and then a script instead."""
-    begin, mark, _end = (ROOT / "packaging/azure-init").read_text().partition("from azureinit.cli import main")
+    begin, mark, _end = (
+        (ROOT / "packaging/azure-init").read_text().partition("try:\n    from azureinit.cli import main")
+    )
     assert mark
     launcher = tmp_path / "azure-init"
     launcher.write_text(begin.replace("/usr/lib/azure-init", str(bundled(tmp_path))) + script)

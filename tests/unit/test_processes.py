@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -281,3 +283,20 @@ def test_a_log_of_its_own_is_written_as_it_comes_and_outlives_a_timeout(tmp_path
 
 def test_a_log_of_its_own_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     assert MACHINE.run(("sh", "-c", "echo x"), timeout=20, output=str(tmp_path / "none/log")).status == 0
+
+
+def test_the_agent_leaves_no_core_and_its_children_keep_their_limit() -> None:
+    script = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+resource.setrlimit(resource.RLIMIT_CORE, (4096, 8192))
+from azureinit.machine import Machine
+from azureinit.machine.limits import forbid_core_dumps
+forbid_core_dumps()
+assert resource.getrlimit(resource.RLIMIT_CORE) == (0, 8192)
+ran = Machine(search=("/usr/bin", "/bin")).run(("sh", "-c", "read go; ulimit -Sc; ulimit -Hc"), stdin=b"go", timeout=20)
+print(ran.out.split())
+"""
+    source = str(Path(processes.__file__).parents[2])
+    ran = subprocess.run([sys.executable, "-c", script, source], capture_output=True, text=True)
+    assert ran.stdout.strip() in ("[b'8', b'16']", "[b'4', b'8']"), ran.stderr  # blocks of 512 or 1024 bytes

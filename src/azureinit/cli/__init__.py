@@ -198,7 +198,9 @@ def run(command: Command) -> int:
         sys.stdout.write(f"azure-init {VERSION}\n")
         return 0
     from azureinit.machine import Machine
+    from azureinit.machine.limits import forbid_core_dumps
 
+    forbid_core_dumps()
     machine = Machine(root=command.root)
     if command.root != "/":
         _check_root(command, machine)

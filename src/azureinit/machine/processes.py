@@ -6,6 +6,7 @@ import posix as os
 import select
 
 from azureinit.errors import LocalError, SubprocessFailed, SubprocessTimeout, ToolMissing
+from azureinit.machine.limits import restore_core_limit
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -102,6 +103,7 @@ def _spawn(
         actions = [(os.POSIX_SPAWN_DUP2, end, stream) for stream, end in enumerate(theirs)]
         child = os.posix_spawn(path, argv, environ, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE])
         spawned = True
+        restore_core_limit(child)
     except FileNotFoundError as error:
         raise ToolMissing(f"cannot run {path}: {error.strerror}", command=argv[0]) from error
     except (OSError, ValueError) as error:  # the latter for a NUL in an argument
