@@ -6,7 +6,7 @@ from azureinit.apply.instance import read_pending, read_saved, was_another
 from azureinit.apply.journal import Unwritten, read_journal
 from azureinit.deliver import look_at_the_network, mend_route, wait_for_wireserver
 from azureinit.engine import know
-from azureinit.errors import HttpFailed, HttpTimeout, ImdsUnavailable, MediaAbsent, VmIdUnknown
+from azureinit.errors import ImdsUnavailable, MediaAbsent, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
@@ -16,9 +16,9 @@ from azureinit.sources.metadata import (
     check_complete,
     is_enough,
     is_specialised,
-    lacks_password,
     merge,
     named_keys,
+    needs_media,
 )
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
@@ -47,7 +47,7 @@ def gather(walk: Walk) -> None:
                 walk.machine,
                 walk.config,
                 saved=saved,
-                deadline=walk.context.work_deadline,
+                deadline=walk.context.sources_deadline,
                 observe=walk.events.observe,
                 route=walk.context.booted is not None,
                 mend=lambda host: mend_route(walk, host),
@@ -77,23 +77,15 @@ def read_all(walk: Walk) -> Facts:
 
 
 def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:
-    """A boot holds nobody up by waiting for a platform that is late."""
-    left = walk.context.work_deadline - walk.machine.clock.monotonic()
-    silent = any(_may_still_come(walk, error) for error in gathered.failures.values())
+    """Only in a boot, only while something is missing that a silent source may still give, and only for so long."""
+    left = walk.context.sources_deadline - walk.machine.clock.monotonic()
+    silent = any(error.recoverable for error in gathered.failures.values())
     if walk.context.booted is None or left < LEAST_TIME or not silent:
         return False
     answers = {**gathered.answers, **({"saved": saved} if saved is not None else {})}
     merged = merge(answers)
-    lacking = lacks_password(merged) and isinstance(gathered.failures.get("media"), MediaAbsent)
+    lacking = needs_media(merged) and isinstance(gathered.failures.get("media"), MediaAbsent)
     return (lacking or not is_enough(merged)) and not is_specialised(merged)
-
-
-def _may_still_come(walk: Walk, error: AzureInitError) -> bool:
-    """Neither a medium that nobody looks for nor an IMDS that refuses is late."""
-    if isinstance(error, MediaAbsent):
-        return walk.config.provisioning_media.enable
-    refused = isinstance(error.__cause__, HttpFailed) and not isinstance(error.__cause__, HttpTimeout)
-    return isinstance(error, ImdsUnavailable) and not refused
 
 
 def recall(walk: Walk) -> Metadata | None:

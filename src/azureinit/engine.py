@@ -49,6 +49,14 @@ class Context(Record):
         return min(own, max(self.booted + whole, self.started + whole / 3))  # it may be started hours later
 
     @property
+    def sources_deadline(self) -> float:
+        """Until then a boot asks sources that are silent; a failure told later might come too late for the platform."""
+        if self.booted is None:
+            return self.work_deadline
+        longest = max(self.config.boot.sources_secs, self.config.imds.total_retry_timeout_secs)
+        return min(self.work_deadline, self.started + longest)
+
+    @property
     def work_deadline(self) -> float:
         """The last part of the run is kept for the failure verdict."""
         return self.deadline - min(self.config.run.verdict_reserve_secs, self.config.run.deadline_secs / 2)

@@ -15,12 +15,19 @@
     +- HttpFailed              HTTP error                                 1 an endpoint never gave a usable answer
     |  +- HttpTimeout          operation timed out                        1 the budget was used up before one came
     +- SourceError             failed to read a metadata source           1 root of what a source can do wrong
-    |  +- ImdsUnavailable      failed to retrieve instance metadata       1 IMDS did not answer usefully
-    |  +- ImdsInvalid          invalid instance metadata                  1 IMDS answered something of the wrong shape
+    |  +- ImdsUnavailable      failed to retrieve instance metadata       1 IMDS gave no usable answer in its time
+    |  |  +- ImdsConnectTimeout  connection timeout querying IMDS         1 no connection came about in its time
+    |  |  +- ImdsConnectFailed   connection error querying IMDS           1 a connection was refused, reset or cut off
+    |  |  +- ImdsReadTimeout     read timeout querying IMDS               1 no answer came over the connection
+    |  |  +- ImdsRefused         http error N querying IMDS               1 IMDS answered with that status
+    |  |  +- ImdsInvalid         invalid IMDS metadata for key=K          1 a value of its document is of the wrong kind
+    |  |     +- ImdsUnparsable   error parsing IMDS metadata              1 ... or the document is not JSON
     |  +- ProxyAgentFailed     azure-proxy-agent status failure           1 the guest proxy agent is not ready
+    |  |  +- ProxyAgentMissing   azure-proxy-agent not found              1 it is needed and not installed
     |  +- MediaAbsent          provisioning media not found               1 no medium came within the wait
     |  +- MediaUnreadable      failed to read provisioning media          1 the medium is there and cannot be read
-    |  +- OvfInvalid           XML error                                  1 ovf-env.xml is not what it should be
+    |  +- MediaRefused         provisioning media contradict IMDS         1 the medium is not this VM's
+    |  +- OvfInvalid           error parsing ovf-env.xml                  1 ovf-env.xml is not what it should be
     |  +- GoalStateMissing     failed to retrieve the goal state          1 the wireserver did not give one
     |  +- GoalStateInvalid     invalid goal state                         1 ... or one of the wrong shape
     |  +- CertificatesMissing  failed to retrieve certificates            1 ... or not the certificates it names
@@ -29,6 +36,7 @@
     |  +- UsernameMissing      failed to determine username               1 no source names the admin user
     |  +- HostnameMissing      failed to determine hostname               1 no source names the host
     |  +- NoCredentials        no usable credential                       1 neither a key nor a password was given
+    |  +- CustomDataMissing    failure to read customData while hasCustomData=true  1 no medium gives what IMDS names
     |  +- InvalidUsername      invalid username                           1 a name that must not become an account
     |  +- InvalidHostname      invalid hostname                           1 a name that must not become the host's
     |  +- InvalidKey           invalid SSH public key                     1 a key that sshd would not take
@@ -47,7 +55,8 @@
     +- RunDied                 azure-init did not finish                  1 the service died or took too long
     +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict
 
-`reason` is unique, exit codes are those of docs/exit-codes.md; a test holds both and this drawing.
+`reason` is unique, exit codes are those of docs/exit-codes.md; a test holds both and this drawing. Where cloud-init
+has a reason for the same cause, the words are the same, so that one search finds both agents' failures.
 """
 
 from __future__ import annotations
@@ -64,10 +73,13 @@ class AzureInitError(Exception):
     exit_code = 1
     recoverable = False  # True: whoever catches it tries again
 
-    def __init__(self, message: str, *, hint: str = "", **data: object) -> None:
+    def __init__(self, message: str, *, hint: str = "", reason: str = "", **data: object) -> None:
+        """`reason`: where the class's own has a number or a name in it."""
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if reason:
+            self.reason = reason
         self.data: dict[str, str] = {key: str(value) for key, value in data.items()}
 
     def supporting(self) -> dict[str, str]:
@@ -124,7 +136,8 @@ class SubprocessTimeout(AzureInitError):
 
 class HttpFailed(AzureInitError):
     reason = "HTTP error"
-    status = 0
+    status = 0  # of the last answer; 0: the last attempt got none
+    timeout = ""  # which wait the last attempt ended in: "connect", "read" or neither
 
 
 class HttpTimeout(HttpFailed):
@@ -139,24 +152,53 @@ class ImdsUnavailable(SourceError):
     reason = "failed to retrieve instance metadata"
 
 
-class ImdsInvalid(SourceError):
-    reason = "invalid instance metadata"
+class ImdsConnectTimeout(ImdsUnavailable):
+    reason = "connection timeout querying IMDS"
+
+
+class ImdsConnectFailed(ImdsUnavailable):
+    reason = "connection error querying IMDS"
+
+
+class ImdsReadTimeout(ImdsUnavailable):
+    reason = "read timeout querying IMDS"
+
+
+class ImdsRefused(ImdsUnavailable):
+    reason = "http error N querying IMDS"
+
+
+class ImdsInvalid(ImdsUnavailable):
+    reason = "invalid IMDS metadata for key=K"
+
+
+class ImdsUnparsable(ImdsInvalid):
+    reason = "error parsing IMDS metadata"
 
 
 class ProxyAgentFailed(SourceError):
     reason = "azure-proxy-agent status failure"
 
 
+class ProxyAgentMissing(ProxyAgentFailed):
+    reason = "azure-proxy-agent not found"
+
+
 class MediaAbsent(SourceError):
     reason = "provisioning media not found"
+    recoverable = True  # a medium may come late
 
 
 class MediaUnreadable(SourceError):
     reason = "failed to read provisioning media"
 
 
+class MediaRefused(SourceError):
+    reason = "provisioning media contradict IMDS"
+
+
 class OvfInvalid(SourceError):
-    reason = "XML error"
+    reason = "error parsing ovf-env.xml"
 
 
 class GoalStateMissing(SourceError):
@@ -189,6 +231,10 @@ class HostnameMissing(MetadataError):
 
 class NoCredentials(MetadataError):
     reason = "no usable credential"
+
+
+class CustomDataMissing(MetadataError):
+    reason = "failure to read customData while hasCustomData=true"
 
 
 class InvalidUsername(MetadataError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.errors import HttpFailed, ImdsUnavailable, MediaAbsent
+from azureinit.errors import ImdsInvalid, ImdsUnavailable, MediaAbsent
 from azureinit.facts.former import Former, read_former, read_former_id
 from azureinit.plan.former import KEPT, plan_former
 from azureinit.plan.waagent import plan_waagent, spellings
@@ -67,8 +67,8 @@ def stays_for_want(walk: Walk, failures: Mapping[str, AzureInitError], *, other:
 
 
 def _is_silence(error: AzureInitError) -> bool:
-    answer = error.__cause__.status if isinstance(error.__cause__, HttpFailed) else 0
-    return isinstance(error, MediaAbsent) or (isinstance(error, ImdsUnavailable) and answer // 100 != 2)
+    unanswered = isinstance(error, ImdsUnavailable) and not isinstance(error, ImdsInvalid)
+    return unanswered or isinstance(error, MediaAbsent)
 
 
 def plan_stay(walk: Walk, facts: Facts) -> Plan:

@@ -24,9 +24,17 @@ MAX_HEADERS = 64 * 1024
 MAX_RETRY_AFTER = 60.0
 SHORTEST_DELAY = 0.05  # where a policy starts with none: it still grows
 TRANSPORT = 0  # the status of an attempt that got no answer
+REQUEST_ID = "x-ms-client-request-id"
+FINAL_ANSWERS = 5  # so many of the same kind in a row, for `Retry.final_secs`, are not asked for again
 
 
 class Retry(Record):
+    """`statuses`, and attempts without an answer, are retried for as long as there is time.
+
+    Any other status is final: at once, or with `final_secs` once it has come for so long and FINAL_ANSWERS times in a
+    row. `final_secs` does the same for answers that `accept` refuses, which are retried without it.
+    """
+
     connect_timeout: float
     request_timeout: float
     total: float
@@ -35,6 +43,8 @@ class Retry(Record):
     growth: float = 1.5
     max_delay: float = 30.0
     attempts: int = 0  # 0: as many as the budget holds
+    final_secs: float | None = None
+    at_once: frozenset[int] = frozenset()  # statuses that are final at once all the same
 
 
 class Response(Record):
@@ -45,6 +55,10 @@ class Response(Record):
 
 class _Broken(Exception):
     """An attempt that got no whole answer."""
+
+
+class _ConnectTimeout(TimeoutError):
+    """No connection came about in its time."""
 
 
 def send(
@@ -60,47 +74,100 @@ def send(
     observe: Observe | None = None,
     limit: int = 1 << 20,
 ) -> Response:
-    """The first usable answer. `accept` raises an AzureInitError for a malformed one, which is then retried."""
+    """The first usable answer. `accept` raises an AzureInitError for a malformed one, which is then retried.
+
+    Every attempt carries an id of its own, by which the platform's logs and ours can be matched.
+    """
     host, port, path = parse_url(url)
-    request = _request(method, path, _host_header(host, port), headers, body)
     started = clock.monotonic()
     until = min(deadline, started + retry.total)
-    failures: dict[str, int] = {}
+    tally = _Tally()
     delay, attempt = retry.delay, 0
     while True:
         attempt += 1
         wait = delay * _jitter()
-        last = TRANSPORT
         begun = clock.monotonic()
-        cause: Exception | None = None
+        request_id = _uuid()
+        request = _request(method, path, _host_header(host, port), {REQUEST_ID: request_id, **headers}, body)
+        told = {"method": method, "url": url, "attempt": attempt, "request_id": request_id}
+        status = TRANSPORT
         try:
             response = _attempt(host, port, request, retry=retry, until=until, clock=clock, limit=limit)
-            last = response.status
-            if 200 <= last < 300:
+            status = response.status
+            failure = _Failure(f"status {status}", status=status)
+            if 200 <= status < 300:
                 if accept is not None:
                     accept(response)
                 if observe:
-                    observe(
-                        "http", method=method, url=url, attempt=attempt, status=last, seconds=clock.monotonic() - begun
-                    )
+                    observe("http", **told, status=status, seconds=clock.monotonic() - begun)
                 return response
-            told = f"status {last}"
             wait = max(wait, _retry_after(response.headers))
         except (OSError, _Broken) as error:
-            told, cause = _in_words(error), error
+            failure = _Failure(_in_words(error), cause=error)
         except AzureInitError as error:
-            told, cause = str(error), error
-        failures[told] = failures.get(told, 0) + 1
+            failure = _Failure(str(error), status=status, cause=error)
+        now = clock.monotonic()
+        tally.add(failure, now)
         if observe:
-            taken = clock.monotonic() - begun
-            observe("http", method=method, url=url, attempt=attempt, failure=told, seconds=taken)
-        fatal = last != TRANSPORT and not 200 <= last < 300 and last not in retry.statuses
-        over = clock.monotonic() + wait >= until
-        if fatal or over or attempt == retry.attempts:
-            kind = HttpTimeout if over and not fatal else HttpFailed
-            raise _give_up(kind, method, url, failures, clock.monotonic() - started, status=last) from cause
+            observe("http", **told, failure=failure.told, seconds=now - begun)
+        final = tally.is_final(retry, now)
+        over = now + wait >= until
+        if final or over or attempt == retry.attempts:
+            kind = HttpTimeout if over and not final else HttpFailed
+            raise tally.error(kind, method, url, now - started, final=final)
         clock.sleep(wait)
         delay = min(max(delay * retry.growth, SHORTEST_DELAY), retry.max_delay)
+
+
+class _Failure:
+    """How one attempt failed: without an answer, with a status, or with an answer that `accept` refused."""
+
+    def __init__(self, told: str, *, status: int = TRANSPORT, cause: Exception | None = None) -> None:
+        self.told, self.status, self.cause = told, status, cause
+        timed_out = isinstance(cause, TimeoutError)
+        self.timeout = "connect" if isinstance(cause, _ConnectTimeout) else "read" if timed_out else ""
+        reason = cause.reason if isinstance(cause, AzureInitError) else ""
+        self.kind = (status, self.timeout, reason)
+
+
+class _Tally:
+    """All failures of a request: how often each was seen, and since when the last kind has been the same."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+        self.kinds: dict[tuple[int, str, str], int] = {}
+        self.last: dict[tuple[int, str, str], _Failure] = {}
+        self.same: tuple[int, str, str] | None = None
+        self.since, self.in_a_row = 0.0, 0
+
+    def add(self, failure: _Failure, now: float) -> None:
+        self.texts[failure.told] = self.texts.get(failure.told, 0) + 1
+        self.kinds[failure.kind] = self.kinds.get(failure.kind, 0) + 1
+        self.last[failure.kind] = failure
+        if failure.kind != self.same:
+            self.same, self.since, self.in_a_row = failure.kind, now, 0
+        self.in_a_row += 1
+
+    def is_final(self, retry: Retry, now: float) -> bool:
+        status = self.same[0] if self.same else TRANSPORT
+        if status == TRANSPORT or status in retry.statuses:
+            return False
+        if status in retry.at_once:
+            return True
+        if retry.final_secs is None:
+            return not 200 <= status < 300
+        return self.in_a_row >= FINAL_ANSWERS and now - self.since >= retry.final_secs
+
+    def error(self, kind: type[HttpFailed], method: str, url: str, seconds: float, *, final: bool) -> HttpFailed:
+        """With the status and cause of the last failure where it ended the request, else of the most frequent one."""
+        told = ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in self.texts.items())
+        chosen = self.last[self.same if final and self.same else max(self.kinds, key=self._weight)]
+        error = kind(f"{method} {url} failed for {seconds:.1f} s: {told}", endpoint=url)
+        error.status, error.timeout, error.__cause__ = chosen.status, chosen.timeout, chosen.cause
+        return error
+
+    def _weight(self, kind: tuple[int, str, str]) -> tuple[int, bool]:
+        return self.kinds[kind], kind == self.same
 
 
 def parse_url(url: str) -> tuple[str, int, str]:
@@ -145,7 +212,10 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
     connection = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
     try:
         connection.settimeout(min(retry.connect_timeout, left()))
-        connection.connect((host, port))
+        try:
+            connection.connect((host, port))
+        except TimeoutError:
+            raise _ConnectTimeout from None
         connection.settimeout(left())
         connection.sendall(request)
         return _response(_Stream(connection, left, limit))
@@ -260,6 +330,14 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     return min(float(value), MAX_RETRY_AFTER) if value.isascii() and value.isdigit() and len(value) < 9 else 0.0
 
 
+def _uuid() -> str:
+    """A random UUID (version 4), without the module `uuid`, which takes milliseconds to load."""
+    random = bytearray(os.urandom(16))
+    random[6], random[8] = random[6] & 0x0F | 0x40, random[8] & 0x3F | 0x80
+    text = random.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
 def _jitter() -> float:
     """0.75 to 1: never longer than the delay, so that a Retry policy says what is waited at most."""
     return 0.75 + os.urandom(1)[0] / 1020
@@ -267,18 +345,9 @@ def _jitter() -> float:
 
 def _in_words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "timed out"
+        return "connection timed out" if isinstance(error, _ConnectTimeout) else "timed out"
     if isinstance(error, gaierror):
         return "not an address"
     if isinstance(error, OSError):
         return (error.strerror or str(error)).lower()
     return str(error)
-
-
-def _give_up(
-    kind: type[HttpFailed], method: str, url: str, failures: Mapping[str, int], seconds: float, *, status: int
-) -> HttpFailed:
-    told = ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in failures.items())
-    failure = kind(f"{method} {url} failed for {seconds:.1f} s: {told}", endpoint=url)
-    failure.status = status
-    return failure

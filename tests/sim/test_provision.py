@@ -312,7 +312,7 @@ def test_a_password_beside_a_key_is_waited_for_though_imds_alone_would_do(bench:
 
 def test_a_password_beside_a_key_that_never_comes_is_a_failure(bench: Benches) -> None:
     vm = Vm(password="s3cret+pass", disable_password=False)
-    one = bench(vm=vm, media=Media(enable=False), expect=Expect(verdict="failure", reason="no usable credential"))
+    one = bench(vm=vm, media=Media(enable=False), expect=Expect(verdict="failure", reason="media not found"))
     assert one.agent().status == 1
     assert one.fabric.judge().ok
 

@@ -20,7 +20,12 @@ SRC = Path(__file__).parents[2] / "src"
 PYTHON = os.environ.get("AGENT_PYTHON", sys.executable)
 # Everything that waits, made short: no test sleeps for what it does not test.
 QUICK: dict[str, dict[str, Any]] = {
-    "imds": {"retry_interval_secs": 0.05, "total_retry_timeout_secs": 3, "request_timeout_secs": 1},
+    "imds": {
+        "retry_interval_secs": 0.05,
+        "total_retry_timeout_secs": 3,
+        "request_timeout_secs": 1,
+        "final_after_secs": 0.2,
+    },
     "wireserver": {"retry_interval_secs": 0.05, "total_retry_timeout_secs": 2, "read_timeout_secs": 1},
     "provisioning_media": {"wait_secs": 0.5},
     "sources": {"grace_secs": 0.3},

@@ -276,14 +276,22 @@ def test_a_boot_s_time_is_counted_from_the_machine_s_start(world: Worlds) -> Non
     assert by_hand.deadline == 150.0 + Config().run.deadline_secs
 
 
-LATE = 600.0  # after the machine's start
+def test_a_boot_asks_silent_sources_for_so_long_and_no_longer(world: Worlds) -> None:
+    one = world()
+    given = {"machine": one.machine, "events": Events(clock=one.clock, listeners=())}
+    boot = Context(**given, config=Config(), started=150.0, booted=100.0)
+    assert boot.sources_deadline == 150.0 + 360.0
+    patient = Config(imds=Imds(total_retry_timeout_secs=500.0))
+    assert replace(boot, config=patient).sources_deadline == 650.0, "that key keeps its meaning"
+    assert replace(boot, config=Config(imds=Imds(total_retry_timeout_secs=5000.0))).sources_deadline == 940.0
+    assert replace(boot, booted=None).sources_deadline == boot.started + 1140.0
 
 
-@pytest.mark.parametrize(("comes", "verdict"), [(LATE, "Ready"), (2000.0, "failed to determine username")])
-def test_a_platform_that_comes_ten_minutes_after_the_start_finds_a_machine_that_waits(
+@pytest.mark.parametrize(("comes", "verdict"), [(300.0, "Ready"), (2000.0, "http error 503 querying IMDS")])
+def test_a_platform_that_comes_minutes_after_the_start_finds_a_machine_that_waits(
     world: Worlds, comes: float, verdict: str
 ) -> None:
-    """And one that does not come within fifteen hears of it in the last of them."""
+    """And one that is silent for the whole budget hears of it before ten minutes are over."""
     one = world()
     booted = one.clock.at - 10.0
     told: list[float] = []
@@ -302,7 +310,24 @@ def test_a_platform_that_comes_ten_minutes_after_the_start_finds_a_machine_that_
     assert provision(context) == (0 if verdict == "Ready" else 1)
     (report,) = one.verdicts
     assert report == verdict or field(report, "reason") == verdict
-    assert (comes <= told[-1] < comes + 60) if verdict == "Ready" else (800 < told[-1] < 900)
+    assert (comes <= told[-1] < comes + 60) if verdict == "Ready" else (350 < told[-1] < 400)
+
+
+@pytest.mark.parametrize("refusal", [answer(403), answer(200, b"<html>"), answer(200, b'{"compute": "nothing"}')])
+def test_a_refusal_is_told_after_half_a_minute_where_no_medium_can_come(world: Worlds, refusal: bytes) -> None:
+    one = world()
+    started = one.clock.at
+    told: list[float] = []
+
+    def health(connection: Any) -> None:
+        told.append(one.clock.at - started)
+        connection.sendall(answer(200))
+
+    one.imds.answers[:], one.health.answers[:] = [refusal], [health]
+    off = ProvisioningMedia(enable=False)
+    one.config = replace(one.config, run=Run(), provisioning_media=off, imds=Imds(endpoint=one.imds.url))
+    assert provision(replace(one.context(), booted=started)) == 1
+    assert 30 <= told[-1] < 60
 
 
 # ---- somebody else at work

@@ -252,7 +252,7 @@ def agent(tmp_path: Path, script: str) -> None:
 
 
 def settings(url: str, path: object, **more: Any) -> Config:
-    imds = ImdsConfig(endpoint=url, request_timeout_secs=5.0, retry_interval_secs=0.05)
+    imds = ImdsConfig(endpoint=url, request_timeout_secs=5.0, retry_interval_secs=0.05, final_after_secs=0.2)
     return Config(imds=imds, provisioning_media=ProvisioningMedia(path=str(path)), **more)
 
 
@@ -345,11 +345,15 @@ def test_a_proxy_agent_that_hangs_is_ended_and_told(tmp_path: Path, media: Path)
     assert "IMDS refused with status 403, and azure-proxy-agent was ended after" in str(found.failures["imds"])
 
 
-def test_a_refusal_without_a_proxy_agent_fails_at_once(tmp_path: Path, media: Path) -> None:
+def test_a_refusal_without_a_proxy_agent_is_asked_again_and_final_in_the_end(tmp_path: Path, media: Path) -> None:
     found, asked = refused(tmp_path, media, answer(403))
-    assert isinstance(found.failures["imds"], ProxyAgentFailed)
-    assert "status 403, and azure-proxy-agent is neither installed nor asked for" in str(found.failures["imds"])
-    assert asked == 1
+    assert found.failures["imds"].reason == "http error 403 querying IMDS"
+    assert not found.failures["imds"].recoverable
+    assert "status 403" in str(found.failures["imds"])
+    assert "azure-proxy-agent is neither installed nor asked for" in str(found.failures["imds"])
+    assert asked >= 1 + 5
+    found, asked = refused(tmp_path, media, answer(403), answer(403), GOOD)
+    assert (found.failures, asked) == ({}, 3), "a refusal may pass"
 
 
 def test_a_proxy_agent_that_the_media_ask_for_must_be_installed(tmp_path: Path, media: Path) -> None:
@@ -359,10 +363,30 @@ def test_a_proxy_agent_that_the_media_ask_for_must_be_installed(tmp_path: Path, 
 
 
 def test_a_proxy_agent_can_be_switched_off(tmp_path: Path, media: Path) -> None:
-    agent(tmp_path, "exit 0")
+    agent(tmp_path, f"touch {tmp_path}/called")
     found, asked = refused(tmp_path, media, answer(403), azure_proxy_agent=AzureProxyAgent(enable=False))
     assert "azure_proxy_agent.enable is false" in str(found.failures["imds"])
-    assert asked == 1
+    assert asked >= 1 + 5
+    assert not (tmp_path / "called").exists()
+
+
+def test_what_was_not_waited_for_is_told_with_its_last_failure(tmp_path: Path, media: Path) -> None:
+    with Server(answer(503)) as server:
+        config = replace(settings(server.url, media), sources=Sources(grace_secs=0.2))
+        found = gathered(tmp_path, config)
+    assert "no usable answer within" in str(found.failures["imds"])
+    assert "status 503" in str(found.failures["imds"])
+    assert found.failures["imds"].recoverable
+
+
+def test_a_medium_that_cannot_be_understood_keeps_its_cause_where_it_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "media").mkdir()
+    (tmp_path / "media/ovf-env.xml").write_text("<Environment")
+    with Server(GOOD) as server:
+        config = replace(settings(server.url, tmp_path / "media"), sources=Sources(grace_secs=0.2))
+        found = gathered(tmp_path, config)
+    assert isinstance(found.failures["media"], OvfInvalid)
+    assert "not XML" in str(found.failures["media"])
 
 
 def test_a_bug_in_a_source_reaches_the_verdict(tmp_path: Path, media: Path) -> None:

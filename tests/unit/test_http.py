@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
+import uuid
 
 import pytest
 from hypothesis import given, strategies as st
@@ -60,10 +62,14 @@ def refused(*answers: Answer, limit: int = 1 << 20) -> str:
 def test_the_request_is_one_whole_message_that_closes_the_connection() -> None:
     with Server(answer()) as server:
         ask(server)
-    assert server.requests == [
+    (request,) = server.requests
+    head, request_id, tail = re.split(rb"(?<=x-ms-client-request-id: )(\S+)", request)
+    assert (head, tail) == (
         b"GET /x?y=z HTTP/1.1\r\nHost: " + server.address.encode() + b"\r\n"
-        b"Connection: close\r\nAccept: */*\r\nMetadata: true\r\n\r\n"
-    ]
+        b"Connection: close\r\nAccept: */*\r\nx-ms-client-request-id: ",
+        b"\r\nMetadata: true\r\n\r\n",
+    )
+    assert str(uuid.UUID(request_id.decode())) == request_id.decode()
 
 
 def test_a_body_is_sent_with_its_length() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.errors import LocalError, MediaAbsent, MediaUnreadable, OvfInvalid
+from azureinit.errors import AzureInitError, LocalError, MediaAbsent, MediaUnreadable, OvfInvalid
 from azureinit.machine import Clock, ImageFile, Machine
-from azureinit.sources.media import GUESSED_SIZE, Medium, read_media, unescaped
+from azureinit.sources.media import AGAIN_SECS, GUESSED_SIZE, Medium, read_media, unescaped
 from support.images import genisoimage, without_iso
 
 OVF = (
@@ -247,12 +247,27 @@ def test_the_text_of_absence_is_short_however_many_devices(bench: Bench) -> None
     assert len(str(raised.value)) <= 200
 
 
-def test_an_invalid_document_is_told_as_such_and_at_once(bench: Bench, invalid: bytes) -> None:
+def test_an_invalid_document_is_read_once_more_and_then_told_as_such(bench: Bench, invalid: bytes) -> None:
     bench.optical("sr0", invalid)
+    noted: list[AzureInitError] = []
+    started = bench.steps.time
     with pytest.raises(OvfInvalid, match="not XML") as raised:
-        bench.media()
+        read_media(bench, path="", deadline=started + 60.0, note=noted.append)
     assert "hunter2" not in str(raised.value)
-    assert bench.steps.naps == []
+    assert [str(error) for error in noted] == [str(raised.value)], "told before the second reading, too"
+    assert AGAIN_SECS <= bench.steps.time - started <= AGAIN_SECS + 1
+
+
+def test_a_medium_that_is_whole_when_it_is_read_again_counts(bench: Bench, invalid: bytes, azure: bytes) -> None:
+    bench.optical("sr0", invalid)
+    bench.steps.due.append((bench.steps.time + 1.0, lambda: bench.put("dev/sr0", azure)))
+    assert told(bench.media()) == ("udf", "/dev/sr0", "udf")
+
+
+def test_where_there_is_no_time_to_read_it_again_the_first_failure_is_told(bench: Bench, invalid: bytes) -> None:
+    bench.optical("sr0", invalid)
+    with pytest.raises(OvfInvalid, match="not XML"):
+        bench.media(wait=1.0)
 
 
 def test_what_our_readers_cannot_read_is_mounted(bench: Bench) -> None:
@@ -265,8 +280,7 @@ def test_both_causes_are_kept_where_mounting_fails_too(bench: Bench, azure: byte
     bench.optical("sr0", azure[: 256 * 2048] + bytes(len(azure) - 256 * 2048))
     with pytest.raises(MediaUnreadable, match=r"/dev/sr0: not readable as UDF.*mounting it: cannot mount"):
         bench.media()
-    assert bench.steps.naps == []
-    assert bench.mounts == ["/dev/sr0"]
+    assert bench.mounts == ["/dev/sr0"] * 2
 
 
 def test_every_broken_drive_is_told(bench: Bench, invalid: bytes) -> None:
@@ -376,11 +390,12 @@ def test_a_named_path_may_lie_outside_the_root(bench: Bench, tmp_path_factory: p
     assert told(bench.media(str(host))) == ("host", None, "directory")
 
 
-def test_a_named_image_that_is_none_is_unreadable_at_once(bench: Bench) -> None:
+def test_a_named_image_that_is_none_is_unreadable_after_a_second_look(bench: Bench) -> None:
     bench.put("srv/media.img", b"\xff" * 100000)
+    started = bench.steps.time
     with pytest.raises(MediaUnreadable, match="neither UDF nor ISO 9660"):
-        bench.media("/srv/media.img")
-    assert bench.steps.naps == []
+        bench.media("/srv/media.img", wait=60.0)
+    assert bench.steps.time - started <= AGAIN_SECS + 1
 
 
 def test_what_was_judged_is_observed_once(bench: Bench, other: bytes) -> None:

@@ -10,11 +10,17 @@ from hypothesis import given, strategies as st
 
 from azureinit.apply.instance import Instance, read_saved, write_saved
 from azureinit.errors import (
+    AzureInitError,
     HostnameMissing,
+    ImdsRefused,
     ImdsUnavailable,
+    ImdsUnparsable,
     MediaAbsent,
+    MediaUnreadable,
     NoCredentials,
+    OvfInvalid,
     PpsUnsupported,
+    ProxyAgentMissing,
     UsernameMissing,
 )
 from azureinit.machine import Machine
@@ -311,20 +317,53 @@ def test_without_imds_nothing_is_known_to_be_specialised() -> None:
 FAILURES = {"imds": ImdsUnavailable("nobody answered"), "media": MediaAbsent("no drive")}
 
 
+MISSING = [
+    (Metadata(), UsernameMissing),
+    (Metadata(hostname="h", keys=(KEY,)), UsernameMissing),
+    (Metadata(username="u", keys=(KEY,)), HostnameMissing),
+    (Metadata(username="u", hostname="h"), NoCredentials),
+    (Metadata(username="u", hostname="h", disable_password=False), NoCredentials),
+]
+
+
+@pytest.mark.parametrize(("metadata", "_kind"), MISSING)
+def test_what_is_missing_is_told_with_every_source_s_failure(metadata: Metadata, _kind: type[Exception]) -> None:
+    with pytest.raises(ImdsUnavailable, match="imds: nobody answered; media: no drive") as caught:
+        check_complete(metadata, FAILURES)
+    assert caught.value.data == {"imds": "nobody answered", "media": "no drive"}
+
+
+@pytest.mark.parametrize(("metadata", "kind"), MISSING)
+def test_what_no_source_gives_though_all_answered_is_named(metadata: Metadata, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        check_complete(metadata, {})
+    off = MediaAbsent("provisioning_media.enable is false", setting="provisioning_media.enable")
+    with pytest.raises(kind, match="enable is false"):
+        check_complete(metadata, {"media": off})
+
+
+REFUSED = ImdsRefused("status 404", reason="http error 404 querying IMDS", status=404)
+
+
 @pytest.mark.parametrize(
-    ("metadata", "kind"),
+    ("failures", "reason"),
     [
-        (Metadata(), UsernameMissing),
-        (Metadata(hostname="h", keys=(KEY,)), UsernameMissing),
-        (Metadata(username="u", keys=(KEY,)), HostnameMissing),
-        (Metadata(username="u", hostname="h"), NoCredentials),
-        (Metadata(username="u", hostname="h", disable_password=False), NoCredentials),
+        ({"imds": REFUSED, "media": MediaAbsent("none")}, "http error 404 querying IMDS"),
+        ({"media": MediaAbsent("none")}, "provisioning media not found"),
+        ({"imds": REFUSED}, "http error 404 querying IMDS"),
+        ({"imds": REFUSED, "media": OvfInvalid("not XML")}, "error parsing ovf-env.xml"),
+        ({"imds": REFUSED, "media": MediaUnreadable("torn")}, "failed to read provisioning media"),
+        ({"imds": ProxyAgentMissing("none"), "media": MediaAbsent("none")}, "azure-proxy-agent not found"),
+        ({"imds": ImdsUnparsable("not JSON"), "media": MediaAbsent("none")}, "error parsing IMDS metadata"),
     ],
 )
-def test_what_is_missing_is_told_with_every_source_s_failure(metadata: Metadata, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match="imds: nobody answered; media: no drive") as caught:
-        check_complete(metadata, FAILURES)
-    assert caught.value.data == {"imds": "nobody answered", "media": "no drive"}  # type: ignore[attr-defined]
+def test_the_reason_is_the_cause_and_every_failure_is_kept(failures: dict[str, AzureInitError], reason: str) -> None:
+    with pytest.raises(AzureInitError) as caught:
+        check_complete(Metadata(), failures)
+    assert caught.value.reason == reason
+    assert "no source names the admin user" in str(caught.value)
+    for name, error in failures.items():
+        assert caught.value.supporting()[name] == str(error)
 
 
 def test_what_is_complete_passes_whatever_failed() -> None:

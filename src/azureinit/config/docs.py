@@ -61,6 +61,8 @@ KEYS: dict[str, str] = {
     "imds.request_timeout_secs": "Longest wait for one answer.",
     "imds.retry_interval_secs": "First delay between two tries; later ones grow.",
     "imds.total_retry_timeout_secs": "Longest time for all tries together.",
+    "imds.final_after_secs": "How long the same refusal (a status that is not retried) or unusable answer must have "
+    "come, five times at least, before it is final.",
     "provisioning_media.enable": "Look for provisioning media at all.",
     "provisioning_media.path": "A device, an image file or a directory to read; empty means find the device.",
     "provisioning_media.eject": "Eject the media before Ready is reported; not where Ignition may read them again.",
@@ -108,6 +110,8 @@ KEYS: dict[str, str] = {
     "run.deadline_secs": "Longest time for a whole run.",
     "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
     "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
+    "boot.sources_secs": "How long a boot asks sources that are silent, from the start of the service; "
+    "`imds.total_retry_timeout_secs`, where that is longer.",
     "boot.deadline_secs": "Longest time from the machine's start to the verdict; counts beside `run.deadline_secs`; "
     "a start that comes late has a third of it.",
     "disk.grow_root": "Grow the root partition and its file system at every boot where there is room behind it.",

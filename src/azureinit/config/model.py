@@ -77,6 +77,7 @@ class Imds(Record):
     request_timeout_secs: Timeout = 60.0
     retry_interval_secs: Seconds = 2.0
     total_retry_timeout_secs: Seconds = 300.0
+    final_after_secs: Seconds = 30.0
 
 
 class ProvisioningMedia(Record):
@@ -150,6 +151,7 @@ class Run(Record):
 
 class Boot(Record):
     hold_logins_secs: Seconds = 120.0
+    sources_secs: Timeout = 360.0
     deadline_secs: Timeout = 900.0
 
 

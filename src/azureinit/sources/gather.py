@@ -1,13 +1,13 @@
 """Asking IMDS and the media at the same time, and when to stop waiting for the other one.
 
-Once one source is enough the other gets `sources.grace_secs`, IMDS only from when there is a way to it. Where
-passwords are on IMDS is not enough, since only the media carry the password: they must answer, within
+Once one source is enough the other gets `sources.grace_secs`, IMDS only from when there is a way to it. Where IMDS says
+that there is a password or customData it is not enough, since only the media carry them: they must answer, within
 `provisioning_media.wait_secs`. What ends a wait is a message or the clock, never a sleep.
 """
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed
+from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed, ProxyAgentMissing
 from azureinit.record import Record, replace
 from azureinit.sources.metadata import (
     Metadata,
@@ -15,14 +15,14 @@ from azureinit.sources.metadata import (
     from_ovf,
     is_enough,
     is_specialised,
-    lacks_password,
-    lacks_usable_key,
     merge,
+    needs_media,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from azureinit.config.model import Config
     from azureinit.http import Observe
@@ -64,10 +64,17 @@ def ask_sources(
     inbox = Inbox()
     media_known = Flag()
     media: list[Medium] = []
+    trouble: dict[str, AzureInitError] = {}  # why a source has not answered so far
+
+    def noting(name: str, *, failure: str = "", **fields: Any) -> None:
+        if failure:
+            trouble["imds"] = ImdsUnavailable(failure)
+        observe(name, failure=failure, **fields)
 
     def ask_media() -> Metadata:
         try:
-            media.append(_read_media(machine, config, deadline=deadline, observe=observe))
+            note = lambda error: trouble.update(media=error)  # noqa: E731
+            media.append(_read_media(machine, config, deadline=deadline, observe=observe, note=note))
         finally:
             media_known.set()
         return replace(from_ovf(media[0].ovf), document=media[0].document)
@@ -89,7 +96,7 @@ def ask_sources(
             return wait_for_proxy_agent(machine, config, refusal=refusal, demanded=demanded, deadline=deadline)
 
         return from_imds(
-            query_imds(config, clock=machine.clock, deadline=deadline, observe=observe, wait_for_proxy=wait_for_proxy)
+            query_imds(config, clock=machine.clock, deadline=deadline, observe=noting, wait_for_proxy=wait_for_proxy)
         )
 
     for name, ask in (("imds", ask_imds), ("media", ask_media)):
@@ -97,7 +104,13 @@ def ask_sources(
 
     def finish() -> Gathered:
         answers, failures = collect(
-            inbox.get, saved=saved, clock=machine.clock, deadline=deadline, config=config, routed=not route
+            inbox.get,
+            saved=saved,
+            clock=machine.clock,
+            deadline=deadline,
+            config=config,
+            routed=not route,
+            trouble=trouble,
         )
         return Gathered(answers=answers, failures=failures, device=media[0].device if "media" in answers else None)
 
@@ -112,6 +125,7 @@ def collect(
     deadline: float,
     config: Config,
     routed: bool = True,
+    trouble: Mapping[str, AzureInitError] = {},
 ) -> tuple[dict[str, Metadata], dict[str, AzureInitError]]:
     """Both answers, or one and the reason why the other was not waited for any longer."""
     started = clock.monotonic()
@@ -128,7 +142,7 @@ def collect(
         now = clock.monotonic()
         if message is None:
             if now >= limit:
-                failures[name] = _too_late(name, now - started)
+                failures[name] = _too_late(name, now - started, trouble.get(name))
             continue
         name, answer = message
         routed = routed or name == ROUTE
@@ -140,15 +154,21 @@ def collect(
             answers[name] = answer
             failures.pop(name, None)  # later than it should have been, but still while we waited for the other
         known = merge({**({"saved": saved} if saved else {}), **answers})
-        lacking = (lacks_password(known) or lacks_usable_key(known)) and "media" not in answers
+        lacking = needs_media(known) and "media" not in answers
         if (is_enough(known) and not lacking) or ("imds" in answers and is_specialised(known)):
             soon = now + config.sources.grace_secs
             limits = {name: min(limit, soon) if routed or name != "imds" else limit for name, limit in limits.items()}
 
 
-def _too_late(name: str, seconds: float) -> AzureInitError:
-    kind = ImdsUnavailable if name == "imds" else MediaAbsent
-    return kind(f"no answer within {seconds:.1f} s")
+def _too_late(name: str, seconds: float, trouble: AzureInitError | None) -> AzureInitError:
+    if trouble is None:
+        error: AzureInitError = (ImdsUnavailable if name == "imds" else MediaAbsent)(
+            f"no answer within {seconds:.1f} s"
+        )
+    else:
+        error = type(trouble)(f"no usable answer within {seconds:.1f} s: {trouble}", reason=trouble.reason)
+    error.recoverable = isinstance(error, (ImdsUnavailable, MediaAbsent))
+    return error
 
 
 def _answerer(put: Callable[[tuple[str, Metadata | AzureInitError]], None], name: str, ask: Ask) -> Callable[[], None]:
@@ -163,25 +183,36 @@ def _answerer(put: Callable[[tuple[str, Metadata | AzureInitError]], None], name
     return answer
 
 
-def _read_media(machine: Machine, config: Config, *, deadline: float, observe: Observe) -> Medium:
+def _read_media(
+    machine: Machine,
+    config: Config,
+    *,
+    deadline: float,
+    observe: Observe,
+    note: Callable[[AzureInitError], None],
+) -> Medium:
     if not config.provisioning_media.enable:
-        raise MediaAbsent("provisioning_media.enable is false", setting="provisioning_media.enable")
+        off = MediaAbsent("provisioning_media.enable is false", setting="provisioning_media.enable")
+        off.recoverable = False
+        raise off
     from azureinit.sources.media import read_media
 
     until = min(deadline, machine.clock.monotonic() + config.provisioning_media.wait_secs)
-    return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe)
+    return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe, note=note)
 
 
 def wait_for_proxy_agent(machine: Machine, config: Config, *, refusal: str, demanded: bool, deadline: float) -> str:
-    """Where the metadata security protocol is on, IMDS refuses everyone until the proxy agent has its keys.
+    """Where the metadata security protocol is on, IMDS refuses every request until the guest proxy agent has its keys.
 
-    What it said, for the case that IMDS goes on refusing.
+    Returns what the agent said, for the case that IMDS goes on refusing. Where nothing shows that the agent is wanted,
+    the refusal may have another cause, and IMDS is asked again.
     """
     if not config.azure_proxy_agent.enable:
-        raise ProxyAgentFailed(f"{refusal}, and azure_proxy_agent.enable is false")
+        return "; azure_proxy_agent.enable is false"
+    if machine.find(PROXY_AGENT) is None and demanded:
+        raise ProxyAgentMissing(f"{refusal}, and {PROXY_AGENT} is asked for by the platform but not installed")
     if machine.find(PROXY_AGENT) is None:
-        why = "asked for by the platform but not installed" if demanded else "neither installed nor asked for"
-        raise ProxyAgentFailed(f"{refusal}, and {PROXY_AGENT} is {why}")
+        return f"; {PROXY_AGENT} is neither installed nor asked for"
     seconds = config.azure_proxy_agent.wait_secs
     timeout = min(seconds + 10, deadline - machine.clock.monotonic())
     try:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from azureinit.errors import HttpFailed, ImdsInvalid, ImdsUnavailable
+from azureinit.errors import (
+    HttpFailed,
+    HttpTimeout,
+    ImdsConnectFailed,
+    ImdsConnectTimeout,
+    ImdsInvalid,
+    ImdsReadTimeout,
+    ImdsRefused,
+    ImdsUnavailable,
+    ImdsUnparsable,
+)
 from azureinit.http import Retry, send
 from azureinit.jsontext import loads
 from azureinit.record import Record
@@ -20,8 +30,10 @@ if TYPE_CHECKING:
 
 # The oldest knows neither `extended` nor an osProfile: it gives the VM's id and keys.
 QUESTIONS = ("2023-11-15&extended=true", "2021-08-01&extended=true", "2019-06-01")
-RETRIED = frozenset((404, 408, 410, 429, *range(500, 600)))
-DENIED = (401, 403)
+# For the whole budget; any other status, and an answer that is not what it should be, is final in the end.
+RETRIED = frozenset((404, 410, 429, *range(500, 600)))
+WRONG_VERSION, DENIED = 400, (401, 403)
+LONGEST_DELAY = 10.0
 MAX_BODY = 1 << 20
 ABOUT = ("name", "location", "zone", "vmSize", "subscriptionId", "resourceGroupName", "resourceId", "vmScaleSetName")
 BOM = b"\xef\xbb\xbf"
@@ -55,9 +67,9 @@ def query_imds(
     observe: Observe | None = None,
     wait_for_proxy: Callable[[str], str] | None = None,
 ) -> Imds:
-    """Newest API first; a 400 walks to the next. 401 or 403 waits for the proxy agent, once, where there is one.
+    """Newest API first; a 400 walks to the next, and after the oldest one to the newest again, after a pause.
 
-    `wait_for_proxy` is told why it is asked.
+    401 or 403 asks `wait_for_proxy` once, which is told why.
     """
     found: list[Imds] = []
 
@@ -66,6 +78,7 @@ def query_imds(
 
     until = min(deadline, clock.monotonic() + config.imds.total_retry_timeout_secs)
     questions = list(QUESTIONS)
+    pause = config.imds.retry_interval_secs
     said = ""
     while True:
         try:
@@ -73,7 +86,7 @@ def query_imds(
                 "GET",
                 f"{config.imds.endpoint.rstrip('/')}/metadata/instance?api-version={questions[0]}",
                 headers={"Metadata": "true", "User-Agent": f"azure-init v{VERSION}"},
-                retry=_policy(config),
+                retry=_policy(config, at_once=(WRONG_VERSION, *(DENIED if wait_for_proxy is not None else ()))),
                 deadline=until,
                 clock=clock,
                 accept=accept,
@@ -82,23 +95,46 @@ def query_imds(
             )
             return found[-1]
         except HttpFailed as error:
-            if error.status == 400 and len(questions) > 1:
+            if error.status == WRONG_VERSION and len(questions) > 1:
                 del questions[0]
+            elif error.status == WRONG_VERSION and clock.monotonic() + pause < until:
+                clock.sleep(pause)
+                pause = min(pause * 1.5, LONGEST_DELAY)
+                questions = list(QUESTIONS)
             elif error.status in DENIED and wait_for_proxy is not None:
                 said = wait_for_proxy(f"IMDS refused with status {error.status}")
                 wait_for_proxy = None
             else:
-                raise ImdsUnavailable(str(error) + said, endpoint=config.imds.endpoint) from error
+                raise unavailable(config, error, said) from error
 
 
-def _policy(config: Config) -> Retry:
+def unavailable(config: Config, error: HttpFailed, said: str) -> ImdsUnavailable:
+    """By its cause. Recoverable where the time was over before the answer was final."""
+    told, where = str(error) + said, config.imds.endpoint
+    cause = error.__cause__
+    made: ImdsUnavailable
+    if isinstance(cause, ImdsInvalid):
+        made = type(cause)(told, reason=cause.reason, endpoint=where)
+    elif error.status:
+        made = ImdsRefused(told, reason=f"http error {error.status} querying IMDS", status=error.status, endpoint=where)
+    elif error.timeout:
+        made = (ImdsConnectTimeout if error.timeout == "connect" else ImdsReadTimeout)(told, endpoint=where)
+    else:
+        made = ImdsConnectFailed(told, endpoint=where)
+    made.recoverable = isinstance(error, HttpTimeout) or error.status == WRONG_VERSION
+    return made
+
+
+def _policy(config: Config, *, at_once: tuple[int, ...]) -> Retry:
     return Retry(
         connect_timeout=config.imds.connection_timeout_secs,
         request_timeout=config.imds.request_timeout_secs,
         total=config.imds.total_retry_timeout_secs,
         delay=config.imds.retry_interval_secs,
         statuses=RETRIED,
-        max_delay=max(10.0, config.imds.retry_interval_secs),
+        max_delay=max(LONGEST_DELAY, config.imds.retry_interval_secs),
+        final_secs=config.imds.final_after_secs,
+        at_once=frozenset(at_once),
     )
 
 
@@ -108,7 +144,7 @@ def parse_imds(body: bytes) -> Imds:
     except (ValueError, RecursionError) as error:
         what = str(error) if type(error) is ValueError else getattr(error, "msg", type(error).__name__)
         what = "HTML" if body.lstrip()[:1] == b"<" else what
-        raise ImdsInvalid(f"IMDS answered something that is not JSON: {what}") from None
+        raise ImdsUnparsable(f"IMDS answered something that is not JSON: {what}") from None
     compute = _table(document, "compute", "IMDS document", required=True)
     profile = _table(compute, "osProfile", "compute")
     extended = _table(_table(document, "extended", "IMDS document"), "compute", "extended")
@@ -125,12 +161,16 @@ def parse_imds(body: bytes) -> Imds:
     )
 
 
+def _invalid(told: str, *, key: str) -> ImdsInvalid:
+    return ImdsInvalid(told, reason=f"invalid IMDS metadata for key={key}", key=key)
+
+
 def _table(parent: object, name: str, where: str, *, required: bool = False) -> dict[str, Any]:
     value = parent.get(name) if isinstance(parent, dict) else None
     if value in (None, "") and not required:
         return {}
     if not isinstance(value, dict):
-        raise ImdsInvalid(f"{where} has no object {name}", key=name)
+        raise _invalid(f"{where} has no object {name}", key=name)
     return value
 
 
@@ -139,11 +179,11 @@ def _text(table: dict[str, Any], name: str) -> str | None:
     if value in (None, ""):
         return None
     if not isinstance(value, str):
-        raise ImdsInvalid(f"{name} is not a string", key=name)
+        raise _invalid(f"{name} is not a string", key=name)
     try:
         value.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write and no file can
-        raise ImdsInvalid(f"{name} is not text", key=name) from None
+        raise _invalid(f"{name} is not text", key=name) from None
     return value
 
 
@@ -152,7 +192,7 @@ def _vm_id(compute: dict[str, Any]) -> str | None:
     told = _text(compute, "vmId")
     found = parse_vm_id(told, swapped=False) if told else None
     if told and found is None and told.strip().lower() not in NOBODY:
-        raise ImdsInvalid("vmId is not a UUID", key="vmId")
+        raise _invalid("vmId is not a UUID", key="vmId")
     return found
 
 
@@ -163,7 +203,7 @@ def _flag(table: dict[str, Any], name: str) -> bool | None:
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if not isinstance(value, bool):
-        raise ImdsInvalid(f"{name} is neither true nor false", key=name)
+        raise _invalid(f"{name} is neither true nor false", key=name)
     return value
 
 
@@ -172,6 +212,6 @@ def _keys(compute: dict[str, Any]) -> tuple[PublicKey, ...]:
     if values in (None, ""):
         return ()
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-        raise ImdsInvalid("publicKeys is not a list of objects", key="publicKeys")
+        raise _invalid("publicKeys is not a list of objects", key="publicKeys")
     pairs = [(_text(value, "keyData"), _text(value, "path")) for value in values]
     return tuple(PublicKey(data=data, path=path) for data, path in pairs if data and not data.isspace())

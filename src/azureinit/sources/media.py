@@ -28,6 +28,7 @@ NO_MEDIUM = (errno.ENOMEDIUM, errno.ENOENT, errno.ENXIO, errno.ENODEV)
 NOT_READY = (*NO_MEDIUM, errno.EIO, errno.EAGAIN, errno.EBUSY)
 GUESSED_SIZE = 0x1FFFFF * 512  # what the kernel says of an optical drive that could not tell it
 FIRST_DELAY, MOST_DELAY = 0.1, 1.0
+AGAIN_SECS = 3.0  # after which a medium that cannot be understood is read once more
 MOST_TEXT = 200
 MOST_CAUSES = 1000
 
@@ -39,9 +40,19 @@ class Medium(Record):
     document: Secret | None = None  # ovf-env.xml itself
 
 
-def read_media(machine: Machine, *, path: str, deadline: float, observe: Observe | None = None) -> Medium:
-    """The first medium that holds a valid ovf-env.xml; looked for at least once, then until `deadline`."""
-    search = Search(machine, observe)
+def read_media(
+    machine: Machine,
+    *,
+    path: str,
+    deadline: float,
+    observe: Observe | None = None,
+    note: Callable[[AzureInitError], None] | None = None,
+) -> Medium:
+    """The first medium that holds a valid ovf-env.xml; looked for at least once, then until `deadline`.
+
+    `note` is told why a medium cannot be understood before it is read for the second time.
+    """
+    search = Search(machine, observe, note)
     delay = FIRST_DELAY
     while True:
         medium = search.named(path) if path else search.anywhere()
@@ -65,11 +76,14 @@ class NotHere(Exception):
 class Search:
     """What became of every place looked at: a note where the medium is not there, an error where it is and fails."""
 
-    def __init__(self, machine: Machine, observe: Observe | None) -> None:
-        self.machine, self.observe = machine, observe
+    def __init__(
+        self, machine: Machine, observe: Observe | None, note: Callable[[AzureInitError], None] | None = None
+    ) -> None:
+        self.machine, self.observe, self.note = machine, observe, note
         self.expected: set[str] = set()  # where a medium belongs; elsewhere a failure is not worth stopping for
         self.judged: dict[str, AzureInitError | str] = {}  # not looked at again
         self.waiting: dict[str, AzureInitError | str] = {}  # may be different next time
+        self.misread: dict[str, tuple[float, AzureInitError]] = {}  # when to read again what could not be understood
 
     @property
     def hopeless(self) -> bool:
@@ -101,6 +115,10 @@ class Search:
     def attempt(self, place: str, read: Read, options: dict[str, object]) -> Medium | None:
         if place in self.judged:
             return None
+        again_at, failed = self.misread.get(place, (0.0, None))
+        if failed is not None and self.machine.clock.monotonic() < again_at:
+            self.waiting[place] = failed
+            return None
         try:
             return read(self.machine, place, **options)
         except NotHere as note:
@@ -113,7 +131,12 @@ class Search:
             else:
                 self.tell(place, "not readable", again=False)
         except AzureInitError as error:
-            self.tell(place, error, again=False)
+            once_more = place in self.expected and failed is None
+            self.tell(place, error, again=once_more)
+            if once_more:
+                self.misread[place] = self.machine.clock.monotonic() + AGAIN_SECS, error
+                if self.note is not None:
+                    self.note(error)
         return None
 
     def tell(self, place: str, found: AzureInitError | str, *, again: bool) -> None:

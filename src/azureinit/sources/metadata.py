@@ -8,7 +8,20 @@ of the next source. A password without a word on password logins switches them o
 from __future__ import annotations
 
 from azureinit.config.model import shown
-from azureinit.errors import HostnameMissing, InvalidKey, NoCredentials, PpsUnsupported, UsernameMissing
+from azureinit.errors import (
+    CustomDataMissing,
+    HostnameMissing,
+    ImdsUnavailable,
+    InvalidKey,
+    MediaAbsent,
+    MediaRefused,
+    MediaUnreadable,
+    NoCredentials,
+    OvfInvalid,
+    PpsUnsupported,
+    ProxyAgentFailed,
+    UsernameMissing,
+)
 from azureinit.pubkey import key_identity, one_line, parse_key
 from azureinit.record import Record, Secret
 from azureinit.sources.imds import PublicKey
@@ -17,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from azureinit.errors import AzureInitError
+    from azureinit.errors import AzureInitError, MetadataError
     from azureinit.sources.imds import Imds
     from azureinit.sources.ovf import Ovf
 
@@ -42,6 +55,7 @@ class Metadata(Record):
     password_hash: Secret | None = None
     has_password: bool = False
     custom_data: Secret | None = None  # as it was given: base64, unless somebody was mistaken
+    has_custom_data: bool = False  # IMDS says that there is some; the media alone carry it
     # ovf-env.xml as the media have it; once it is accepted, without the password, or none where nobody wants it.
     document: Secret | None = None
     guest_agent_off: bool = False
@@ -65,6 +79,7 @@ def from_imds(imds: Imds) -> Metadata:
         hostname=imds.hostname,
         disable_password=imds.disable_password,
         keys=imds.keys,
+        has_custom_data=bool(imds.has_custom_data),
         # Its "None" must not outvote the media: either of them may ask for pre-provisioning.
         pps_type=None if (imds.pps_type or "").lower() == "none" else imds.pps_type,
         has_profile=imds.has_profile,
@@ -189,6 +204,15 @@ def lacks_usable_key(metadata: Metadata) -> bool:
     return bool(metadata.keys) and not other and len(bad_keys(metadata.keys)) == len(metadata.keys)
 
 
+def lacks_custom_data(metadata: Metadata) -> bool:
+    return metadata.has_custom_data and metadata.custom_data is None
+
+
+def needs_media(metadata: Metadata) -> bool:
+    """Whether IMDS says that there is more than it can give, or gave no key that works: it is on the media alone."""
+    return lacks_password(metadata) or lacks_custom_data(metadata) or lacks_usable_key(metadata)
+
+
 def is_specialised(metadata: Metadata) -> bool:
     """The platform asks for nothing, and says so: the disk was captured with its users in it."""
     asked = metadata.username or metadata.hostname or metadata.keys or metadata.has_password or metadata.pps_type
@@ -222,14 +246,45 @@ def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError]) -
             "which this agent cannot do yet",
             hint="deploy without pre-provisioning",
         )
-    told = {name: str(error) for name, error in failures.items()}
-    because = "".join(f"; {name}: {text}" for name, text in told.items())
+    given_up = {name: error for name, error in failures.items() if "setting" not in error.data}
+    if "proxy agent" in failures:
+        raise _caused(failures["proxy agent"], "the media ask for the guest proxy agent", failures)
+    who = shown(metadata.username or "")
     if not metadata.username:
-        raise UsernameMissing(f"no source names the admin user{because}", **told)
+        raise _missing(UsernameMissing, "no source names the admin user", failures, given_up)
     if not metadata.hostname:
-        raise HostnameMissing(f"no source names the host{because}", **told)
+        raise _missing(HostnameMissing, "no source names the host", failures, given_up)
     if not (metadata.keys or metadata.has_password):
-        who = shown(metadata.username)
-        raise NoCredentials(f"neither a key nor a password was given for {who!r}{because}", **told)
-    if lacks_password(metadata) and "media" in failures and "setting" not in failures["media"].data:
-        raise NoCredentials(f"a password was given, but it is on the provisioning media{because}", **told)
+        raise _missing(NoCredentials, f"neither a key nor a password was given for {who!r}", failures, given_up)
+    if lacks_password(metadata) and "media" in given_up:
+        raise _missing(NoCredentials, "a password was given, but it is on the provisioning media", failures, given_up)
+    if lacks_custom_data(metadata) and ("media" in given_up or "media" not in failures):
+        why = "the media have none" if "media" not in failures else "it is on the provisioning media"
+        raise _missing(CustomDataMissing, f"IMDS says that there is customData, and {why}", failures, {})
+
+
+# Which of two failed sources is the cause: what is there and broken goes before what never came.
+CAUSES = (MediaUnreadable, OvfInvalid, MediaRefused, ProxyAgentFailed, ImdsUnavailable, MediaAbsent)
+
+
+def _missing(
+    kind: type[MetadataError],
+    what: str,
+    failures: Mapping[str, AzureInitError],
+    given_up: Mapping[str, AzureInitError],
+) -> AzureInitError:
+    """The failure of the source that should have given it, or `kind` where every source answered."""
+    for cause in CAUSES:
+        for error in given_up.values():
+            if isinstance(error, cause):
+                return _caused(error, what, failures)
+    return kind(_because(what, failures), **{name: str(error) for name, error in failures.items()})
+
+
+def _caused(error: AzureInitError, what: str, failures: Mapping[str, AzureInitError]) -> AzureInitError:
+    told = {**error.data, **{name: str(failure) for name, failure in failures.items()}}
+    return type(error)(_because(what, failures), hint=error.hint, reason=error.reason, **told)
+
+
+def _because(what: str, failures: Mapping[str, AzureInitError]) -> str:
+    return what + "".join(f"; {name}: {error}" for name, error in failures.items())
