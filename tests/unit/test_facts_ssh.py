@@ -155,10 +155,11 @@ def test_what_counts_for_some_is_kept_with_the_block_that_names_them(tmp_path: P
             "PasswordAuthentication no\nUsePAM no\n",
         },
     )
-    assert [(said.block.path, said.block.line, said.line, said.value) for said in ssh.exceptions] == [
-        ("/etc/ssh/sshd_config", "Match User b", "PasswordAuthentication yes", "yes"),
-        ("/etc/ssh/sshd_config", "Match User b", "skeyauthentication No", "no"),
-        ("/etc/ssh/a", "Match Group c", "PasswordAuthentication no", "no"),
+    found = [(said.block, said.number, said.line, said.arguments) for said in ssh.exceptions]
+    assert [(block.path, block.line, *said) for block, *said in found if block] == [
+        ("/etc/ssh/sshd_config", "Match User b", 1, "PasswordAuthentication yes", ("yes",)),
+        ("/etc/ssh/sshd_config", "Match User b", 3, "skeyauthentication No", ("No",)),
+        ("/etc/ssh/a", "Match Group c", 5, "PasswordAuthentication no", ("no",)),
     ]
 
 

@@ -12,7 +12,7 @@ from azureinit.record import Record, Secret, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.sshd_config import Conditional, Values
+    from azureinit.facts.sshd_config import Directive, Values
     from azureinit.facts.trust import Trail
     from azureinit.machine import Machine
 
@@ -90,7 +90,9 @@ class Ssh(Record):
     heard: Values | None = None
     logins: Logins = Logins(password=True, keyboard=True)
     # What Match blocks say of them.
-    exceptions: tuple[Conditional, ...] = ()
+    exceptions: tuple[Directive, ...] = ()
+    # Every line of the configuration, in reading order.
+    directives: tuple[Directive, ...] = ()
     # As sshd holds them, tokens unexpanded; None where nobody said.
     authorized_keys_files: tuple[str, ...] | None = None
     # MERGER, READER or nobody.
@@ -182,6 +184,7 @@ def read_files(machine: Machine, *, query: bool, regenerate: str = "never") -> S
         dropin_dir=machine.is_dir(DROPINS),
         said=walk.values,
         exceptions=about_logins(walk),
+        directives=tuple(walk.directives),
         host_keys=host_keys,
         host_keys_named=bool(walk.host_keys),
         key_files=_read_key_files(machine, walk.host_keys) if looked_for else (),
@@ -206,7 +209,7 @@ def in_force(machine: Machine, ssh: Ssh, values: Values, *, query: bool = True) 
     )
 
 
-def about_logins(walk: Walk) -> tuple[Conditional, ...]:
+def about_logins(walk: Walk) -> tuple[Directive, ...]:
     return tuple(said for said in walk.conditional if said.keyword in (PASSWORD, KEYBOARD, CHALLENGE))
 
 

@@ -77,7 +77,7 @@ def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
     )
     if answer.version is not None and answer.version < ONE_KEYBOARD:  # which reads some words otherwise
         walk = ssh.walk({file.path: file.data for file in ssh.files})
-        ssh = replace(ssh, said=walk.values, exceptions=about_logins(walk))
+        ssh = replace(ssh, said=walk.values, exceptions=about_logins(walk), directives=tuple(walk.directives))
     if answer.values is None:
         return in_force(machine, ssh, ssh.said) if ssh.installed else ssh
     heard = {word: answer.values[word] for word in HEEDED if word in answer.values}

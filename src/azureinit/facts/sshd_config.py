@@ -24,19 +24,23 @@ GLOBAL, ALWAYS, SOMETIMES = range(3)
 
 
 class Block(Record):
-    """A Match line, and the file it stands in."""
+    """A Match line, and the file it stands in. `outer`: the Match line above the Include that brought this one in."""
 
     path: str
     line: str
+    criteria: tuple[str, ...] = ()
+    outer: Block | None = None
 
 
-class Conditional(Record):
-    """A line that counts for some connections only: those of its block."""
+class Directive(Record):
+    """A line that sets something, and the Match line that it counts under; None: it is global."""
 
-    block: Block
+    path: str
+    number: int
     line: str
     keyword: str
-    value: str
+    arguments: tuple[str, ...]
+    block: Block | None = None
 
 
 class Walk:
@@ -55,11 +59,21 @@ class Walk:
         self._opened = 0
         self.files: dict[str, bytes] = {}
         self.host_keys: list[str] = []
-        self.conditional: list[Conditional] = []
-        self._enter(main, GLOBAL, None, depth=0)
+        # Every line that sets something, in reading order; and of those the ones that count for some connections only.
+        self.directives: list[Directive] = []
+        self.conditional: list[Directive] = []
+        self._enter(main, None, depth=0)
+        for said in self.directives:
+            scope = _scope(said.block)
+            if scope == SOMETIMES:
+                self.conditional.append(said)
+                continue
+            if said.keyword == "hostkey" and scope == GLOBAL:
+                self.host_keys.append(said.arguments[0])
+            self._found[scope].setdefault(said.keyword, said.arguments)
         self.values: Values = {**self._found[GLOBAL], **self._found[ALWAYS]}
 
-    def _enter(self, path: str, scope: int, outer: Block | None, *, depth: int) -> None:
+    def _enter(self, path: str, outer: Block | None, *, depth: int) -> None:
         if depth > DEEPEST or self._opened >= MOST_FILES:
             return
         self._opened += 1
@@ -67,39 +81,47 @@ class Walk:
         if data is None:
             return
         self.files[path] = data
-        here, block = scope, outer
-        for raw, keyword, arguments in said_in(data):
+        block = outer
+        for number, raw, keyword, arguments in said_in(data):
             if keyword == "match":
-                here = SOMETIMES if scope == SOMETIMES else _scope(arguments)
-                block = Block(path=path, line=raw.strip()) if _scope(arguments) == SOMETIMES else outer
+                inner = Block(path=path, line=raw.strip(), criteria=arguments, outer=outer)
+                block = outer if outer is not None and _is_all(arguments) else inner
             elif keyword == "include":
                 for pattern in arguments:
                     absolute = pattern if pattern.startswith("/") else f"{ETC_SSH}/{pattern}"
                     for included in self._expand(absolute):
-                        self._enter(included, here, block, depth=depth + 1)
-            elif here == SOMETIMES and block is not None:
-                known = self._aliases.get(keyword, keyword)
-                self.conditional.append(
-                    Conditional(block=block, line=raw.strip(), keyword=known, value=arguments[0].lower())
-                )
+                        self._enter(included, block, depth=depth + 1)
             else:
-                if keyword == "hostkey" and here == GLOBAL:
-                    self.host_keys.append(arguments[0])
-                self._found[here].setdefault(self._aliases.get(keyword, keyword), arguments)
+                said = Directive(
+                    path=path,
+                    number=number,
+                    line=raw.strip(),
+                    keyword=self._aliases.get(keyword, keyword),
+                    arguments=arguments,
+                    block=block,
+                )
+                self.directives.append(said)
 
 
-def _scope(criteria: tuple[str, ...]) -> int:
-    return ALWAYS if len(criteria) == 1 and criteria[0].lower() == "all" else SOMETIMES
+def _scope(block: Block | None) -> int:
+    """`Match all` counts for every connection, over the global values."""
+    if block is None:
+        return GLOBAL
+    return ALWAYS if _is_all(block.criteria) and _scope(block.outer) != SOMETIMES else SOMETIMES
 
 
-_known: dict[bytes, tuple[tuple[str, str, tuple[str, ...]], ...]] = {}
+def _is_all(criteria: tuple[str, ...]) -> bool:
+    return len(criteria) == 1 and criteria[0].lower() == "all"
 
 
-def said_in(data: bytes) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """Every line that says something. The same few files are walked through again and again."""
+_known: dict[bytes, tuple[tuple[int, str, str, tuple[str, ...]], ...]] = {}
+
+
+def said_in(data: bytes) -> tuple[tuple[int, str, str, tuple[str, ...]], ...]:
+    """Every line that says something, with its number. The same few files are walked through again and again."""
     if data not in _known:
-        parsed = ((raw, *parse_line(raw)) for raw in lines_of(data))
-        _known[data] = tuple(line for line in parsed if line[2])
+        parsed = ((number, raw, *parse_line(raw)) for number, raw in enumerate(lines_of(data), 1))
+        _known[data] = tuple(line for line in parsed if line[3])
     return _known[data]
 
 

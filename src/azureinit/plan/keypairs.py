@@ -6,7 +6,8 @@ from azureinit.errors import KeysFailed
 from azureinit.facts.keypairs import PairFile
 from azureinit.facts.ssh import KeysFile
 from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way, Write
-from azureinit.plan.keys import BACKEND, inside_home, is_owner, owner_of, plan_directories, shown
+from azureinit.plan.keyplaces import inside_home, shown
+from azureinit.plan.keys import BACKEND, is_owner, owner_of, plan_directories
 from azureinit.record import Secret
 
 TYPE_CHECKING = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.errors import KeysFailed
 from azureinit.facts.ssh import MERGER, READER, KeysFile
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
+from azureinit.plan.keyplaces import DEFAULT, below, inside_home, key_places, shares_home, shown
 from azureinit.pubkey import key_identity, parse_key
 from azureinit.record import Record
 
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
 
 BACKEND = "native"
-DEFAULT = ".ssh/authorized_keys"
 PIECE = "azure-init"  # in authorized_keys.d
-LONGEST_PATH = 4096
 OTHERS_WRITE = 0o022
 
 
@@ -43,8 +42,10 @@ def key_paths(
 ) -> tuple[str, ...]:
     """The files that must be looked at before the keys can be planned."""
     wanted = _targets(username, home, keys, facts, config).lines
-    merged = _below(home, DEFAULT)
-    return tuple(dict.fromkeys((*wanted, *(f"{merged}.d/{name}" for name in facts.key_pieces if merged in wanted))))
+    merged = below(home, DEFAULT)
+    pieces = (f"{merged}.d/{name}" for name in facts.key_pieces if merged in wanted)
+    others = key_places(username, below("/", home), will_be_in(username, facts, config), facts, config).read
+    return tuple(dict.fromkeys((*wanted, *pieces, *others)))
 
 
 def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Plan:
@@ -64,10 +65,12 @@ def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: F
     for file, lines in files:
         actions += [action for action in _plan_file(file, lines, username, facts) if action not in actions]
     where = ", ".join(targets.lines)
+    if not targets.lines:
+        return cautions
     if not actions:
         return (*cautions, Satisfied(name=name, why=f"in {where}"))
     ways: tuple[Way | Declined, ...] = (Way(backend=BACKEND, actions=tuple(actions)),)
-    merged = _below(home, DEFAULT)
+    merged = below(home, DEFAULT)
     if facts.ssh.pieces == MERGER and merged in targets.lines:
         from azureinit.plan.pieces import merged_ways
 
@@ -83,18 +86,25 @@ def _count(keys: tuple[PublicKey, ...]) -> str:
 
 
 def _targets(username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Targets:
-    home = _below("/", home)
-    read, cautions = _read_by_sshd(username, home, facts, config)
+    home = below("/", home)
+    places = key_places(username, home, will_be_in(username, facts, config), facts, config)
+    cautions = list(places.cautions)
+    other = shares_home(username, home, facts)
     lines: dict[str, dict[tuple[str, str] | None, str]] = {}
     for key in keys:
         line = parse_key(key.data)
-        own = inside_home(key.path, username, home) if key.path else None
+        own = inside_home(key.path, username, home) if key.path and not other else None
         if key.path and own is None:
-            cautions.append(f"the key's path {shown(key.path)} is not in {home}: {read[0]} is used")
+            why = f"is in the home of {other} too" if other else f"is not in {home}"
+            used = f"{places.write[0]} is used" if places.write else "it is not used"
+            cautions.append(f"the key's path {shown(key.path)} {why}: {used}")
         # A file sshd does not read would honour the path and lock the admin out: then it goes to both.
-        for path in (own or read[0],) if own is None or own in read else (own, read[0]):
+        read = own is not None and own in places.read and len(places.write) == 1
+        for path in (own,) if own and read else (own, *places.write) if own else places.write:
             for place in _places(path, home, facts):
                 lines.setdefault(place, {}).setdefault(key_identity(line), line)
+    if keys and not places.write:
+        cautions.append("no file that sshd reads is this user's own: the keys are not written")
     return Targets(
         lines={path: tuple(found.values()) for path, found in lines.items()},
         cautions=tuple(dict.fromkeys(cautions)),
@@ -103,77 +113,19 @@ def _targets(username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts
 
 def _places(path: str, home: str, facts: Facts) -> tuple[str, ...]:
     """Where a list of keys is made of pieces, ours is one of them; where it is a file, that one follows."""
-    if facts.ssh.pieces is None or path != _below(home, DEFAULT):
+    if facts.ssh.pieces is None or path != below(home, DEFAULT):
         return (path,)
     own = f"{path}.d/{PIECE}"
     return (own,) if facts.ssh.pieces == READER else (own, path)
 
 
-def _read_by_sshd(username: str, home: str, facts: Facts, config: Config) -> tuple[list[str], list[str]]:
-    """The files sshd looks into, at least one, and what to be told about them."""
-    cautions: list[str] = []
-    paths = []
-    for pattern in facts.ssh.authorized_keys_files or ():
-        path = _expanded(pattern, username, home, facts)
-        if path is None:
-            cautions.append(f"sshd's AuthorizedKeysFile {shown(pattern)} cannot be worked out: not used")
-        else:
-            paths.append(path)
-    if facts.ssh.authorized_keys_files == ():
-        cautions.append("sshd reads no key files (AuthorizedKeysFile none)")
-    if not paths:
-        configured = config.ssh.authorized_keys_path
-        paths.append(_expanded(configured, username, home, facts) or _below(home, DEFAULT))
-    return paths, cautions
-
-
-def _expanded(pattern: str, username: str, home: str, facts: Facts) -> str | None:
-    user = facts.accounts.user(username)
-    tokens = {"h": home, "u": username, "%": "%", "U": str(user.uid) if user else None}
-    text = ""
-    at = 0
-    while at < len(pattern):
-        letter = pattern[at]
-        if letter == "%":
-            at += 1
-            value = tokens.get(pattern[at : at + 1])
-            if value is None:
-                return None
-            text += value
-        else:
-            text += letter
-        at += 1
-    path = _below(home, text)
-    return path if _is_plain(path) else None
-
-
-def _below(home: str, path: str) -> str:
-    """As sshd has it: absolute, or relative to the home."""
-    parts = [part for part in (path if path.startswith("/") else f"{home}/{path}").split("/") if part not in ("", ".")]
-    return "/" + "/".join(parts)
-
-
-def inside_home(path: str, username: str, home: str) -> str | None:
-    """Where the platform's own path lies in the home; it takes every home to be in /home."""
-    if not _is_plain(path) or path.endswith("/"):
-        return None
-    if path.startswith("$HOME/"):  # which to WALinuxAgent is where all homes are
-        rest = path[len("$HOME/") :]
-        path = rest[len(username) + 1 :] if rest.startswith(f"{username}/") else rest
-    absolute = _below(home, path)
-    for base in (home.rstrip("/"), f"/home/{username}"):
-        if absolute.startswith(f"{base}/"):
-            return home.rstrip("/") + absolute[len(base) :]
-    return None
-
-
-def _is_plain(path: str) -> bool:
-    letters = path.isprintable() and path.isascii()
-    return 0 < len(path) <= LONGEST_PATH and letters and ".." not in path.split("/")
-
-
-def shown(text: str) -> str:
-    return ascii(text[:100])[1:-1]
+def will_be_in(username: str, facts: Facts, config: Config) -> frozenset[str]:
+    """The groups of the account, or what is known of them before it is made."""
+    accounts = facts.accounts
+    asked = (group for group in config.user.groups if accounts.group(group))
+    if accounts.user(username) is not None:
+        return accounts.groups_of(username) | frozenset(asked)
+    return frozenset((username, *asked))
 
 
 # ---- what is left to do there

@@ -87,7 +87,7 @@ def _exceptions(ssh: Ssh, *, allow_password: bool) -> Plan:
     whys = (
         f"{_shown(said.line)!r} below {_shown(said.block.line)!r} in {said.block.path} counts for some: left alone"
         for said in ssh.exceptions
-        if said.value == against
+        if said.block is not None and said.arguments[0].lower() == against
     )
     return tuple(Caution(name=NAME, why=why) for why in dict.fromkeys(whys))
 

@@ -1,0 +1,240 @@
+"""The files that sshd reads a user's keys from, and which of them are that user's alone.
+
+A key in a file that several accounts share would open all of them: such a file is never written.
+"""
+
+from __future__ import annotations
+
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from azureinit.config.model import Config
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.ssh import KeysFile
+    from azureinit.facts.sshd_config import Block, Directive
+
+DEFAULT = ".ssh/authorized_keys"
+KEYWORD = "authorizedkeysfile"
+LONGEST_PATH = 4096
+OTHERS_READ, OTHERS_ENTER = 0o004, 0o001
+
+
+class Pattern(Record):
+    """As sshd holds it, tokens unexpanded. `literal`: a Match line names this very user for it."""
+
+    text: str
+    literal: bool = False
+
+
+class Places(Record):
+    """`write`: one file for each list of files that may count; `read`: all that are this user's own."""
+
+    write: tuple[str, ...]
+    read: tuple[str, ...]
+    cautions: tuple[str, ...]
+
+
+def key_places(username: str, home: str, groups: frozenset[str], facts: Facts, config: Config) -> Places:
+    write: list[str] = []
+    read: list[str] = []
+    cautions: list[str] = []
+    for patterns in _lists(username, groups, facts, config):
+        own = _own(patterns, username, home, facts, cautions)
+        read += own
+        write += _first_that_serves(own, username, facts, cautions)
+    if facts.ssh.authorized_keys_files == ():
+        cautions.append("sshd reads no key files (AuthorizedKeysFile none)")
+    if not write:
+        write = _fallback(username, home, facts, config, cautions)
+    return Places(
+        write=tuple(dict.fromkeys(write)), read=tuple(dict.fromkeys(read)), cautions=tuple(dict.fromkeys(cautions))
+    )
+
+
+def _fallback(username: str, home: str, facts: Facts, config: Config, cautions: list[str]) -> list[str]:
+    """Where sshd was not asked, or reads no file of this user's."""
+    if config.ssh.authorized_keys_path != DEFAULT:
+        own = _own((Pattern(text=config.ssh.authorized_keys_path),), username, home, facts, cautions)
+        if own:
+            return own
+    return [] if shares_home(username, home, facts) else [below(home, DEFAULT)]
+
+
+def _lists(username: str, groups: frozenset[str], facts: Facts, config: Config) -> list[tuple[Pattern, ...]]:
+    """Every list of files that sshd may read for this user; more than one where Match lines decide."""
+    ssh = facts.ssh
+    names = ssh.authorized_keys_files
+    general = tuple(Pattern(text=text) for text in ((config.ssh.authorized_keys_path,) if names is None else names))
+    matched = any(said.keyword == KEYWORD and said.block is not None for said in ssh.directives)
+    if not matched or not config.ssh.query_sshd_config:
+        return [general]
+    from azureinit.plan.sshd_match import clients, in_force
+
+    lists = []
+    for client in clients(ssh.directives, user=username, groups=groups):
+        found = in_force(ssh.directives, client).get(KEYWORD, ())
+        said = found[0].said if found else None
+        lists.append(general if said is None or said.block is None else _of_line(said, username))
+    return list(dict.fromkeys(lists))
+
+
+def _of_line(said: Directive, username: str) -> tuple[Pattern, ...]:
+    if [word.lower() for word in said.arguments] == ["none"]:
+        return ()
+    literal = _names_alone(said.block, username)
+    return tuple(Pattern(text=word, literal=literal) for word in said.arguments)
+
+
+def _names_alone(block: Block | None, username: str) -> bool:
+    """Whether the Match line counts for no other user."""
+    while block is not None:
+        words = [word.partition("=") for word in block.criteria]
+        for at, (name, equals, value) in enumerate(words):
+            named = value if equals else "".join(words[at + 1]) if at + 1 < len(words) else ""
+            if name.lower() == "user" and named == username and not set(named) & set("*?!,"):
+                return True
+        block = block.outer
+    return False
+
+
+def _own(patterns: Sequence[Pattern], username: str, home: str, facts: Facts, cautions: list[str]) -> list[str]:
+    """The paths of those that are this user's alone."""
+    paths = []
+    for pattern in patterns:
+        path = expanded(pattern.text, username, home, facts)
+        if path is None and not is_plain(home):
+            continue  # told of the home
+        if path is None:
+            cautions.append(f"AuthorizedKeysFile {shown(pattern.text)} cannot be worked out: not used")
+            continue
+        why = _why_shared(pattern, path, username, home, facts)
+        if why:
+            cautions.append(f"AuthorizedKeysFile {shown(pattern.text)} {why}: not written")
+        else:
+            paths.append(path)
+    return paths
+
+
+def _why_shared(pattern: Pattern, path: str, username: str, home: str, facts: Facts) -> str:
+    """Why a key in that file would open another account, or would lie in another's home; or nothing."""
+    another = owner_of_home(path, username, home, facts)
+    if another:
+        return f"is {path}, in the home of {another}"
+    tokens = _tokens(pattern.text)
+    if pattern.literal or "u" in tokens or "U" in tokens:
+        return ""
+    if "h" not in tokens and pattern.text.startswith("/"):
+        return "is the same file for every account"
+    other = shares_home(username, home, facts)
+    return f"is in {home}, which is also the home of {other}" if other else ""
+
+
+def shares_home(username: str, home: str, facts: Facts) -> str:
+    """Another account with that home; not one that is the same user by another name."""
+    accounts = facts.accounts
+    own = accounts.user(username)
+    others = (
+        user.name
+        for user in (*accounts.users, *accounts.vendor_users)
+        if user.name != username and (own is None or user.uid != own.uid) and below("/", user.home or "/") == home
+    )
+    return next(others, "")
+
+
+def owner_of_home(path: str, username: str, home: str, facts: Facts) -> str:
+    """Whose home the path lies in, if it is not this user's. `/` is the home of accounts that have none."""
+    accounts = facts.accounts
+    own = accounts.user(username)
+    if home != "/" and path.startswith(f"{home}/"):
+        return ""
+    for user in (*accounts.users, *accounts.vendor_users):
+        other = below("/", user.home or "/")
+        same = user.name == username or (own is not None and user.uid == own.uid)
+        if other != "/" and not same and path.startswith(f"{other}/"):
+            return user.name
+    return ""
+
+
+def _tokens(pattern: str) -> list[str]:
+    pieces = pattern.replace("%%", "").split("%")[1:]
+    return [piece[:1] for piece in pieces]
+
+
+def _first_that_serves(paths: list[str], username: str, facts: Facts, cautions: list[str]) -> list[str]:
+    """The first one that we may write and that sshd can read as this user; else the first, whose problem is told."""
+    seen = {file.path: file for file in facts.keys_files}
+    user = facts.accounts.user(username)
+    for path in paths:
+        why = _why_useless(seen.get(path), user.uid if user else None)
+        if not why:
+            return [path]
+        if path != paths[-1]:
+            cautions.append(f"{path} cannot serve ({why}): the next of sshd's files is used")
+    return paths[:1]
+
+
+def _why_useless(file: KeysFile | None, uid: int | None) -> str:
+    if file is None:
+        return ""
+    if file.problem:
+        return file.problem
+    if file.home is not None:
+        return ""  # modes and owners below the home are put right
+    for directory in file.directories:
+        if directory.mode is not None and not directory.mode & OTHERS_ENTER and directory.uid != uid:
+            return f"the user may not enter {directory.path}"
+    if file.mode is not None and not file.mode & OTHERS_READ and file.uid != uid:
+        return "the user may not read it"
+    return ""
+
+
+def expanded(pattern: str, username: str, home: str, facts: Facts) -> str | None:
+    user = facts.accounts.user(username)
+    tokens = {"h": home, "u": username, "%": "%", "U": str(user.uid) if user else None}
+    text = ""
+    at = 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == "%":
+            at += 1
+            value = tokens.get(pattern[at : at + 1])
+            if value is None:
+                return None
+            text += value
+        else:
+            text += letter
+        at += 1
+    path = below(home, text)
+    return path if is_plain(path) else None
+
+
+def below(home: str, path: str) -> str:
+    """As sshd has it: absolute, or relative to the home."""
+    parts = [part for part in (path if path.startswith("/") else f"{home}/{path}").split("/") if part not in ("", ".")]
+    return "/" + "/".join(parts)
+
+
+def inside_home(path: str, username: str, home: str) -> str | None:
+    """Where the platform's own path lies in the home; it takes every home to be in /home."""
+    if not is_plain(path) or path.endswith("/"):
+        return None
+    if path.startswith("$HOME/"):  # which to WALinuxAgent is where all homes are
+        rest = path[len("$HOME/") :]
+        path = rest[len(username) + 1 :] if rest.startswith(f"{username}/") else rest
+    absolute = below(home, path)
+    for base in (home.rstrip("/"), f"/home/{username}"):
+        if absolute.startswith(f"{base}/"):
+            return home.rstrip("/") + absolute[len(base) :]
+    return None
+
+
+def is_plain(path: str) -> bool:
+    letters = path.isprintable() and path.isascii()
+    return 0 < len(path) <= LONGEST_PATH and letters and ".." not in path.split("/")
+
+
+def shown(text: str) -> str:
+    return ascii(text[:100])[1:-1]
