@@ -268,7 +268,8 @@ def _must_exist(name: str, facts: Facts) -> None:
 
 
 def _with_groups(config: Config, groups: tuple[str, ...]) -> Config:
-    return replace(config, user=replace(config.user, groups=groups)) if groups else config
+    """A library's caller names the groups: without a word an account gets none."""
+    return replace(config, user=replace(config.user, groups=groups or config.user.groups or ()))
 
 
 def _known(kind: str, backends: Iterable[str]) -> tuple[str, ...]:

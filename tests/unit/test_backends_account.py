@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.config.model import Config, PasswordProvisioners, UserProvisioners
+from azureinit.config.model import Config, PasswordProvisioners, User, UserProvisioners
 from azureinit.errors import InvalidUsername, PasswordFailed, UserFailed
 from azureinit.facts.accounts import read_accounts
 from azureinit.facts.gather import Facts, read_facts
@@ -190,6 +190,41 @@ def test_groups_that_do_not_exist_are_skipped_with_a_caution(tmp_path: Path) -> 
     made = plan(facts_of(tmp_path), groups=("docker", "sudo", "bob"))
     cautions = [item for item in made if isinstance(item, Caution)]
     assert [item.why for item in cautions] == ["group 'docker' does not exist; skipped"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "sudo", "joined"),
+    [
+        ("adm:x:4:\nsudo:x:27:\n", "auto", "adm,sudo"),
+        ("adm:x:4:\nwheel:x:10:\n", "password", "adm,wheel"),
+        ("adm:x:4:\nsudo:x:27:\nwheel:x:10:\n", "none", "adm"),
+        ("users:x:100:\n", "auto", ""),
+    ],
+)
+def test_without_a_word_about_groups_a_new_account_is_an_administrator_s(
+    tmp_path: Path, groups: str, sudo: str, joined: str
+) -> None:
+    facts = facts_of(tmp_path, {**FILES, "group": f"root:x:0:\n{groups}", "gshadow": ""})
+    made = plan(facts, Config(user=User(sudo=sudo)), groups=None)
+    (run,) = actions(made, "user bob", "useradd")
+    assert run.argv[run.argv.index("--groups") + 1 :][:1] == (joined,) if joined else "--groups" not in run.argv
+    assert not [item for item in made if isinstance(item, Caution)], "nothing was asked for that is missing"
+    (none,) = actions(plan(facts, groups=()), "user bob", "useradd")
+    assert "--groups" not in none.argv
+
+
+def test_without_a_word_about_groups_an_existing_account_gains_none(tmp_path: Path) -> None:
+    (tmp_path / "home/ann").mkdir(parents=True)
+    (tmp_path / "home/ann/.keep").touch()
+    assert not [item for item in plan(facts_of(tmp_path, ANN), name="ann", groups=None) if isinstance(item, Step)]
+
+
+def test_an_account_whose_creation_was_interrupted_joins_them_too(tmp_path: Path) -> None:
+    """useradd writes passwd first: the group file, with the memberships, is written last."""
+    files = {**FILES, "passwd": FILES["passwd"] + "bob:x:1000:1000::/home/bob:/bin/sh\n"}
+    *_home, locked = actions(plan(facts_of(tmp_path, files), groups=None), "user bob", "files")
+    members = {(edit.path, edit.key) for edit in locked.edits if edit.member == "bob"}
+    assert {("/etc/group", "adm"), ("/etc/group", "sudo")} <= members
 
 
 def test_an_existing_user_gains_only_what_is_missing(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from azureinit.cli.config import main
 from azureinit.config.docs import KEYS, SECTIONS, reference, schema, toml
 from azureinit.config.load import CONFIG_VARIABLE, FILTER_VARIABLE, GROUPS_VARIABLE, PLACES
 from azureinit.config.model import CHOICES, Config, checked
 from azureinit.errors import ConfigInvalid
+from azureinit.machine import Machine
 
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 ALL = {
@@ -113,8 +116,60 @@ def test_the_schema_and_the_program_agree_on_places(value: str) -> None:
 @pytest.mark.parametrize("value", ["wheel", "a-b", "-a", "a,b", "a:b", "a b", ""])
 def test_the_schema_and_the_program_agree_on_group_names(value: str) -> None:
     try:
-        checked("Names", [value], default=())
+        checked("OptionalNames", [value], default=None)
         accepted = True
     except ConfigInvalid:
         accepted = False
     assert bool(re.search(properties("user")["groups"]["items"]["pattern"], value)) == accepted
+
+
+def violations(value: Any, rule: Any, at: str = "") -> list[str]:
+    """JSON Schema, as far as ours uses it."""
+    found = []
+    types: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "number": (int, float)}
+    types["integer"] = int
+    for word, said in rule.items():
+        if word == "type":
+            right = isinstance(value, types[said]) and (said == "boolean" or not isinstance(value, bool))
+        elif word == "enum":
+            right = any(value == choice and type(value) is type(choice) for choice in said)
+        elif word == "pattern":
+            right = re.search(said, value) is not None
+        elif word in ("minLength", "maxLength"):
+            right = len(value) >= said if word == "minLength" else len(value) <= said
+        elif word in ("minimum", "exclusiveMinimum", "maximum"):
+            right = {"minimum": value >= said, "exclusiveMinimum": value > said, "maximum": value <= said}[word]
+        elif word == "items":
+            found += [wrong for item in value for wrong in violations(item, said, f"{at}[]")]
+            continue
+        elif word == "properties":
+            for key in value:
+                found += violations(value[key], said[key], f"{at}.{key}") if key in said else [f"{at}.{key}: unknown"]
+            continue
+        else:
+            assert word in ("$schema", "title", "description", "default", "additionalProperties"), word
+            continue
+        if not right:
+            found.append(f"{at}: {value!r} is against {word} {said!r}")
+    return found
+
+
+@pytest.mark.parametrize("text", ["", '[user]\ngroups = []\nsudo = true\n[telemetry]\notlp_endpoint = "http://h/x"\n'])
+def test_what_config_show_prints_passes_the_schema(tmp_path: Path, text: str) -> None:
+    tomllib = pytest.importorskip("tomllib")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/azure-init.toml").write_text(text)
+    out = io.StringIO()
+    machine = Machine(root=str(tmp_path), environ={})
+    assert main(["show"], machine=machine, config=None, groups=None, out=out, err=out) == 0
+    assert violations(tomllib.loads(out.getvalue()), schema()) == []
+    assert violations(tomllib.loads(text), schema()) == []
+
+
+def test_the_schema_refuses_what_the_program_refuses() -> None:
+    wrong: dict[str, Any] = {
+        "user": {"groups": "adm", "sudo": "maybe", "wheel": True},
+        "imds": {"endpoint": "", "retry_interval_secs": -1},
+        "ssh": {"regenerate_host_keys": 1},
+    }
+    assert len(violations(wrong, schema())) == 6

@@ -167,6 +167,9 @@ def test_a_relative_config_path_is_relative_to_the_working_directory(
 
 
 def test_groups_come_from_file_then_variable_then_flag(tree: Path) -> None:
+    assert config(tree).user.groups is None
+    write(tree, ETC, "[user]\ngroups = []\n")
+    assert config(tree).user.groups == ()
     write(tree, ETC, '[user]\ngroups = ["from-file"]\n')
     assert config(tree).user.groups == ("from-file",)
     computer = machine(tree, AZURE_INIT_USER_GROUPS="one, two,,three")
@@ -177,6 +180,20 @@ def test_groups_come_from_file_then_variable_then_flag(tree: Path) -> None:
     assert loaded.config.user.groups == ("four", "five", "six")
     assert loaded.origin["user.groups"] == Origin(layer="flag", name="--groups")
     assert load(computer, config=None, groups=("",)).config.user.groups == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "true", "false"), [("user.sudo", "auto", "none"), ("ssh.regenerate_host_keys", "always", "never")]
+)
+def test_what_was_a_switch_is_a_choice_and_takes_both(tree: Path, key: str, true: str, false: str) -> None:
+    section, name = key.split(".")
+    for said, held in (("true", true), ("false", false), ('"auto"', "auto")):
+        write(tree, ETC, f"[{section}]\n{name} = {said}\n")
+        assert getattr(getattr(config(tree), section), name) == held
+    for wrong in ("1", '"yes"', "[]", '"true"'):
+        write(tree, ETC, f"[{section}]\n{name} = {wrong}\n")
+        with pytest.raises(ConfigInvalid, match=f"{key}: must be one of"):
+            config(tree)
 
 
 def test_the_filter_variable_beats_the_files(tree: Path) -> None:

@@ -12,12 +12,16 @@ from azureinit.config.model import Config, User
 from azureinit.errors import UserFailed
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
-from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.show import as_text
 from azureinit.plan.sudoers import plan_sudoers
 from azureinit.record import replace
 from support.need import need, need_root
 from support.trees import make_tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.plan.actions import Plan
 
 CONFIG = Config()
 PATH = "/etc/sudoers.d/azure-init-user"
@@ -67,9 +71,46 @@ def test_what_is_there_already_is_satisfied(facts: Facts) -> None:
     assert write(there, has_password=True).was == b"ada ALL=(ALL) NOPASSWD: ALL\n"
 
 
-def test_it_can_be_turned_off(facts: Facts) -> None:
-    (item,) = plan_sudoers(username="ada", has_password=False, facts=facts, config=Config(user=User(sudo=False)))
-    assert item == Satisfied(name="sudo", why="user.sudo is false")
+def planned(facts: Facts, sudo: str, *, has_password: bool) -> Plan:
+    config = Config(user=User(sudo=sudo))
+    return plan_sudoers(username="ada", has_password=has_password, facts=facts, config=config)
+
+
+def written(plan: Plan) -> bytes:
+    (data,) = [
+        action.data
+        for item in plan
+        for way in (item.ways if isinstance(item, Step) else ())
+        for action in (way.actions if isinstance(way, Way) else ())
+        if isinstance(action, Write)
+    ]
+    assert isinstance(data, bytes)
+    return data
+
+
+def test_it_can_be_turned_off_and_our_own_file_goes_then(facts: Facts) -> None:
+    assert planned(facts, "none", has_password=False) == (Satisfied(name="sudo", why="user.sudo is none"),)
+    (step,) = planned(replace(facts, sudoers_file=b"ada ALL=(ALL) NOPASSWD: ALL\n"), "none", has_password=False)
+    assert isinstance(step, Step)
+    assert step.ways == (Way(backend="native", actions=(Remove(path=PATH),)),)
+
+
+@pytest.mark.parametrize("has_password", [True, False])
+def test_whether_the_password_is_asked_for_can_be_chosen(facts: Facts, has_password: bool) -> None:
+    assert written(planned(facts, "nopasswd", has_password=has_password)) == b"ada ALL=(ALL) NOPASSWD: ALL\n"
+    always = planned(facts, "password", has_password=has_password)
+    assert written(always) == b"ada ALL=(ALL) ALL\n"
+    told = [item.why for item in always if isinstance(item, Caution)]
+    assert told == ([] if has_password else ["user.sudo is password, and ada has none: sudo cannot be used"])
+
+
+def test_an_account_that_has_a_password_of_its_own_can_be_asked_for_it(facts: Facts, tmp_path: Path) -> None:
+    with (tmp_path / "etc/passwd").open("a") as file:
+        file.write("ada:x:1000:1000::/home/ada:/bin/sh\n")
+    with (tmp_path / "etc/shadow").open("a") as file:
+        file.write("ada:$6$x$y:1::::::\n")
+    facts = replace(read_facts(Machine(root=str(tmp_path)), CONFIG), privileged=True)
+    assert not [item for item in planned(facts, "password", has_password=False) if isinstance(item, Caution)]
 
 
 def test_a_machine_without_sudo_is_no_failure(facts: Facts) -> None:

@@ -98,8 +98,11 @@ KEYS: dict[str, str] = {
     "if there is anything to do it from, `keep` leaves it as it is, clears away what belonged to the other, and "
     "reports Ready.",
     "sources.grace_secs": "How long the other source is waited for once one has given enough.",
-    "user.groups": "Supplementary groups of the account; groups that do not exist are skipped.",
-    "user.sudo": "Give the account sudo.",
+    "user.groups": "Supplementary groups of the account; groups that do not exist are skipped. Unset: an account that "
+    'is created joins those of `adm`, `sudo` and `wheel` that exist (with `user.sudo = "none"`: `adm`), and one '
+    "that exists gains none. `[]`: none.",
+    "user.sudo": "Sudo for the account, by a file in /etc/sudoers.d. `auto`: without being asked for a password only "
+    "if the account was given none. `nopasswd`: never asked. `password`: always asked. `none`: no such file.",
     "user.lock_root": "Take root's password away, at `azure-init deprovision` too; nothing of it is kept.",
     "user.allow_system_user": "Let the platform name an account of the system's own as the admin, even root; never "
     "nobody.",
@@ -144,7 +147,7 @@ KIND_NAMES = {
     "VmId": "UUID",
     "OptionalText": "string",
     "Url": "http:// URL",
-    "Names": "list of names",
+    "OptionalNames": "list of names",
     "Count": "whole number",
 }
 
@@ -222,6 +225,8 @@ def _key_schema(kind: str, default: object, description: str) -> dict[str, Any]:
         told["default"] = plain(default)
     if kind == "Path" and default:
         told["minLength"] = 1
+    if kind == "Url" and not default:
+        told["pattern"] = f"^$|{told['pattern']}"
     return told
 
 
@@ -241,7 +246,10 @@ def _kind_schema(kind: str) -> dict[str, Any]:
         "VmId": {"type": "string", "pattern": "^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})?$"},
         "OptionalText": text,
         "Url": {"type": "string", "maxLength": LONGEST_TEXT, "pattern": "^http://[^\\s/]+(/\\S*)?$"},
-        "Names": {"type": "array", "items": {"type": "string", "maxLength": 255, "pattern": "^[^-\\s,:][^\\s,:]*$"}},
+        "OptionalNames": {
+            "type": "array",
+            "items": {"type": "string", "maxLength": 255, "pattern": "^[^-\\s,:][^\\s,:]*$"},
+        },
     }
     return kinds[kind]
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     OptionalText = str | None
     Url = str  # empty only where the default is
     Count = int
-    Names = tuple[str, ...]
     HostnameBackends = tuple[str, ...]
     UserBackends = tuple[str, ...]
     PasswordBackends = tuple[str, ...]
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     Discovery = str
     ChangedId = str
     Regenerate = str
+    Sudo = str
+    OptionalNames = tuple[str, ...] | None
 
 CHOICES = {
     "HostnameBackends": ("native", "hostnamectl"),
@@ -43,9 +44,10 @@ CHOICE = {
     "Discovery": ("dhcp", "static"),
     "ChangedId": ("provision", "keep"),
     "Regenerate": ("auto", "always", "never"),
+    "Sudo": ("auto", "nopasswd", "password", "none"),
 }
 # What false and true mean where a choice was a switch before.
-SWITCH = {"Regenerate": ("never", "always")}
+SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto")}
 LONGEST_SECONDS = 86400
 LONGEST_TEXT = 4096
 
@@ -136,8 +138,8 @@ class Sources(Record):
 
 
 class User(Record):
-    groups: Names = ()
-    sudo: bool = True
+    groups: OptionalNames = None
+    sudo: Sudo = "auto"
     lock_root: bool = False
     allow_system_user: bool = False
     password_crypt_id: CryptId = "auto"
@@ -348,6 +350,6 @@ KINDS: dict[str, Callable[[object], object]] = {
     "bool": _bool,
     "Seconds": _seconds,
     "Timeout": _timeout,
-    "Names": _names,
+    "OptionalNames": _names,
     "Count": _count,
 }

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Item, Plan
 
 NOBODY = 65534
+ADMIN_GROUPS = ("adm", "sudo", "wheel")
 
 
 def plan_account(
     *,
     username: str,
-    groups: tuple[str, ...],
+    groups: tuple[str, ...] | None,
     password_hash: Secret | None,
     password_done: bool,
     facts: Facts,
@@ -37,13 +38,15 @@ def plan_account(
     today: int,
     lock: bool = False,
 ) -> Plan:
-    """`lock` takes away the password an existing account has: nobody's wish unless a caller says so."""
+    """`groups` None: those of an administrator, for an account that is created. `lock`: no password any more."""
     user = facts.accounts.user(username)
     system = config.user.allow_system_user
     check_username(username, system=system)
     if user is not None:
         _check_not_the_systems(user, facts.accounts, allowed=system or username == facts.distro.admin)
     _check_not_the_vendors(username, facts.accounts)
+    if groups is None:
+        groups = default_groups(username, facts, config)
     wanted, missing = _sorted_groups(username, groups, facts.accounts)
     cautions = tuple(Caution(name=f"groups of {username}", why=_why_skipped(name, facts.accounts)) for name in missing)
     intent = AccountIntent(name=username, groups=wanted, today=today)
@@ -88,6 +91,18 @@ def _why_skipped(group: str, accounts: Accounts) -> str:
 
 def is_systems(user: Passwd, accounts: Accounts) -> bool:
     return user.uid < accounts.policy.uid_min or user.uid == NOBODY
+
+
+def default_groups(username: str, facts: Facts, config: Config) -> tuple[str, ...]:
+    """Where none are configured: of a new account, or of one whose creation was interrupted.
+
+    Being in sudo or wheel would give it sudo.
+    """
+    user = facts.accounts.user(username)
+    if user is not None and not _unfinished(user, facts.accounts):
+        return ()
+    names = ADMIN_GROUPS[:1] if config.user.sudo == "none" else ADMIN_GROUPS
+    return tuple(name for name in names if facts.accounts.group(name))
 
 
 def _sorted_groups(name: str, groups: tuple[str, ...], accounts: Accounts) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import KeysFailed
 from azureinit.facts.ssh import MERGER, READER, KeysFile
+from azureinit.plan.account import default_groups
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.keyplaces import DEFAULT, below, inside_home, key_places, shares_home, shown
 from azureinit.pubkey import key_identity, parse_key
@@ -122,7 +123,8 @@ def _places(path: str, home: str, facts: Facts) -> tuple[str, ...]:
 def will_be_in(username: str, facts: Facts, config: Config) -> frozenset[str]:
     """The groups of the account, or what is known of them before it is made."""
     accounts = facts.accounts
-    asked = (group for group in config.user.groups if accounts.group(group))
+    groups = config.user.groups
+    asked = default_groups(username, facts, config) if groups is None else filter(accounts.group, groups)
     if accounts.user(username) is not None:
         return accounts.groups_of(username) | frozenset(asked)
     return frozenset((username, *asked))

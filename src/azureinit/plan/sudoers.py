@@ -1,16 +1,16 @@
-"""The admin may become root: without being asked for a password only where there is none."""
+"""The admin may become root; by default without being asked for a password only where there is none."""
 
 from __future__ import annotations
 
 from azureinit.errors import UserFailed
 from azureinit.facts.gather import SUDOERS
-from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Remove, Run, Satisfied, Step, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
-    from azureinit.plan.actions import Plan
+    from azureinit.plan.actions import Item, Plan
 
 MODE = 0o440
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -19,18 +19,40 @@ NOT_USERS = ("sudoedit", "sha224", "sha256", "sha384", "sha512")
 
 
 def plan_sudoers(*, username: str, has_password: bool, facts: Facts, config: Config) -> Plan:
-    if not config.user.sudo:
-        return (Satisfied(name="sudo", why="user.sudo is false"),)
+    asked = config.user.sudo
+    if asked == "none":
+        return (_plan_none(facts),)
     if not facts.sudoers_dir:
         return (Caution(name="sudo", why="there is no /etc/sudoers.d: sudo is not installed"),)
-    line = f"{_quoted(username)} ALL=(ALL) {'' if has_password else 'NOPASSWD: '}ALL\n".encode()
+    needed = asked == "password" or (asked == "auto" and has_password)
+    line = f"{_quoted(username)} ALL=(ALL) {'' if needed else 'NOPASSWD: '}ALL\n".encode()
+    return (*_plan_file(username, line, needed, facts), *_plan_useless(username, has_password, facts, needed=needed))
+
+
+def _plan_none(facts: Facts) -> Item:
+    """What an earlier run or the image has left in our file would be sudo all the same."""
+    if facts.sudoers_file is None:
+        return Satisfied(name="sudo", why="user.sudo is none")
+    way = Way(backend="native", actions=(Remove(path=SUDOERS),))
+    return Step(name="sudo", why="user.sudo is none", ways=(way,), failure=UserFailed)
+
+
+def _plan_useless(username: str, has_password: bool, facts: Facts, *, needed: bool) -> Plan:
+    if not needed or has_password:
+        return ()
+    if facts.accounts.user(username) is not None and facts.accounts.password_state(username) in ("set", "unknown"):
+        return ()
+    return (Caution(name="sudo", why=f"user.sudo is password, and {username} has none: sudo cannot be used"),)
+
+
+def _plan_file(username: str, line: bytes, needed: bool, facts: Facts) -> Plan:
     if facts.sudoers_file == line:
         return (Satisfied(name="sudo", why=f"{username} is a sudoer"),)
     # Of a plain name sudo thinks what we do.
     checked = not _is_plain(username) and "visudo" in facts.tools and not facts.rooted
     check = Run(argv=("visudo", "-c", "-f", SUDOERS)) if checked else None
     write = Write(path=SUDOERS, data=line, mode=MODE, owner="0:0", was=facts.sudoers_file, check=check)
-    why = f"{username} may become root" + ("" if has_password else " without a password")
+    why = f"{username} may become root" + ("" if needed else " without a password")
     return (Step(name="sudo", why=why, ways=(Way(backend="native", actions=(write,)),), failure=UserFailed),)
 
 
