@@ -73,7 +73,7 @@ def test_the_primary_root_is_read_where_joliets_is_damaged(disc: bytes) -> None:
 
 def test_a_root_directory_without_entries_is_broken(tmp_path: Path) -> None:
     image = bytearray(genisoimage(tmp_path, {NAME: DATA}))
-    image[16 * SECTOR + 166 : 16 * SECTOR + 170] = bytes(4)
+    image[16 * SECTOR + 166 : 16 * SECTOR + 174] = bytes(8)
     with pytest.raises(MediaUnreadable, match="empty"):
         read(image)
 

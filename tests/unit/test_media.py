@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -281,6 +282,25 @@ def test_both_causes_are_kept_where_mounting_fails_too(bench: Bench, azure: byte
     with pytest.raises(MediaUnreadable, match=r"/dev/sr0: not readable as UDF.*mounting it: cannot mount"):
         bench.media()
     assert bench.mounts == ["/dev/sr0"] * 2
+
+
+@pytest.mark.parametrize(("form", "why"), [("iso", "both byte orders"), ("udf", "is damaged")])
+def test_a_medium_that_contradicts_itself_is_not_mounted(bench: Bench, tmp_path: Path, form: str, why: str) -> None:
+    """The kernel verifies less than our readers do, and could read other content."""
+    text = OVF.format("x").encode()
+    made = genisoimage(tmp_path, {"ovf-env.xml": text}, *(("-udf",) if form == "udf" else ()))
+    image = bytearray(without_iso(made) if form == "udf" else made)
+    for start in range(0, len(image) - 64, 2):  # the length of the file, wherever it is recorded
+        if form == "iso" and image[start : start + 4] == struct.pack("<I", len(text)):
+            image[start] ^= 1
+        elif form == "udf" and start % 2048 == 0 and image[start : start + 2] == struct.pack("<H", 261):
+            image[start + 56] ^= 1
+    bench.optical("sr0", bytes(image))
+    bench.mountable["/dev/sr0"] = OVF.format("kernel").encode()
+    with pytest.raises(MediaUnreadable, match=why) as refused:
+        bench.media()
+    assert bench.mounts == []
+    assert len(str(refused.value)) < 1000
 
 
 def test_every_broken_drive_is_told(bench: Bench, invalid: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import process_time
 from xml.dom import minidom
 from xml.sax.saxutils import escape
 
@@ -136,3 +138,62 @@ def test_whatever_the_wrapping_no_password_is_left(
     assert "q7" not in text and "&#" not in text
     assert redacted == redact(redacted)
     assert as_the_guest_agent_reads(redacted)["UserName"] == "ada"
+
+
+# ---- in linear time
+
+
+def many_passwords(size: int) -> str:
+    return "<UserPassword2/>" + "<Password>x</Password>" * (size // 22)
+
+
+def nested_passwords(size: int) -> str:
+    return ("<Password>" * 40 + "x" + "</Password>" * 40) * (size // 841)
+
+
+def many_comments(size: int) -> str:
+    return "<AdminPassword>" + "<!--x--><?p q?><![CDATA[y]]>" * (size // 28) + "</AdminPassword>"
+
+
+def many_references(size: int) -> str:
+    return "<AdminPassword>" + "&#120;&amp;" * (size // 11) + "</AdminPassword>"
+
+
+def many_attributes(size: int) -> str:
+    return "<AdminPassword " + " ".join(f"a{number}='1'" for number in range(size // 12)) + ">x</AdminPassword>"
+
+
+def many_namespaces(size: int) -> str:
+    return "".join(
+        f"<n{number}:Password xmlns:n{number}='u{number}'>x</n{number}:Password>" for number in range(size // 60)
+    )
+
+
+SHAPES = (many_passwords, nested_passwords, many_comments, many_references, many_attributes, many_namespaces)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_four_times_the_document_takes_about_four_times_as_long(shape: Callable[[int], str]) -> None:
+    """Quadratic would be sixteen times. Both sizes are measured in turn, and the shortest time of each counts."""
+    small, large = (document(shape(size)).encode() for size in (200_000, 800_000))
+    taken: dict[int, list[float]] = {len(small): [], len(large): []}
+    for data in (small, large) * 5:
+        started = process_time()
+        redact(data)
+        taken[len(data)].append(process_time() - started)
+    growth = len(large) / len(small)
+    assert min(taken[len(large)]) < 2.5 * growth * min(taken[len(small)])
+
+
+@pytest.mark.parametrize("read", [redact, parse_ovf])
+def test_a_namespace_of_an_endless_name_is_refused(read: Callable[[bytes], object]) -> None:
+    """It would be copied for every element: hours for a document of a mebibyte."""
+    data = document(f"<x:a xmlns:x='{'u' * 400_000}'>" + "<x:b/>" * 60_000 + "</x:a>").encode()
+    with pytest.raises(OvfInvalid, match="namespace of 400000 characters"):
+        read(data)
+
+
+def test_a_document_that_grows_beyond_the_limit_is_still_redacted() -> None:
+    data = document("<Password>x</Password>" * 47_000).encode()
+    assert len(data) < 1 << 20
+    assert len(redact(data)) > 1 << 20

@@ -228,8 +228,12 @@ def test_a_spared_packet_is_read_where_it_was_moved_to(tmp_path: Path) -> None:
         disc.put(spare + offset, disc.block(disc.start + original + offset))
         disc.put(disc.start + original + offset, b"\xee" * disc.size)
     for location in locations:
-        disc.put(location, disc.block(location)[:56] + struct.pack("<2I", original, spare))
+        disc.put(location, retagged(disc.block(location)[:56] + struct.pack("<2I", original, spare)))
     assert read(disc.image) == LARGE
+    torn = bytearray(disc.block(locations[0]))
+    torn[60] ^= 1
+    disc.put(locations[0], bytes(torn))
+    assert read(disc.image) == LARGE, "a damaged table gives way to its copy"
     disc.put(locations[0], bytes(disc.size))
     assert read(disc.image) == LARGE
     for location in locations:

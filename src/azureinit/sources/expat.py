@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 64
+MOST_URI = 256  # of a namespace; it becomes a part of the name of every element in it
 MOST_NAME = 64  # longer than any name we know, short enough for a path of 64 of them
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 ENCODINGS = ("utf-8", "utf-16", "utf-16le", "utf-16be", "us-ascii", "iso-8859-1")
@@ -45,6 +46,11 @@ class Guard:
         if encoding is not None and encoding.lower() not in ENCODINGS:
             raise self.invalid(f"{self.name} is written in an encoding that is not read here")
 
+    def namespace(self, _prefix: str | None, uri: str | None) -> None:
+        """Thousands of elements in a namespace of a long name would take quadratic time."""
+        if uri is not None and len(uri) > MOST_URI:
+            raise self.invalid(f"{self.name} has a namespace of {len(uri)} characters, more than {MOST_URI}")
+
     def doctype(self, *_: object) -> None:
         raise self.invalid(f"{self.name} has a DOCTYPE, which is refused")
 
@@ -64,6 +70,7 @@ def guarded(codec: str | None, reader: Reader, *, name: str, invalid: type[Azure
     parser = pyexpat.ParserCreate(codec, " ")
     parser.XmlDeclHandler = guard.declaration  # or else the document chooses among all of Python's codecs
     parser.StartDoctypeDeclHandler = guard.doctype
+    parser.StartNamespaceDeclHandler = guard.namespace
     parser.StartElementHandler = guard.start
     parser.EndElementHandler = guard.end
     parser.CharacterDataHandler = reader.data

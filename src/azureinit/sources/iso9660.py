@@ -1,4 +1,9 @@
-"""ISO 9660 without the kernel: one file out of the root directory, by its plain, Rock Ridge or Joliet name."""
+"""ISO 9660 without the kernel: one file out of the root directory, by its plain, Rock Ridge or Joliet name.
+
+The format has no checksums. What it has is verified: numbers are recorded in both byte orders, the root directory's
+extent in two places, every extent lies inside the volume. Fields without a twin that would lead to other content
+(extended attributes, sections, interleaving) are refused, and a disc that is refused is not mounted either.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +33,41 @@ MOST_CONTINUATIONS = 8
 class Tree:
     """A volume descriptor's view of the disc: where the root directory lies and how its names are written."""
 
-    __slots__ = ("block_size", "disc", "joliet", "length", "start")
+    __slots__ = ("block_size", "blocks", "disc", "extent", "joliet")
 
     def __init__(self, disc: Bounded, descriptor: bytes, *, joliet: bool) -> None:
         self.disc, self.joliet = disc, joliet
-        self.block_size: int = unpack_from("<H", descriptor, 128)[0]
-        block, self.length = unpack_from("<I4xI", descriptor, 158)
-        self.start = (block + descriptor[157]) * self.block_size
+        self.block_size = both(descriptor, 128, "H")
+        self.blocks = both(descriptor, 80)
         if self.block_size not in (512, 1024, 2048):
-            raise MediaUnreadable(f"a block size of {self.block_size} is not ISO 9660's")
+            raise damaged(f"a block size of {self.block_size} is not ISO 9660's")
+        self.extent = extent_of(descriptor[156:190])
+
+    def read(self, block: int, length: int, *, offset: int = 0) -> bytes:
+        if block + -(-(offset + length) // self.block_size) > self.blocks:
+            raise damaged(f"{length} bytes at block {block} lie outside the volume of {self.blocks} blocks")
+        return self.disc.read(block * self.block_size + offset, length)
+
+
+def damaged(message: str) -> MediaUnreadable:
+    """The kernel does not verify any of this: whatever it would read here is not to be trusted."""
+    return MediaUnreadable(message, damaged=True)
+
+
+def both(data: bytes, at: int, kind: str = "I") -> int:
+    """A number that is recorded twice, in either byte order."""
+    size = 4 if kind == "I" else 2
+    little, big = unpack_from("<" + kind, data, at)[0], unpack_from(">" + kind, data, at + size)[0]
+    if little != big:
+        raise damaged("a number is not the same in both byte orders")
+    return int(little)
+
+
+def extent_of(record: bytes) -> tuple[int, int]:
+    """Block and length of what a directory record names."""
+    if record[1]:
+        raise damaged("a directory record has extended attributes, which this reader does not know")
+    return both(record, 2), both(record, 10)
 
 
 def is_iso9660(image: Image) -> bool:
@@ -48,16 +79,18 @@ def read_iso_file(image: Image, name: str, *, limit: int) -> bytes | None:
     """The file called `name` in the root directory; None when a sound volume has no such file."""
     disc = Bounded(image, most=MOST_READ + limit)
     causes: dict[str, None] = {}
+    data: dict[str, str] = {}
     for descriptor, joliet in descriptors(disc):
         try:
-            data = read_from_root(Tree(disc, descriptor, joliet=joliet), name, limit=limit)
+            found = read_from_root(Tree(disc, descriptor, joliet=joliet), name, limit=limit)
         except MediaUnreadable as error:
             causes[str(error)] = None
+            data.update(error.data)
             continue
-        if data is not None:
-            return data
+        if found is not None:
+            return found
     if causes:
-        raise MediaUnreadable("not readable as ISO 9660: " + "; ".join(causes))
+        raise MediaUnreadable("not readable as ISO 9660: " + "; ".join(causes), **data)
     return None
 
 
@@ -78,29 +111,29 @@ def descriptors(disc: Bounded) -> list[tuple[bytes, bool]]:
 
 
 def read_from_root(tree: Tree, name: str, *, limit: int) -> bytes | None:
-    if tree.length > MOST_DIRECTORY:
-        raise MediaUnreadable(f"the root directory has {tree.length} bytes, more than the {MOST_DIRECTORY} allowed")
     second: bytes | None = None
     for called, record in entries(tree):
-        if called == name:
+        if name in called:
             return contents(tree, record, name, limit=limit)
-        if second is None and folded(called) == folded(name):
+        if second is None and folded(name) in map(folded, called):
             second = record
     return None if second is None else contents(tree, second, name, limit=limit)
 
 
 def contents(tree: Tree, record: bytes, name: str, *, limit: int) -> bytes:
-    attributes, block, length = unpack_from("<BI4xI", record, 1)
+    block, length = extent_of(record)
     if length > limit:
-        raise MediaUnreadable(f"{name} has {length} bytes, more than the {limit} allowed")
+        raise damaged(f"{name} has {length} bytes, more than the {limit} allowed")
+    if record[25] & (IS_DIRECTORY | ASSOCIATED):
+        raise damaged(f"{name} is not a plain file")
     if record[25] & GOES_ON or record[26] or record[27]:
-        raise MediaUnreadable(f"{name} is interleaved or in several sections, which this reader does not know")
-    return tree.disc.read((block + attributes) * tree.block_size, length) if length else b""
+        raise damaged(f"{name} is interleaved or in several sections, which this reader does not know")
+    return tree.read(block, length) if length else b""
 
 
-def entries(tree: Tree) -> Iterator[tuple[str, bytes]]:
-    """The name and record of every plain file in the root directory."""
-    directory = tree.disc.read(tree.start, tree.length)
+def entries(tree: Tree) -> Iterator[tuple[tuple[str, ...], bytes]]:
+    """The names and the record of everything in the root directory but the directory itself and its parent."""
+    directory = root_directory(tree)
     skip: int | None = None
     at = seen = 0
     while at < len(directory):
@@ -110,24 +143,37 @@ def entries(tree: Tree) -> Iterator[tuple[str, bytes]]:
             continue
         record = directory[at : at + size]
         at, seen = at + size, seen + 1
-        if size < 34 or len(record) < size or 33 + record[32] > size:
-            raise MediaUnreadable("a directory entry is damaged")
+        if size < 34 or len(record) < size or 33 + record[32] > size or (at - 1) // SECTOR != (at - size) // SECTOR:
+            raise damaged("a directory entry is damaged")
         if seen > MOST_NAMES:
             raise MediaUnreadable("the root directory has too many entries")
         if seen == 1:
+            if extent_of(record) != tree.extent:
+                raise damaged("the root directory does not name itself")
             skip = rock_ridge_skip(record)
-        elif not record[25] & (IS_DIRECTORY | ASSOCIATED):
-            yield name_of(tree, record, skip), record
+        elif record[25] & ASSOCIATED or record[32:34] == b"\1\1":
+            continue
+        else:
+            yield names_of(tree, record, skip), record
     if seen == 0:
-        raise MediaUnreadable("the root directory is empty, and so damaged")
+        raise damaged("the root directory is empty, and so damaged")
 
 
-def name_of(tree: Tree, record: bytes, skip: int | None) -> str:
+def root_directory(tree: Tree) -> bytes:
+    block, length = tree.extent
+    if length > MOST_DIRECTORY:
+        raise damaged(f"the root directory has {length} bytes, more than the {MOST_DIRECTORY} allowed")
+    return tree.read(block, length)
+
+
+def names_of(tree: Tree, record: bytes, skip: int | None) -> tuple[str, ...]:
+    """Rock Ridge's name first, where there is one."""
     name = record[33 : 33 + record[32]]
     if tree.joliet:
-        return without_version(name.decode("utf-16-be", "replace"))
+        return (without_version(name.decode("utf-16-be", "replace")),)
+    plain = without_version(name.decode("latin-1"))
     rock_ridge = rock_ridge_name(tree, record, skip) if skip is not None else b""
-    return rock_ridge.decode("utf-8", "replace") or without_version(name.decode("latin-1"))
+    return (rock_ridge.decode("utf-8", "replace"), plain) if rock_ridge else (plain,)
 
 
 def without_version(name: str) -> str:
@@ -161,11 +207,11 @@ def rock_ridge_name(tree: Tree, record: bytes, skip: int) -> bytes:
             if field[:2] == b"NM" and size >= 5 and not field[4] & 0b110:  # neither "." nor ".."
                 name += field[5:]
             elif field[:2] == b"CE" and size >= 28:
-                following = unpack_from("<I4xI4xI", field, 4)
+                following = both(field, 4), both(field, 12), both(field, 20)
         if following is None:
             return name
         block, offset, length = following
         if offset + length > tree.block_size:
-            raise MediaUnreadable("a Rock Ridge continuation is damaged")
-        area = tree.disc.read(block * tree.block_size + offset, length)
-    raise MediaUnreadable("a Rock Ridge name has no end")
+            raise damaged("a Rock Ridge continuation is damaged")
+        area = tree.read(block, length, offset=offset)
+    raise damaged("a Rock Ridge name has no end")

@@ -230,14 +230,17 @@ def read_mounted(machine: Machine, directory: str, *, device: str | None) -> Med
 
 
 def read_device(machine: Machine, device: str, *, expected: bool, eject: bool) -> Medium:
-    """Where our own readers fail on what should be a medium, the kernel's are tried, and both causes are kept."""
+    """Where our own readers fail on what should be a medium, the kernel's are tried, and both causes are kept.
+
+    Not on a medium whose structures contradict themselves: the kernel verifies less, and could read other content.
+    """
     image = machine.open_image(device)
     try:
         how, data = read_image(image)
         if not how:
             raise MediaUnreadable("neither UDF nor ISO 9660") if expected else NotHere("neither UDF nor ISO 9660")
     except MediaUnreadable as error:
-        if not expected:
+        if not expected or "damaged" in error.data:
             raise
         how, data = "mounted", mount_and_read(machine, device, error)
     except LocalError as error:
@@ -264,6 +267,7 @@ def read_image(image: Image) -> tuple[str, bytes | None]:
         raise NotHere("no medium", again=True)
     how = ""
     causes: list[str] = []
+    about: dict[str, str] = {}
     for kind, recognise, read in readers():
         try:
             if not recognise(image):
@@ -271,11 +275,12 @@ def read_image(image: Image) -> tuple[str, bytes | None]:
             how, data = kind, read(image, NAME, limit=MOST_BYTES)
         except MediaUnreadable as error:
             causes.append(str(error))
+            about.update(error.data)
             continue
         if data is not None:
             return how, data
     if causes:
-        raise MediaUnreadable("; ".join(causes))
+        raise MediaUnreadable("; ".join(causes), **about)
     return how, None
 
 

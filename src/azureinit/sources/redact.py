@@ -26,9 +26,12 @@ def redact(data: bytes) -> bytes:
     parser.CommentHandler = parser.StartCdataSectionHandler = places.look
     parser.ProcessingInstructionHandler = places.look
     parse(parser, data, name=NAME, invalid=OvfInvalid)
-    for begin, end in reversed(places.found):
-        data = data[:begin] + REDACTED.encode() + data[end:]
-    if parse_ovf(data).password is not None:
+    pieces, at = [], 0
+    for begin, end in places.found:
+        pieces += [data[at:begin], REDACTED.encode()]
+        at = end
+    data = b"".join((*pieces, data[at:]))
+    if parse_ovf(data, limit=len(data)).password is not None:
         raise OvfInvalid(f"the password could not be taken out of {NAME}")
     return data
 

@@ -2,6 +2,10 @@
 
 The way down: anchor -> volume descriptor sequence -> partitions and logical volume -> file set -> root directory ->
 file. Structures are those of ECMA-167 and OSTA UDF 1.02 to 2.60; partitions not plain are in udf_partitions.py.
+
+Every descriptor on that way is verified: the tag's checksum, the CRC, and the location but for directory entries. One
+that fails gives way to its other copy (anchors, sequences, tables), or the medium is refused. File contents have no
+checksum in UDF, unless they lie inside the file entry.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ ANCHOR, POINTER, PARTITION, LOGICAL_VOLUME, TERMINATOR = 2, 3, 5, 6, 8
 FILE_SET, FILE_IDENTIFIER, ALLOCATION_EXTENT, FILE_ENTRY, EXTENDED_FILE_ENTRY = 256, 257, 258, 261, 266
 DIRECTORY, PLAIN_FILE = 4, 5
 SHORT, LONG, EXTENDED, EMBEDDED = range(4)
-HOLE = -1
+HOLE = DAMAGED = -1
 
 MOST_DESCRIPTORS = 64
 MOST_POINTERS = 4
@@ -129,6 +133,7 @@ def read_udf_file(image: Image, name: str, *, limit: int) -> bytes | None:
     """The file called `name` in the root directory; None when a sound volume has no such file."""
     disc = Bounded(image, most=MOST_READ + limit)
     causes: dict[str, None] = {}
+    about: dict[str, str] = {}
     tried: set[tuple[int, int, int]] = set()
     for block_size, sequences in anchors(disc):
         for length, location in sequences:
@@ -140,7 +145,8 @@ def read_udf_file(image: Image, name: str, *, limit: int) -> bytes | None:
                 return read_from_root(volume, name, limit=limit)
             except MediaUnreadable as error:
                 causes[str(error)] = None
-    raise MediaUnreadable("not readable as UDF: " + ("; ".join(causes) or "no anchor volume descriptor"))
+                about.update(error.data)
+    raise MediaUnreadable("not readable as UDF: " + ("; ".join(causes) or "no anchor volume descriptor"), **about)
 
 
 def anchors(disc: Bounded) -> Iterator[tuple[int, tuple[tuple[int, int], tuple[int, int]]]]:
@@ -150,29 +156,39 @@ def anchors(disc: Bounded) -> Iterator[tuple[int, tuple[tuple[int, int], tuple[i
         for block in dict.fromkeys((256, last - 256, last, 512)):
             if 0 < block <= last:
                 data = disc.read(block * block_size, 512)
-                if tag(data) == ANCHOR and unpack_from("<I", data, 12)[0] == block:
+                if tag(data) == ANCHOR and is_whole(data) and unpack_from("<I", data, 12)[0] == block:
                     main_length, main, reserve_length, reserve = unpack_from("<4I", data, 16)
                     yield block_size, ((main_length, main), (reserve_length, reserve))
 
 
 def tag(data: bytes) -> int:
-    """The descriptor's kind, or 0 where the tag's own checksum says that there is none."""
+    """The descriptor's kind; 0 for a block that was never recorded; DAMAGED where the tag's own checksum is wrong."""
     if len(data) < 16 or (sum(data[:4]) + sum(data[5:16])) & 255 != data[4]:
-        return 0
+        return DAMAGED
     kind: int = unpack_from("<H", data)[0]
     return kind
 
 
+def is_whole(data: bytes) -> bool:
+    """Whether the CRC of what follows the tag is right."""
+    crc, covered = unpack_from("<2H", data, 8)
+    return bool(covered + 16 <= len(data) and crc_hqx(data[16 : 16 + covered], 0) == crc)
+
+
 def verified(data: bytes, *, location: int) -> int:
     kind = tag(data)
-    crc, covered, recorded = unpack_from("<HHI", data, 8)
+    recorded = unpack_from("<I", data, 12)[0]
     if kind == 0:
         raise MediaUnreadable(f"block {location} holds no descriptor")
-    if covered + 16 > len(data) or crc_hqx(data[16 : 16 + covered], 0) != crc:
-        raise MediaUnreadable(f"the descriptor in block {location} is damaged")
+    if kind == DAMAGED or not is_whole(data):
+        raise damaged(f"the descriptor in block {location} is damaged")
     if recorded != location:
-        raise MediaUnreadable(f"the descriptor in block {location} belongs into block {recorded}")
+        raise damaged(f"the descriptor in block {location} belongs into block {recorded}")
     return kind
+
+
+def damaged(message: str) -> MediaUnreadable:
+    return MediaUnreadable(message, damaged=True)
 
 
 def open_volume(disc: Bounded, *, block_size: int, length: int, location: int) -> Volume:
@@ -338,14 +354,14 @@ def find(directory: bytes, name: str) -> tuple[int, int] | None:
             return second
         one = directory[at : at + 38]
         if len(one) < 38 or tag(one) != FILE_IDENTIFIER:
-            raise MediaUnreadable("a directory entry is damaged")
+            raise damaged("a directory entry is damaged")
         characteristics, name_length, block, part, use_length = unpack_from("<BB4xIH6xH", one, 18)
         crc, covered = unpack_from("<2H", one, 8)
         end = at + 38 + use_length + name_length
         following = at + (end - at + 3) // 4 * 4
         checked = directory[at + 16 : at + 16 + covered]
         if end > len(directory) or at + 16 + covered > following or crc_hqx(checked, 0) != crc:
-            raise MediaUnreadable("a directory entry is damaged")
+            raise damaged("a directory entry is damaged")
         if not characteristics & 0b1110:  # parent, deleted, directory
             called = decoded(directory[end - name_length : end])
             if called == name:

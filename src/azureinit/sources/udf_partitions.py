@@ -5,13 +5,14 @@ from __future__ import annotations
 from _struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
-from azureinit.sources.udf import HOLE, Volume, contents, extents, node, plain, unusable
+from azureinit.sources.udf import HOLE, Volume, contents, extents, is_whole, node, plain, tag, unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.sources.udf import Where
 
 VAT_150, VAT_200 = 0, 248  # file types of a virtual allocation table, by UDF revision
+SPARING_TABLE = 0  # its kind, as its tag has it
 UNUSED = 0xFFFFFFF0  # and above: spare packets that stand for no other
 MOST_TABLE = 1 << 20
 TABLE_SEARCH = 16 << 20
@@ -57,12 +58,12 @@ def sparable(volume: Volume, entry: bytes, base: Where) -> Where:
 
 
 def sparing_table(volume: Volume, at: int, size: int) -> dict[int, int] | None:
-    """Which packets were moved, and where to; None when the table is not there. Copies of it lie elsewhere."""
+    """Which packets were moved, and where to; None where the table is not there or damaged. Copies lie elsewhere."""
     try:
         data = volume.disc.read(at * volume.block_size, min(max(size, 56), MOST_TABLE))
     except MediaUnreadable:
         return None
-    if data[17:35] != b"*UDF Sparing Table":
+    if tag(data) != SPARING_TABLE or not is_whole(data) or data[17:35] != b"*UDF Sparing Table":
         return None
     count = min(unpack_from("<H", data, 48)[0], (len(data) - 56) // 8)
     pairs = [unpack_from("<2I", data, 56 + 8 * index) for index in range(count)]
