@@ -98,7 +98,7 @@ def recall(walk: Walk) -> Metadata | None:
     walk.journal.record_own_keys(walk.machine, walk.own_keys)  # where the id was not known when they were begun
     walk.previous = (read_pending(walk.machine, walk.instance) or {}).get("failure", "")
     saved = read_saved(walk.machine, walk.instance)
-    return None if saved is None else from_saved(saved)
+    return None if saved is None else from_saved(saved)  # None as well for what has another shape
 
 
 def stays(walk: Walk) -> bool:

@@ -9,7 +9,7 @@ from azureinit.machine.service import notify
 from azureinit.report.health import size_on_the_wire
 from azureinit.report.protocol import send_progress, send_verdict
 from azureinit.report.verdict import Subject, success_report
-from azureinit.sources.metadata import is_specialised
+from azureinit.sources.metadata import SAVED, is_specialised
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 EJECT_TIMEOUT = 10.0
 KERNEL_LOG_BYTES = 64 << 10
-SAVED = ("username", "hostname", "disable_password", "has_password", "custom_data", "pps_type", "guest_agent_off")
 
 
 def start_in_progress(walk: Walk) -> None:

@@ -1,12 +1,11 @@
-"""JSON without the `json` package, whose regular expressions alone would cost every boot a tenth of its time.
+"""JSON without the `json` package, whose regular expressions alone would cost every boot a tenth of its time (3 ms).
 
-The scanner and the quoting are the ones that `json` itself uses. Stricter in one thing: NaN and the infinities, which
-JSON does not have, are refused.
+The scanner and the encoder are the C ones that `json` itself uses, called directly. They are private to CPython: where
+they are missing, or fail with anything but an answer, the `json` package does the same work. Both are stricter than
+`json` in one thing: NaN and the infinities, which JSON does not have, are refused.
 """
 
 from __future__ import annotations
-
-from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,11 +27,19 @@ class _Kinds:
         raise ValueError(f"{name} is not JSON")
 
 
-_scan = make_scanner(_Kinds)  # type: ignore[arg-type]  # anything with these attributes
-
-
 def loads(text: str) -> Any:
-    """Exactly one value; anything else is a ValueError, or a RecursionError where it is nested too deeply."""
+    """Exactly one value. Every other text is a ValueError, also one that is nested too deeply."""
+    try:
+        return _scanned(text) if _scan is not None else plain_loads(text)
+    except ValueError:
+        raise
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except Exception:  # noqa: BLE001 - Python 3.10's and 3.11's scanner raises SystemError for a text that ends in a string
+        return plain_loads(text)
+
+
+def _scanned(text: str) -> Any:
     try:
         value, end = _scan(text, len(text) - len(text.lstrip(SPACE)))
     except StopIteration as error:
@@ -42,19 +49,47 @@ def loads(text: str) -> Any:
     return value
 
 
-def _refuse(value: object) -> None:
-    raise ValueError(f"not JSON: a {type(value).__name__}")
+def plain_loads(text: str) -> Any:
+    """The same by the `json` package."""
+    import json
 
-
-def _encoder(quote: Callable[[str], str]) -> Any:
-    # In this order: no search for circles, what becomes of other things, how strings are told, no indentation, what
-    # stands between a key and its value and between two items, keys as they come, none passed over, no NaN.
-    return make_encoder(None, _refuse, quote, None, ":", ",", False, False, False)
-
-
-_encode, _encode_all = _encoder(encode_basestring_ascii), _encoder(encode_basestring)
+    try:
+        return json.loads(text, parse_constant=_Kinds.parse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def dumps(value: object, *, ascii_only: bool = True) -> str:
     """On one line, without spaces. Keys are strings."""
-    return "".join((_encode if ascii_only else _encode_all)(value, 0))
+    encode = _encode if ascii_only else _encode_all
+    return plain_dumps(value, ascii_only=ascii_only) if encode is None else "".join(encode(value, 0))
+
+
+def plain_dumps(value: object, *, ascii_only: bool = True) -> str:
+    """The same by the `json` package."""
+    import json
+
+    separators = (",", ":")
+    return json.dumps(value, ensure_ascii=ascii_only, separators=separators, allow_nan=False, default=_refuse)
+
+
+def _refuse(value: object) -> None:
+    raise ValueError(f"not JSON: a {type(value).__name__}")
+
+
+def _private() -> tuple[Any, Any, Any]:
+    """The scanner and the two encoders of CPython; nothing where this Python has none, or others."""
+    try:
+        from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
+
+        def encoder(quote: Callable[[str], str]) -> Any:
+            # In this order: no search for cycles, the function for other values, the one for strings, no indentation,
+            # the separators, keys in their order, no key skipped, no NaN.
+            return make_encoder(None, _refuse, quote, None, ":", ",", False, False, False)
+
+        return make_scanner(_Kinds), encoder(encode_basestring_ascii), encoder(encode_basestring)  # type: ignore[arg-type]
+    except (ImportError, AttributeError, TypeError, ValueError):
+        return None, None, None
+
+
+_scan, _encode, _encode_all = _private()

@@ -68,7 +68,10 @@ class Monitor:
     def known(self) -> str | None:
         """The name DNS was told last; None where nobody wrote it down."""
         for path in (self.path, f"{self.config.waagent.lib_dir.rstrip('/')}/{FILE}"):
-            data = self.machine.read(path, limit=4096)
+            try:
+                data = self.machine.read(path, limit=4096)
+            except LocalError:
+                continue  # what cannot be read tells nothing
             if data is not None:
                 return data.decode("utf-8", "replace").strip()
         return None

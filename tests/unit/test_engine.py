@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from azureinit.apply.sealed import unseal
 from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Report, Run, Wireserver
 from azureinit.engine import Context, provision, reject
 from azureinit.errors import ConfigInvalid, ReadOnly
@@ -243,7 +244,7 @@ def test_a_verdict_that_keeps_failing_ends_with_the_run_and_is_kept(world: World
     started = one.clock.monotonic()
     assert one.provision() == 75
     assert DEADLINE / 2 < one.clock.monotonic() - started <= DEADLINE
-    assert json.loads(one.state("pending").read_text()) == {"verdict": "ready", "failure": ""}
+    assert unseal(one.state("pending").read_bytes()) == {"verdict": "ready", "failure": ""}
     assert not one.state("provisioned").exists()
 
 

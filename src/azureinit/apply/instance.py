@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from azureinit.errors import LocalError
+from _stat import S_ISREG
+
+from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import MOST_BYTES, is_temporary
 from azureinit.record import Record, Secret
 
@@ -33,10 +35,31 @@ class Instance(Record):
 def prepare(machine: Machine, data_dir: str, *, timeout: float) -> None:
     """The directory, and nobody else of us at work in it until this process ends."""
     machine.make_dirs(data_dir, mode=0o700)
-    machine.hold(f"{data_dir.rstrip('/')}/lock", timeout=timeout)
+    lock = f"{data_dir.rstrip('/')}/lock"
+    try:
+        machine.hold(lock, timeout=timeout)
+    except LockTimeout:
+        raise
+    except LocalError:
+        if not _clear(machine, lock):
+            raise
+        machine.hold(lock, timeout=timeout)
     for name in machine.names(data_dir) or ():
-        if is_temporary(name):
-            machine.remove(f"{data_dir.rstrip('/')}/{name}")
+        if is_temporary(name) or _is_ours(name):
+            _clear(machine, f"{data_dir.rstrip('/')}/{name}", whole=is_temporary(name))
+
+
+def _clear(machine: Machine, path: str, *, whole: bool = False) -> bool:
+    """Remove what stands in the place of a file of ours and cannot be one: a link, a directory, too many bytes.
+
+    `whole`: whatever it is. True if something was removed.
+    """
+    status = machine.stat(path, follow=False)
+    if status is None or (not whole and S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES):
+        return False
+    from azureinit.machine.trees import remove_tree
+
+    return remove_tree(machine, path)
 
 
 def marker(machine: Machine, instance: Instance) -> bool:
@@ -88,14 +111,14 @@ def forget_pending(machine: Machine, instance: Instance) -> None:
 
 
 def write_pending(machine: Machine, instance: Instance, *, verdict: str, failure: str) -> None:
-    from azureinit.jsontext import dumps
+    from azureinit.apply.sealed import seal
 
-    data = dumps({"verdict": verdict, "failure": failure}).encode()
-    machine.write(instance.path("pending"), data, mode=0o600)
+    machine.write(instance.path("pending"), seal({"verdict": verdict, "failure": failure}), mode=0o600)
 
 
 def read_pending(machine: Machine, instance: Instance) -> dict[str, str] | None:
-    return _read_json(machine, instance.path("pending"))
+    values = _read(machine, instance.path("pending"))
+    return None if values is None else {key: value for key, value in values.items() if isinstance(value, str)}
 
 
 def write_verdict(machine: Machine, verdict: str) -> None:
@@ -107,7 +130,11 @@ def write_verdict(machine: Machine, verdict: str) -> None:
 
 
 def read_verdict(machine: Machine) -> str | None:
-    data = machine.read(VERDICT)
+    """None where there is none, or none that can be read."""
+    try:
+        data = machine.read(VERDICT)
+    except LocalError:
+        return None
     return None if data is None else data.decode("ascii", "replace")
 
 
@@ -115,13 +142,13 @@ def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) ->
     """Secrets are revealed here and nowhere else: into a 0600 file of ours."""
     from binascii import b2a_base64
 
-    from azureinit.jsontext import dumps
+    from azureinit.apply.sealed import seal
 
     plain = {
         key: {"base64": b2a_base64(value.reveal(), newline=False).decode()} if isinstance(value, Secret) else value
         for key, value in sorted(values.items())
     }
-    data = dumps(plain).encode()
+    data = seal(plain)
     if machine.read(instance.path("saved"), limit=MOST_BYTES) != data:
         machine.write(instance.path("saved"), data, mode=0o600)
 
@@ -129,7 +156,7 @@ def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) ->
 def read_saved(machine: Machine, instance: Instance) -> dict[str, Any] | None:
     from binascii import a2b_base64
 
-    values = _read_json(machine, instance.path("saved"))
+    values = _read(machine, instance.path("saved"))
     if values is None:
         return None
     try:
@@ -155,12 +182,12 @@ def _is_ours(name: str) -> bool:
     return bool(vm_id) and kind in KINDS
 
 
-def _read_json(machine: Machine, path: str) -> dict[str, Any] | None:
-    from azureinit.jsontext import loads
+def _read(machine: Machine, path: str) -> dict[str, Any] | None:
+    """None where nothing of ours can be read: the run then does without what it remembered."""
+    from azureinit.apply.sealed import unseal
 
-    data = machine.read(path, limit=MOST_BYTES)
     try:
-        values = loads(data.decode()) if data else None
-    except (ValueError, RecursionError):
-        return None  # written whole or not at all; anything else is not ours
-    return values if isinstance(values, dict) else None
+        data = machine.read(path, limit=MOST_BYTES)
+    except LocalError:
+        return None
+    return unseal(data) if data else None

@@ -2,13 +2,18 @@
 
 A run opens with every temporary file and lock it may leave behind, so that the next run can clear them if this one
 dies; then one line for each step that facts cannot see. Host keys that were missing when this VM first looked are
-recorded before they are made: they are this VM's own, not the image's. A torn last line is what a crash leaves: it is
-ignored, and the next one does not join it.
+recorded before they are made: they are this VM's own, not the image's.
+
+A torn last line is what a crash leaves: it is ignored, and the next one does not join it. A line that is damaged or has
+another shape than ours is ignored as well. Losing the line of a step means that the step is done again, and each bears
+that: the password is set to the same value, labels are restored again, host keys are made anew once more, and a
+customData program has to bear a second start anyway, as after a failure.
 """
 
 from __future__ import annotations
 
-from azureinit.machine import temporary_path
+from azureinit.errors import LocalError
+from azureinit.machine import is_temporary, temporary_path
 from azureinit.plan.actions import Link, Locked, Step, Way, Write
 
 TYPE_CHECKING = False
@@ -19,12 +24,17 @@ if TYPE_CHECKING:
     from azureinit.machine import Appender, Machine
     from azureinit.plan.actions import Plan
 
+MOST_BYTES = 16 << 20
+MOST_PID = 1 << 22  # the kernel's own limit
+ACCOUNT_FILES = ("passwd", "group", "shadow", "gshadow", "subuid", "subgid")
+LOCKS = frozenset(f"/etc/{name}.lock" for name in ACCOUNT_FILES)
+
 
 class Journal:
     def __init__(self, path: str, entries: list[dict[str, Any]], *, torn: bool = False) -> None:
         self.path = path
         self.torn = torn
-        self.done = frozenset(entry["done"] for entry in entries if "done" in entry)
+        self.done = frozenset(entry["done"] for entry in entries if isinstance(entry.get("done"), str))
         self.own_keys = frozenset(path for entry in entries for path in _texts(entry.get("host keys")))
         self.begun = any("run" in entry for entry in entries)
         self.unfinished = _unfinished(entries)
@@ -65,12 +75,12 @@ class Journal:
         self._append({"end": True}, sync=False)
 
     def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
-        from azureinit.jsontext import dumps  # a stage that writes nothing down pays for none of it
+        from azureinit.apply.sealed import seal  # a stage that writes nothing down pays for none of it
 
         if self._file is None:
             self._file = self._machine.appender(self.path)
         start, self.torn = b"\n" if self.torn else b"", False
-        self._file.write(start + dumps(entry).encode() + b"\n", sync=sync)
+        self._file.write(start + seal(entry) + b"\n", sync=sync)
 
 
 class Unwritten(Journal):
@@ -87,41 +97,50 @@ class Unwritten(Journal):
 
 
 def read_journal(machine: Machine, path: str) -> Journal:
-    data = machine.read(path, limit=16 << 20) or b""
+    try:
+        data = machine.read(path, limit=MOST_BYTES) or b""
+    except LocalError:
+        data = b""  # what cannot be read remembers nothing; what cannot be written stops the run
     return Journal(path, parse_journal(data), torn=not data.endswith(b"\n") and data != b"")
 
 
 def parse_journal(data: bytes) -> list[dict[str, Any]]:
     if not data:
         return []
-    from azureinit.jsontext import loads
+    from azureinit.apply.sealed import unseal
 
-    entries = []
-    for line in data.split(b"\n"):
-        try:
-            entry = loads(line.decode()) if line else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict):
-            entries.append(entry)
-    return entries
+    return [entry for line in data.split(b"\n") if line and (entry := unseal(line)) is not None]
 
 
 def clear_leftovers(machine: Machine, journal: Journal) -> tuple[str, ...]:
-    """Temporary files and locks of runs that died; what was removed."""
-    removed = []
+    """Temporary files and locks of runs that died; what was removed. Nothing but those, whatever the journal names."""
+    removed: list[str] = []
     for entry in journal.unfinished:
-        removed += [path for path in entry.get("temporaries", ()) if machine.remove(path)]
+        for path in filter(_is_leftover, _texts(entry.get("temporaries"))):
+            try:
+                removed += [path] if machine.remove(path) else []
+            except LocalError:
+                pass  # a directory in its place: the write that needs the name tells it
+        locks = tuple(path for path in _texts(entry.get("locks")) if path in LOCKS)
+        pid = entry.get("pid")
+        if not locks or type(pid) is not int or not 0 < pid <= MOST_PID:
+            continue
         # In this boot a number is a process; after a reboot it may be anybody's, and shadow-utils would honour it.
-        if entry.get("locks") and (entry.get("boot") != machine.boot_id() or not machine.is_another(entry["pid"])):
+        if entry.get("boot") != machine.boot_id() or not machine.is_another(pid):
             from azureinit.machine.locks import clear_stale
 
-            removed += clear_stale(machine, tuple(entry["locks"]), pid=int(entry.get("pid", 0)))
+            removed += clear_stale(machine, locks, pid=pid)
     return tuple(removed)
 
 
 def _texts(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _is_leftover(path: str) -> bool:
+    """A name that only our own writes make, as they make it: absolute, without a detour."""
+    parts = path.split("/")
+    return not parts[0] and ".." not in parts and "\0" not in path and is_temporary(parts[-1])
 
 
 def _unfinished(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

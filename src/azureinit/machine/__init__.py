@@ -238,7 +238,7 @@ class Machine:
             self.write(copy, data, mode=stat_.S_IMODE(status.st_mode), owner=f"{status.st_uid}:{status.st_gid}")
 
     def appender(self, path: str, *, mode: int = 0o600) -> Appender:
-        return Appender(self.real(path), path, mode)
+        return Appender(self.real(path, final=False), path, mode)
 
     def make_dir(self, path: str, *, mode: int, owner: str | None = None, beneath: str | None = None) -> None:
         """The directory, with that mode and owner; its parent must exist."""

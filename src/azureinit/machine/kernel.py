@@ -98,7 +98,7 @@ def mount_and_read(machine: Machine, device: str, name: str, *, limit: int) -> b
 
 def hold(machine: Machine, path: str, *, timeout: float) -> None:
     try:
-        file = os.open(machine.real(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = os.open(machine.real(path, final=False), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise local_error(error, "lock", path) from error
     until = machine.clock.monotonic() + timeout

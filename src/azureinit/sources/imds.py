@@ -141,7 +141,7 @@ def _policy(config: Config, *, at_once: tuple[int, ...]) -> Retry:
 def parse_imds(body: bytes) -> Imds:
     try:
         document = loads((body[3:] if body.startswith(BOM) else body).decode())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         what = str(error) if type(error) is ValueError else getattr(error, "msg", type(error).__name__)
         what = "HTML" if body.lstrip()[:1] == b"<" else what
         raise ImdsUnparsable(f"IMDS answered something that is not JSON: {what}") from None

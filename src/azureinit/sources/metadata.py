@@ -72,6 +72,18 @@ class Metadata(Record):
     warnings: tuple[str, ...] = ()
 
 
+# What a later boot still needs of the media, and its type; the keys, the pairs and the password's hash beside it.
+SAVED: dict[str, type] = {
+    "username": str,
+    "hostname": str,
+    "disable_password": bool,
+    "has_password": bool,
+    "custom_data": Secret,
+    "pps_type": str,
+    "guest_agent_off": bool,
+}
+
+
 def from_imds(imds: Imds) -> Metadata:
     return Metadata(
         vm_id=imds.vm_id,

@@ -127,7 +127,7 @@ def read_trace(machine: Machine, path: str) -> tuple[dict[str, Any], ...]:
         for line in (machine.read(file, limit=2 * MOST_BYTES) or b"").split(b"\n"):
             try:
                 value = loads(line.decode())
-            except (ValueError, RecursionError):
+            except ValueError:
                 continue
             if isinstance(value, dict):
                 found.append(value)
