@@ -36,6 +36,12 @@ SLOWEST = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rust", metavar="PATH", help="a binary of Azure's own azure-init or libazureinit-kvp, or their directory"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """xdist hands out modules as they are collected, and not by the number of tests in them."""
     if hasattr(config.option, "loadscopereorder"):

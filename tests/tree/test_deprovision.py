@@ -415,7 +415,7 @@ def test_only_root_deprovisions_the_running_machine() -> None:
 
 
 def test_a_wrong_word_is_a_usage_error(tree: Path) -> None:
-    with pytest.raises(UsageError, match="deprovision: unrecognized arguments: --users"):
+    with pytest.raises(UsageError, match="deprovision: unexpected argument '--users'"):
         run(tree, "--users")
 
 

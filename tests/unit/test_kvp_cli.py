@@ -31,6 +31,9 @@ class OwnClock(Clock):
     def now(self) -> float:
         return 1788179696.789
 
+    def now_ns(self) -> int:
+        return 1788179696_789012345
+
     def sleep(self, seconds: float) -> None:
         self.time += seconds
 
@@ -65,7 +68,7 @@ def bench(tmp_path: Path) -> Bench:
 def test_global_options_stand_before_or_after_the_command(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = str(tmp_path / "other")
-    before = bench.out("--pool", "auto", "--unsafe", "--json", "--dir", other, "info")
+    before = Bench(tmp_path / "other").out("--pool", "auto", "--unsafe", "--json", "info")
     assert before == bench.out("info", "--pool=auto", "--unsafe", "--json", "--dir", other)
     assert before == bench.out("--unsafe", "--pool", "external", "info", "--pool", "2", "--json", f"--dir={other}")
     assert json.loads(before) == {
@@ -113,7 +116,7 @@ def test_a_stale_pool_is_told_and_cleared(bench: Bench) -> None:
         (("--json", "dump", "--text"), "cannot be used with"),
         (("--text", "--json", "info"), "cannot be used with"),
         (("read",), "<KEY>"),
-        (("read", "a", "b"), "unrecognized arguments: b"),
+        (("read", "a", "b"), "unexpected argument 'b'"),
         (("--js", "info"), "--js"),
         (("delete-multiple",), "<KEY>"),
         (("dump", "--name", "x"), "need --parse"),
@@ -160,8 +163,86 @@ def test_wrong_lines_change_nothing(bench: Bench, verb: str, stdin: bytes, expec
 def test_lines_end_at_line_feeds_only() -> None:
     text = "a=1\r\n\nb= x=y \n\r\nc=\u2028\x0b\nd="
     assert parse_lines(text) == [("a", "1"), ("b", " x=y "), ("c", "\u2028\x0b"), ("d", "")]
+    assert parse_lines("a=1\r\r\nb=2\r") == [("a", "1\r"), ("b", "2\r")]
     with pytest.raises(UsageError):
         parse_lines("a=1\n \n")
+    with pytest.raises(UsageError):
+        parse_lines("a=1\n\r")
+
+
+@pytest.mark.parametrize("boot", [1700000000, 2**31])
+def test_staleness_is_decided_by_nanoseconds(bench: Bench, boot: int) -> None:
+    """As a float of seconds, the last nanosecond of a second is the next second."""
+    (bench.directory / "proc/stat").write_text(f"btime {boot}\n")
+    pool = bench.directory / ".kvp_pool_1"
+    for nanoseconds, stale in ((-1, True), (0, True), (999_999_999, True), (10**9, False)):
+        bench.out("write", "k", "v")
+        os.utime(pool, ns=(0, boot * 10**9 + nanoseconds))
+        assert bench.run("is-stale") == (0 if stale else 1, f"{str(stale).lower()}\n", "")
+        assert bench.json("info")["stale"] is stale
+        bench.out("clear", "--if-stale")
+        assert bench.out("dump") == ("" if stale else "k=v\n")
+
+
+def test_a_pool_before_the_epoch_is_stale(bench: Bench) -> None:
+    (bench.directory / "proc/stat").write_text("btime 0\n")
+    bench.out("write", "k", "v")
+    os.utime(bench.directory / ".kvp_pool_1", ns=(0, -1))
+    assert bench.run("is-stale")[0] == 0
+
+
+def test_a_pool_may_be_larger_than_any_that_the_agent_reads(bench: Bench) -> None:
+    """Sparse: records without a key."""
+    bench.out("write", "first", "1")
+    os.truncate(bench.directory / ".kvp_pool_1", 2560 * 60_000)
+    bench.out("write", "--append", "last", "2")
+    assert bench.json("info")["records"] == 60_001
+    assert bench.out("read", "last") == "2\n"
+    bench.out("write", "first", "3")
+    assert bench.out("delete-multiple", "last", "nothing") == "1\n"
+    assert bench.out("read", "first") == "3\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("help",), 0),
+        (("help", "write"), 0),
+        (("help", "help"), 0),
+        (("--json", "help", "is-stale"), 0),
+        (("--pool", "bad", "help"), 0),
+        (("--pool", "bad", "info", "-h"), 0),
+        (("--pool=bad", "help"), 2),
+        (("help", "nothing"), 2),
+        (("help", "write", "read"), 2),
+        (("help", "--json"), 2),
+        (("entries", "--"), 0),
+        (("entries", "--", "x"), 2),
+        (("--", "entries"), 2),
+        (("read", "--", "-1"), 1),
+        (("read", "-1"), 2),
+        (("write", "k", "-1"), 2),
+        (("report-success", "--vm-id", "-1"), 2),
+        (("report-success", "--vm-id=-1"), 0),
+        (("report-success", "--vm-id", "v", "--supporting-data", "a=\udcff"), 2),
+        (("report-success", "--vm-id", "\udcff"), 2),
+        (("read", "\udcff"), 2),
+        (("load", "--file", ""), 2),
+        (("load", "--file="), 2),
+        (("--json", "--json", "info"), 2),
+        (("--json", "info", "--json"), 0),
+        (("info", "--pool", "0", "--pool", "0"), 2),
+        (("clear", "--if-stale", "--if-stale"), 2),
+        (("--json=1", "info"), 2),
+        (("-hx",), 0),
+        (("-xh",), 2),
+    ],
+)
+def test_words_are_read_as_clap_reads_them(bench: Bench, words: tuple[str, ...], status: int) -> None:
+    got, out, err = bench.run(*words)
+    assert got == status
+    assert bool(err) == (status == 2)
+    assert out.startswith("Usage: ") == (status == 0 and bool({"help", "-h", "-hx"} & set(words)))
 
 
 def test_what_the_machine_refuses_has_status_3(bench: Bench) -> None:
@@ -175,12 +256,33 @@ def test_what_the_machine_refuses_has_status_3(bench: Bench) -> None:
     assert bench.run("load", "--file", str(bench.directory / "none"))[0] == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "out"),
+    [
+        (("dump",), 0, ""),
+        (("read", "k"), 1, ""),
+        (("is-stale",), 1, "false\n"),
+        (("clear",), 0, ""),
+        (("delete", "k"), 0, "false\n"),
+        (("write", "k", "v"), 3, ""),
+        (("write", "", "v"), 2, ""),
+    ],
+)
+def test_a_missing_directory_holds_no_pools_and_is_warned_about(
+    bench: Bench, words: tuple[str, ...], status: int, out: str
+) -> None:
+    named = str(bench.directory / "none")
+    got = bench.run(*words, "--dir", named)
+    assert got[:2] == (status, out)
+    assert got[2].startswith(f"warning: --dir {named}: there is no such directory\n")
+
+
 @pytest.mark.parametrize("words", [("info",), ("dump",), ("read", "k"), ("is-stale",), ("clear",), ("write", "k", "v")])
-def test_a_directory_that_is_named_has_to_be_there(bench: Bench, words: tuple[str, ...]) -> None:
+def test_a_directory_that_is_a_file_is_an_error(bench: Bench, words: tuple[str, ...]) -> None:
     (bench.directory / "file").touch()
-    for name in ("none", "file"):
-        named = str(bench.directory / name)
-        assert bench.run("--dir", named, *words) == (3, "", f"--dir {named}: there is no such directory\n")
+    status, out, err = bench.run(*words, "--dir", str(bench.directory / "file"))
+    assert (status, out) == (3, "") and "Not a directory" in err
+    assert bench.run("write", "", "v", "--dir", str(bench.directory / "file"))[0] == 2
 
 
 def test_a_machine_without_the_usual_directory_has_an_empty_pool(tmp_path: Path) -> None:
@@ -195,7 +297,7 @@ def test_a_failure_is_reported_in_one_record(bench: Bench) -> None:
     bench.out("report-failure", *words, "--documentation-url", "https://x", "--agent", "me/1")
     assert bench.out("dump") == (
         'PROVISIONING_REPORT=result=error|"reason=a|b"|agent=me/1|k=x,y|l=1|m=2|pps_type=None|vm_id=v'
-        "|timestamp=2026-08-31T12:34:56.789000+00:00|documentation_url=https://x\n"
+        "|timestamp=2026-08-31T12:34:56.789012345+00:00|documentation_url=https://x\n"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import redirect_stdout
 
-from azureinit.cli.parser import Parser
+from azureinit.cli.parser import Parser, parsed, path
 from azureinit.config.docs import plain, schema, toml
 from azureinit.config.load import Loaded, check, load, place
 from azureinit.config.model import Config
@@ -31,7 +31,9 @@ def main(
 ) -> int:
     try:
         with redirect_stdout(out):  # where argparse prints --help
-            asked = _parser().parse_args(argv)
+            asked = parsed(_parser(), argv)
+        if asked is None:
+            return 0
         if asked.what == "schema":
             print(json.dumps(schema(), indent=2, ensure_ascii=False), file=out)
             return 0
@@ -54,8 +56,6 @@ def main(
         if error.hint:
             print(f"hint: {error.hint}", file=err)
         return error.exit_code
-    except SystemExit:  # --help
-        return 0
 
 
 def _check(files: list[str], *, machine: Machine, out: TextIO, err: TextIO) -> int:
@@ -111,11 +111,18 @@ def _parser() -> Parser:
     show.add_argument("--json", action="store_true", help="for programs")
     checks = verbs.add_parser("check", help="whether files are right; exit status 78 if one is not")
     checks.add_argument(
-        "files", nargs="*", metavar="FILE", help="a file or directory; without one, the whole configuration"
+        "files",
+        nargs="*",
+        default=[],
+        type=path,
+        metavar="FILE",
+        help="a file or directory; without one, the whole configuration",
     )
     verbs.add_parser("schema", help="JSON Schema of a configuration file, for editors")
     imports = verbs.add_parser("import-waagent", help="WALinuxAgent's configuration as one of ours")
-    imports.add_argument("file", nargs="?", default="", metavar="FILE", help="instead of looking where it usually is")
+    imports.add_argument(
+        "file", nargs="?", default="", type=path, metavar="FILE", help="instead of looking where it usually is"
+    )
     imports.add_argument(
         "--write", action="store_true", help="put it into /etc/azure-init/azure-init.toml.d/waagent.toml, to be read"
     )

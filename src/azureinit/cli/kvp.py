@@ -10,6 +10,7 @@ import sys
 from contextlib import redirect_stdout
 
 from azureinit.cli.kvp_arguments import PROG, parser
+from azureinit.cli.parser import parsed
 from azureinit.errors import AzureInitError, LocalError, UsageError
 from azureinit.kvp.diagnostics import Diagnostic, encode, timestamp
 from azureinit.kvp.entries import entry_as_json, entry_as_text, parse_entries
@@ -17,7 +18,7 @@ from azureinit.kvp.explain import explain
 from azureinit.kvp.records import KvpInvalid
 from azureinit.kvp.report import REPORT_KEY, Report, encoded
 from azureinit.kvp.store import DIRECTORY, Store
-from azureinit.machine import rfc3339
+from azureinit.machine.clock import rfc3339_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 NOT_FOUND, WRONG, UNUSABLE = 1, 2, 3
 PATIENCE = 30.0  # seconds for others to give up their locks
 GLANCE = 0.25  # seconds between two looks of `watch`
-MAX_INPUT = 1 << 26
+MAX_INPUT = 1 << 32  # bytes of input lines: what no pool can hold is refused before it fills the memory
 CLEARED = "(the pool was cleared)"
 
 
@@ -42,7 +43,9 @@ class Session:
         self, asked: argparse.Namespace, machine: Machine, out: TextIO, err: TextIO, stdin: BinaryIO | None
     ) -> None:
         self.asked, self.machine, self.out, self.err, self.stdin = asked, machine, out, err, stdin
-        self.store = Store(machine, pool=asked.pool, directory=asked.dir, unsafe=asked.unsafe, timeout=PATIENCE)
+        self.store = Store(
+            machine, pool=asked.pool, directory=asked.dir, unsafe=asked.unsafe, timeout=PATIENCE, largest=None
+        )
 
     def tell(self, text: str, as_json: Any) -> None:
         """`text` comes with its line ends; there may be none at all."""
@@ -90,18 +93,18 @@ def main(
 ) -> int:
     try:
         with redirect_stdout(out):  # where argparse prints --help
-            asked = parser(prog).parse_args(argv)
+            asked = parsed(parser(prog), argv)
+        if asked is None:
+            return 0
         if asked.verb is None:
             err.write(parser(prog).format_help())
             return WRONG
         if asked.json and asked.text:
             raise UsageError("the argument '--json' cannot be used with '--text'")
-        if asked.dir != DIRECTORY and not machine.is_dir(asked.dir or "."):
-            raise LocalError(f"--dir {asked.dir}: there is no such directory")
         session = Session(asked, machine, out, err, stdin)
+        if asked.dir != DIRECTORY and machine.stat(asked.dir) is None:
+            err.write(f"warning: --dir {asked.dir}: there is no such directory\n")
         return VERBS[asked.verb](session) or 0
-    except SystemExit:  # --help
-        return 0
     except (KvpInvalid, UsageError) as error:
         err.write(f"{error}\n")
         return WRONG
@@ -142,7 +145,7 @@ def info(session: Session) -> None:
     count = store.count()
     told = {
         "pool": store.pool,
-        "path": store.path,
+        "path": store.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
         "mode": "unsafe" if session.asked.unsafe else "safe",
         "records": count,
         "empty": count == 0,
@@ -279,7 +282,7 @@ def report(session: Session) -> None:
         result=asked.result,
         agent=asked.agent,
         vm_id=session.vm_id(),
-        timestamp=rfc3339(session.machine.clock.now()),
+        timestamp=rfc3339_ns(session.machine.clock.now_ns()),
         reason=asked.reason,
         documentation_url=asked.documentation_url,
         supporting=tuple(pair for pairs in asked.supporting_data for pair in pairs),
@@ -291,9 +294,11 @@ def report(session: Session) -> None:
 
 
 def parse_lines(text: str) -> list[Pair]:
+    """A line ends with LF or CR LF; a CR anywhere else belongs to the value."""
     pairs = []
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line[:-1] if line.endswith("\r") else line
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        line = line[:-1] if line.endswith("\r") and number < len(lines) else line
         key, equals, value = line.partition("=")
         if equals:
             pairs.append((key, value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from azureinit.cli.parser import path
 from azureinit.errors import UsageError
 from azureinit.kvp.diagnostics import KINDS
 from azureinit.kvp.report import parse_supporting
@@ -72,7 +73,7 @@ def parser(prog: str) -> Parser:
         ("append-multiple", "append KEY=VALUE lines, all of them or none"),
     ):
         one = add(name, told)
-        one.add_argument("--file", metavar="<PATH>", help="read them here and not from standard input")
+        one.add_argument("--file", metavar="<PATH>", type=path, help="read them here and not from standard input")
     one = add("delete", "delete every record of a key; print whether there was one")
     one.add_argument("key", metavar="<KEY>")
     one = add("delete-multiple", "delete every record of these keys; print how many there were")
@@ -91,6 +92,7 @@ def parser(prog: str) -> Parser:
     add("explain", "tell in sentences what the records mean")
     one = add("watch", "explain what is there and what comes, until interrupted")
     one.add_argument("--seconds", metavar="<N>", type=_seconds, help="or until so many have passed")
+    verbs.add_parser("help", prog=f"{prog} help", help="print this text, or that of a command", add_help=False)
     return whole
 
 
@@ -104,7 +106,7 @@ def _add_globals(parser: Parser, **defaults: Any) -> None:
         "--pool", metavar="<POOL>", type=_pool, default=default("pool"), help=f"{', '.join(POOLS)} [default: {GUEST}]"
     )
     parser.add_argument(
-        "--dir", metavar="<PATH>", default=default("dir"), help=f"where pools lie [default: {DIRECTORY}]"
+        "--dir", metavar="<PATH>", type=path, default=default("dir"), help=f"where pools lie [default: {DIRECTORY}]"
     )
     flags = {
         "unsafe": "allow what a record can hold (512/2048 bytes), not only what every host reads (254/1022)",

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 DIRECTORY = "/var/lib/hyperv"
 POOLS = ("external", "guest", "auto", "auto-external", "auto-internal")  # their place is their number
 GUEST = "guest"  # what the machine tells its host
-MAX_POOL = 1 << 27  # bytes that we read: 50 times a full pool
+MAX_POOL = 1 << 27  # bytes: 50 times a full pool
 
 
 class Store:
-    """`timeout`: how long to wait for others to give up their locks, in seconds."""
+    """`timeout`: how long to wait for others to give up their locks, in seconds; `largest`: bytes of a pool."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Store:
         directory: str = DIRECTORY,
         unsafe: bool = False,
         timeout: float,
+        largest: int | None = MAX_POOL,
     ) -> None:
         self.machine = machine
         self.pool = pool
@@ -59,6 +60,7 @@ class Store:
         self.path = f"{directory}{name}" if directory.endswith("/") or not directory else f"{directory}/{name}"
         self.limits = UNSAFE if unsafe else SAFE
         self.timeout = timeout
+        self.directory, self.largest = directory, largest
 
     # ---- reading
 
@@ -80,8 +82,7 @@ class Store:
 
     def count(self) -> int:
         """Records, by the file's length alone: no lock is waited for."""
-        found = self.machine.stat(self.path)
-        size = 0 if found is None else found.st_size
+        _, size = self._found() or (0, 0)
         self._checked(check_size, size)
         return size // RECORD_SIZE
 
@@ -92,8 +93,8 @@ class Store:
 
     def is_stale(self) -> bool:
         """Left by an earlier boot."""
-        found = self.machine.stat(self.path)
-        return found is not None and int(found.st_mtime) <= read_boot_time(self.machine)
+        found = self._found()
+        return found is not None and whole_seconds(found[0]) <= read_boot_time(self.machine)
 
     def stamp(self) -> tuple[int, int]:
         """Another one when the file has changed."""
@@ -129,7 +130,7 @@ class Store:
     def delete(self, *keys: str) -> int:
         """How many records went. The order of the others is not kept."""
         fields = {key_field(key) for key in keys}
-        file = open_pool(self.machine, self.path, change=True, timeout=self.timeout) if fields else None
+        file = self._open_existing(change=True) if fields else None
         if file is None:
             return 0
         with file:
@@ -146,42 +147,60 @@ class Store:
             file.replace(b"".join(new), before=self._whole(file))
 
     def clear(self) -> None:
-        file = open_pool(self.machine, self.path, change=True, timeout=self.timeout)
+        file = self._open_existing(change=True)
         if file is not None:
             with file:
                 file.truncate(0)
 
     def clear_if_stale(self) -> bool:
-        if self.machine.stat(self.path) is None:
+        if self._found() is None:
             return False
         boot_time = read_boot_time(self.machine)
-        file = open_pool(self.machine, self.path, change=True, timeout=self.timeout)
+        file = self._open_existing(change=True)
         if file is None:
             return False
         with file:
-            stale = file.modified() <= boot_time
+            stale = whole_seconds(file.modified_ns()) <= boot_time
             if stale:
                 file.truncate(0)
         return stale
 
     # ---- the file
 
+    def _found(self) -> tuple[int, int] | None:
+        """When it was last written, in nanoseconds, and its size; a directory that is a file is an error."""
+        found = self.machine.stat(self.path)
+        if found is None:
+            self._check_directory()
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    def _check_directory(self) -> None:
+        if self.machine.stat(self.directory or ".") is not None and not self.machine.is_dir(self.directory or "."):
+            raise LocalError(f"cannot open {self.path}: Not a directory", path=self.path)
+
     def _open(self) -> PoolFile:
         file = open_pool(self.machine, self.path, change=True, create=True, timeout=self.timeout)
         assert file is not None, "it was to be made"
         return file
 
+    def _open_existing(self, *, change: bool) -> PoolFile | None:
+        file = open_pool(self.machine, self.path, change=change, timeout=self.timeout)
+        if file is None:
+            self._check_directory()
+        return file
+
     def _read(self) -> bytes:
-        file = open_pool(self.machine, self.path, change=False, timeout=self.timeout)
+        file = self._open_existing(change=False)
         if file is None:
             return b""
         with file:
-            return file.read(limit=MAX_POOL)
+            return file.read(limit=self.largest)
 
     def _whole(self, file: PoolFile) -> bytes:
         """Records of others that are no UTF-8 are no reason not to write ours."""
         self._checked(check_size, file.size())
-        return file.read(limit=MAX_POOL)
+        return file.read(limit=self.largest)
 
     def _checked(self, check: Callable[..., T], value: object) -> T:
         try:
@@ -190,6 +209,11 @@ class Store:
             raise LocalError(
                 f"{error}: {self.path}", hint="clearing the pool makes it usable", path=self.path
             ) from None
+
+
+def whole_seconds(nanoseconds: int) -> int:
+    """Rounded down; a float of seconds would round up what lies just before the next one."""
+    return nanoseconds // 1_000_000_000
 
 
 def read_boot_time(machine: Machine) -> int:

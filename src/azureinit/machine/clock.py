@@ -19,6 +19,9 @@ class Clock:
     def now(self) -> float:
         return time.time()
 
+    def now_ns(self) -> int:
+        return time.time_ns()
+
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
 
@@ -30,3 +33,12 @@ class Clock:
 def rfc3339(seconds: float) -> str:
     whole, fraction = divmod(seconds, 1)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int(fraction * 1e6):06d}+00:00"
+
+
+def rfc3339_ns(nanoseconds: int) -> str:
+    """With as many digits as it needs: none, 3, 6 or 9."""
+    whole, rest = divmod(nanoseconds, 1_000_000_000)
+    digits = f"{rest:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + (f".{digits}" if digits else "") + "+00:00"

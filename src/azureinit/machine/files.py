@@ -95,7 +95,7 @@ def read_file(
     try:
         if status is not None:
             status.append(os.fstat(file))
-        data = b""
+        data = bytearray()
         while len(data) <= limit:
             try:
                 more = os.read(file, min(limit + 1 - len(data), 1 << 16))
@@ -103,7 +103,7 @@ def read_file(
                 wait_for_pipe(file)
                 continue
             if not more:
-                return data
+                return bytes(data)
             data += more
     except OSError as error:
         raise local_error(error, "read", path) from error

@@ -40,23 +40,25 @@ class PoolFile:
     def size(self) -> int:
         return os.fstat(self.file).st_size
 
-    def modified(self) -> int:
-        return int(os.fstat(self.file).st_mtime)
+    def modified_ns(self) -> int:
+        return os.fstat(self.file).st_mtime_ns
 
-    def read(self, *, limit: int) -> bytes:
+    def read(self, *, limit: int | None) -> bytes:
         size = self.size()
-        if size > limit:
+        if limit is not None and size > limit:
             raise LocalError(f"cannot read {self.path}: it is larger than {limit} bytes", path=self.path)
-        data = b""
+        pieces = []
+        done = 0
         try:
-            while len(data) < size:
-                more = os.pread(self.file, size - len(data), len(data))
-                if not more:
+            while done < size:
+                piece = os.pread(self.file, size - done, done)
+                if not piece:
                     break
-                data += more
+                pieces.append(piece)
+                done += len(piece)
         except OSError as error:
             raise local_error(error, "read", self.path) from error
-        return data
+        return b"".join(pieces)
 
     def append(self, data: bytes) -> None:
         """All of it or nothing, also where the disk fills up in the middle."""
