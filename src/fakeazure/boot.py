@@ -21,12 +21,14 @@ from fakeazure.guest import Guest
 from fakeazure.login import NoSsh, prove_login
 from fakeazure.qmp import NoMonitor
 from fakeazure.reaper import Workplace
+from fakeazure.reboots import BOOTS, SETTLED_SECS, NetworkWatch, boot_count, is_settled
 from fakeazure.run import Stop, conclude, with_own_key
 from fakeazure.spec import Scenario
 
 TAP = "tap0"
 LOOK_SECS = 0.2
 LOGIN_SECS = 240.0  # some tell Ready early in the boot, long before anybody can log in
+DHCP_SECS = {"kvm": 60.0, "tcg": 240.0}
 POOLS = ("/var/lib/hyperv/.kvp_pool_1", "/lib/hyperv/.kvp_pool_1")  # the second where /var is a disk of its own
 
 HELP = """\
@@ -53,6 +55,7 @@ class Wishes:
     console: Path | None = None
     login: bool = True
     stay: bool = False
+    boots: int = 1
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -71,6 +74,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     one.add_argument("--no-login", "--until-verdict", dest="login", action="store_false",
                      help="power off as soon as a verdict is told; try no login")  # fmt: skip
     one.add_argument("--stay", action="store_true", help="let the machine run on until it ends itself, or Ctrl-C")
+    one.add_argument("--boots", type=boot_count, default=1, metavar="N", help=BOOTS)
     one.add_argument("--accel", choices=("auto", "kvm", "tcg"), default="auto",
                      help="auto: KVM where a probe answers within two seconds, else emulation")  # fmt: skip
     one.add_argument("--memory", type=int, default=2048, metavar="MB", help="default: 2048")
@@ -111,6 +115,7 @@ def parse_wishes(options: argparse.Namespace) -> Wishes:
         console=options.console,
         login=options.login,
         stay=options.stay,
+        boots=options.boots,
     )
 
 
@@ -133,18 +138,29 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
         )
         introduce(fabric, disk, hardware)
         command = qemu.command(qemu.find_program(), vm, hardware)
-        with Guest(
-            command, directory=place.directory, console=hardware.console, group=place.group, medium=medium
-        ) as guest:
-            in_time = attend(fabric, guest, stop)
-            if wishes.login:
-                log_in(fabric, guest, stop, private_key=private_key, place=place)
-            if wishes.stay:
-                stay(fabric, guest, stop, private_key=private_key)
-            end, said = guest.ended(), guest.last_lines()
-            power_off(guest, stop)
-        t, stopped = fabric.ledger.now(), bool(stop.number)
-        fabric.ledger.add(End(t=t, exit_code=0 if in_time else None, of="machine", stopped=stopped))
+        end, said = "", [""]
+        for number in range(wishes.boots):
+            if stop.number:
+                break
+            if number:
+                fabric.reboot()
+            with Guest(
+                command, directory=place.directory, console=hardware.console, group=place.group, medium=medium
+            ) as guest:
+                again = is_settled(fabric.ledger)
+                in_time = again or attend(
+                    fabric, guest, stop, seconds=fabric.expect.within_secs, patience=DHCP_SECS[accelerator]
+                )
+                if wishes.login:
+                    log_in(fabric, guest, stop, private_key=private_key, place=place)
+                if again and not any(isinstance(event, Login) for event in fabric.ledger.boot):
+                    attend(fabric, guest, stop, seconds=SETTLED_SECS, patience=DHCP_SECS[accelerator])
+                if wishes.stay and number + 1 == wishes.boots:
+                    stay(fabric, guest, stop, private_key=private_key)
+                end, said = guest.ended(), guest.last_lines()
+                power_off(guest, stop)
+            t, stopped = fabric.ledger.now(), bool(stop.number)
+            fabric.ledger.add(End(t=t, exit_code=0 if in_time else None, of="machine", stopped=stopped))
         read_pool(fabric, hardware)
         conclude(fabric)
         explain(fabric, end=end, said=said)
@@ -216,16 +232,20 @@ def introduce(fabric: Fabric, disk: Path, hardware: qemu.Hardware) -> None:
     )
 
 
-def attend(fabric: Fabric, guest: Guest, stop: Stop) -> bool:
-    """Until the verdict, the machine's end, the end of its time, or ours. False: its time was up."""
-    deadline = time.monotonic() + fabric.expect.within_secs
-    while not (stop.number or fabric.ledger.verdicts or guest.ended() or time.monotonic() > deadline):
+def attend(fabric: Fabric, guest: Guest, stop: Stop, *, seconds: float, patience: float) -> bool:
+    """Until the verdict, the machine's end, the end of its time, or ours. False: its time was up.
+
+    `patience`: after so many seconds a machine that has not even asked for an address is told of.
+    """
+    deadline, network_watch = time.monotonic() + seconds, NetworkWatch(fabric.ledger, seconds=patience)
+    while not (stop.number or fabric.ledger.has_verdict or guest.ended() or time.monotonic() > deadline):
         guest.follow_medium()
-        fabric.ledger.wait(lambda ledger: bool(ledger.verdicts), timeout=LOOK_SECS)
-    if fabric.ledger.verdicts and fabric.media.eject and fabric.has_media():
+        network_watch.look()
+        fabric.ledger.wait(lambda ledger: ledger.has_verdict, timeout=LOOK_SECS)
+    if fabric.ledger.has_verdict and fabric.media.eject and fabric.has_media():
         fabric.ledger.wait(lambda ledger: isinstance(ledger.events[-1], Ejected), timeout=LOOK_SECS)
     guest.follow_medium()
-    return bool(stop.number or fabric.ledger.verdicts or guest.ended())
+    return bool(stop.number or fabric.ledger.has_verdict or guest.ended())
 
 
 def log_in(fabric: Fabric, guest: Guest, stop: Stop, *, private_key: Path | None, place: Workplace) -> None:

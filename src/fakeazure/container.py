@@ -17,15 +17,17 @@ from fakeazure import nspawn, proxyagent, show
 from fakeazure.catalogue import NAMING, find_scenario
 from fakeazure.console import last_lines
 from fakeazure.dhcp import Dhcp, offers_for
-from fakeazure.events import End
+from fakeazure.events import End, Login
 from fakeazure.fabric import Fabric, places_for
 from fakeazure.login import prove_login
-from fakeazure.network import WIRESERVER, enter_network, gateway_for, make_veth
+from fakeazure.network import WIRESERVER, NoNetwork, enter_network, gateway_for, ip, make_veth
 from fakeazure.nspawn import NoContainer
 from fakeazure.reaper import Workplace
+from fakeazure.reboots import BOOTS, SETTLED_SECS, NetworkWatch, boot_count, is_settled
 from fakeazure.run import Stop, conclude, end, has_ended, with_own_key
 from fakeazure.spec import Scenario
 from fakeazure.tray import NoDrive, Tray
+from fakeazure.vm import Vm
 from fakeazure.wireserver import HEALTH
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECS = 15.0  # between asking the machine to shut down and pulling its plug
 LOGIN_SECS = 60.0
+DHCP_SECS = 20.0
 PAUSE = 0.02
 OUTSIDE = "azure0"
 POOLS = "var/lib/hyperv"
@@ -77,6 +80,7 @@ def add_parser(verbs: Verbs) -> None:
     one.add_argument("--no-login", "--until-verdict", dest="login", action="store_false",
                      help="shut down as soon as a verdict is told; try no login")  # fmt: skip
     one.add_argument("--stay", action="store_true", help="let the machine run on until it ends itself, or Ctrl-C")
+    one.add_argument("--boots", type=boot_count, default=1, metavar="N", help=BOOTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,7 @@ class Wishes:
     keep: bool = False
     login: bool = True
     stay: bool = False
+    boots: int = 1
 
 
 def main(options: argparse.Namespace) -> int:
@@ -100,7 +105,12 @@ def main(options: argparse.Namespace) -> int:
         if (file := getattr(options, name)) and not file.absolute().parent.is_dir():
             raise NoContainer(f"--{name} {file}: no such directory")
     wishes = Wishes(
-        ledger=options.ledger, console=options.console, keep=options.keep, login=options.login, stay=options.stay
+        ledger=options.ledger,
+        console=options.console,
+        keep=options.keep,
+        login=options.login,
+        stay=options.stay,
+        boots=options.boots,
     )
     return boot(scenario, options.root.resolve(), wishes)
 
@@ -131,12 +141,8 @@ def boot(scenario: Scenario, root: Path, wishes: Wishes) -> int:
         enter_network(mounts=True)
         whole = nspawn.mount_root(root, place.directory, keep=wishes.keep)
         nspawn.prepare_mounts()
-        nic = vm.interfaces[0]
-        wireserver = scenario.wireserver.address or WIRESERVER
-        make_veth(
-            inside=nspawn.INTERFACE, outside=OUTSIDE, mac=nic.mac, gateway=gateway_for(nic), wireserver=wireserver
-        )
-        offers = offers_for(vm, wireserver=wireserver, leases=scenario.dhcp)
+        lay_network(scenario, vm)  # whose addresses the platform answers at
+        offers = offers_for(vm, wireserver=scenario.wireserver.address or WIRESERVER, leases=scenario.dhcp)
         site = Site(
             fabric=platform(replace(scenario, vm=vm), ledger=wishes.ledger, directory=place.directory, root=whole),
             place=place,
@@ -145,12 +151,32 @@ def boot(scenario: Scenario, root: Path, wishes: Wishes) -> int:
             console=wishes.console or place.directory / "console",
             private_key=private_key,
         )
-        with site.fabric as fabric, Dhcp(OUTSIDE, offers, fabric.ledger), furnished(site):
+        with site.fabric as fabric, furnished(site):
             introduce(site, root)
-            attend(site, login=wishes.login, stay=wishes.stay)
+            for number in range(wishes.boots):
+                if stop.number:
+                    break
+                if number:
+                    fabric.reboot()
+                    lay_network(scenario, vm)
+                with Dhcp(OUTSIDE, offers, fabric.ledger):
+                    attend(site, login=wishes.login, stay=wishes.stay and number + 1 == wishes.boots)
             conclude(fabric)
             truthful = fabric.judge().ok
         return 128 + stop.number if stop.number else 0 if truthful else 1
+
+
+def lay_network(scenario: Scenario, vm: Vm) -> None:
+    """Anew for each boot: a machine's interface goes with it."""
+    with contextlib.suppress(NoNetwork):
+        ip("link", "delete", OUTSIDE)
+    make_veth(
+        inside=nspawn.INTERFACE,
+        outside=OUTSIDE,
+        mac=vm.interfaces[0].mac,
+        gateway=gateway_for(vm.interfaces[0]),
+        wireserver=scenario.wireserver.address or WIRESERVER,
+    )
 
 
 def platform(scenario: Scenario, *, ledger: Path | None, directory: Path, root: Path) -> Fabric:
@@ -206,11 +232,13 @@ def proxy_agent(fabric: Fabric, directory: Path) -> Path | None:
 
 def attend(site: Site, *, login: bool, stay: bool) -> None:
     """Boots the machine, hears it out, tries it, and shuts it down."""
+    ledger = site.fabric.ledger
     child = nspawn.start(site.root, site.console, binds=site.binds, place=site.place)
-    in_time = wait_for_verdict(site, child)
+    in_time = again = is_settled(ledger)
+    if not again:
+        in_time = wait_for_verdict(site, child, seconds=site.fabric.expect.within_secs)
     site.turn()
-    told = bool(site.fabric.ledger.verdicts)
-    if login and told and not has_ended(child):
+    if login and (again or ledger.has_verdict) and not has_ended(child):
         prove_login(
             site.fabric,
             address=site.fabric.vm.interfaces[0].address,
@@ -220,6 +248,8 @@ def attend(site: Site, *, login: bool, stay: bool) -> None:
             stopped=lambda: bool(site.stop.number) or has_ended(child),
             group=site.place.group,
         )
+    if again and not any(isinstance(event, Login) for event in ledger.boot):
+        wait_for_verdict(site, child, seconds=SETTLED_SECS)
     if stay:
         invite(site)
     while stay and not (site.stop.number or has_ended(child)):
@@ -227,20 +257,23 @@ def attend(site: Site, *, login: bool, stay: bool) -> None:
         time.sleep(PAUSE)
     said = last_lines(site.console)  # before it is shut down, which has much to say of its own
     exit_code = end(child, site.place.group, patience=PATIENCE_SECS)
+    told = ledger.has_verdict
     site.fabric.read_pool(late=told)
-    t, stopped = site.fabric.ledger.now(), bool(site.stop.number)
-    site.fabric.ledger.add(End(t=t, exit_code=exit_code if in_time else None, of="machine", stopped=stopped))
-    if not told:
+    t, stopped = ledger.now(), bool(site.stop.number)
+    ledger.add(End(t=t, exit_code=exit_code if in_time else None, of="machine", stopped=stopped))
+    if not (told or again):
         show_last_words(said)
 
 
-def wait_for_verdict(site: Site, child: subprocess.Popen[bytes]) -> bool:
+def wait_for_verdict(site: Site, child: subprocess.Popen[bytes], *, seconds: float) -> bool:
     """False: the time was up, and the platform had no verdict."""
-    deadline = time.monotonic() + site.fabric.expect.within_secs
-    while not (has_ended(child) or site.stop.number or site.fabric.ledger.verdicts):
-        if time.monotonic() > deadline:
+    start = time.monotonic()
+    network = NetworkWatch(site.fabric.ledger, seconds=DHCP_SECS)
+    while not (has_ended(child) or site.stop.number or site.fabric.ledger.has_verdict):
+        if time.monotonic() > start + seconds:
             return False
         site.turn()
+        network.look()
         time.sleep(PAUSE)
     return True
 

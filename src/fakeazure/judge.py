@@ -22,6 +22,7 @@ EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either
 BELIEVES = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
 REPROVISION = "/metadata/reprovisiondata"
 RESULTS_AGAINST = {"ready": "error", "failed": "success"}
+UNHEARD = "has it a network configuration?"
 SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
 
 
@@ -63,7 +64,11 @@ class Chapter:
 def judge(events: Sequence[Event]) -> Judgement:
     chapters = by_boot(events)
     expected = chapters[-1].boot.expected
-    lies = [lie for chapter in chapters for lie in named(lies_of(chapter), chapter, chapters)]
+    lies = [
+        lie
+        for n, chapter in enumerate(chapters)
+        for lie in named([*lies_of(chapter), *shut_out(chapter, chapters[:n])], chapter, chapters)
+    ]
     strays = [stray for chapter in chapters for stray in named(strays_of(chapter), chapter, chapters)]
     # A machine once Ready need not say so again after a reboot: the platform goes on believing its last verdict.
     chapter = next((chapter for chapter in reversed(chapters) if verdicts(chapter)), chapters[-1])
@@ -138,6 +143,14 @@ def lies_of(chapter: Chapter) -> list[str]:
     return lies + [f"told Ready without ever having had an answer from {path}" for path in unasked]
 
 
+def shut_out(chapter: Chapter, earlier: Sequence[Chapter]) -> list[str]:
+    """What a later boot took away: a machine that is believed to be Ready still owes its owner a login."""
+    before = [one for chapter in earlier for one in verdicts(chapter)]
+    if verdicts(chapter) or not before or before[-1].kind != "ready":
+        return []
+    return [f"was Ready, and now a login as {login}" for login in map(refused, logins(chapter)) if login]
+
+
 def logins(chapter: Chapter) -> list[Login]:
     """The last of each kind: one that was tried too early may be tried again."""
     return list({(one.how, one.user): one for one in chapter.events if isinstance(one, Login)}.values())
@@ -203,9 +216,13 @@ def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
     if not any(one.kind == "ready" for one in told(chapter)):
         yield from (f"a login as {login}, and Ready was not told" for login in map(refused, logins(chapter)) if login)
     machine = any(isinstance(one, End) and one.of == "machine" for one in chapter.events)
-    if machine and not any(isinstance(one, Lease | Request) for one in chapter.events):
-        yield "the machine never asked for an address by DHCP: has it a network configuration?"
+    if machine and is_unheard(chapter.events):
+        yield f"the machine never asked for an address by DHCP: {UNHEARD}"
     yield from pool_remarks(chapter)
+
+
+def is_unheard(boot: Sequence[Event]) -> bool:
+    return not any(isinstance(one, Lease | Request) for one in boot)
 
 
 def pool_remarks(chapter: Chapter) -> Iterable[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from fakeazure.events import Event, Request, Told, to_line
+from fakeazure.events import Boot, Event, Request, Told, to_line
 from fakeazure.judge import Judgement, judge
 
 
@@ -59,6 +59,18 @@ class Ledger:
     @property
     def verdicts(self) -> tuple[Told, ...]:
         return tuple(told for told in self.told if told.kind != "progress")
+
+    @property
+    def boot(self) -> tuple[Event, ...]:
+        """The events of the last boot."""
+        events = self.events
+        starts = [n for n, event in enumerate(events) if isinstance(event, Boot)]
+        return events[starts[-1] if starts else 0 :]
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether one was told in the last boot."""
+        return any(isinstance(event, Told) and event.kind != "progress" for event in self.boot)
 
     @property
     def progress(self) -> tuple[Told, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from fakeazure import groups
 from fakeazure.network import SBIN
 from fakeazure.reaper import Workplace
+from fakeazure.rival import OFF, is_enabled
 
 # The tools, and the packages that bring them.
 TOOLS = {
@@ -28,6 +29,13 @@ NOTES = Path("/run/systemd/nspawn")
 # networkd's files are read by networkd, which may not look at init and takes this variable for what it would see.
 FORCE = "azure-init=force"
 INIT_WORDS = (FORCE, f"systemd.setenv=SYSTEMD_PROC_CMDLINE={FORCE}")
+
+
+RIVAL = (
+    "cloud-init is enabled in {root}: on Azure azure-init would leave the machine to it, and a container cannot show "
+    "that, for it has no firmware by which cloud-init finds Azure. Disable it "
+    f"(touch {{root}}/{OFF}), or boot the image as a disk with fakeazure boot"
+)
 
 
 class NoContainer(Exception):
@@ -48,6 +56,8 @@ def check_root(root: Path) -> None:
         raise NoContainer(f"{root} is not a directory: name the root directory of a system")
     if not any(os.path.lexists(root / init) for init in INITS):
         raise NoContainer(f"{root} is not the root of a system that boots: there is no systemd and no init in it")
+    if is_enabled(root):
+        raise NoContainer(RIVAL.format(root=root))
 
 
 def mount_root(root: Path, directory: Path, *, keep: bool) -> Path:
@@ -90,6 +100,7 @@ def environment() -> dict[str, str]:
 
 def start(whole: Path, console: Path, *, binds: Iterable[str], place: Workplace) -> subprocess.Popen[bytes]:
     """`console`: where the machine's goes. `binds`: options as systemd-nspawn takes them."""
+    groups.remove(place.control_groups)  # of an earlier boot
     try:
         groups.make(place.control_groups)
     except groups.NoGroups as error:

@@ -28,6 +28,7 @@ class Monitor:
     def __init__(self, path: Path) -> None:
         if len(os.fsencode(path)) > LONGEST:
             raise NoMonitor(f"{path} is too long for the name of a socket: name a shorter place, as TMPDIR=/var/tmp")
+        path.unlink(missing_ok=True)  # an earlier boot's
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen(1)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import fakeazure
-from fakeazure.events import Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
+from fakeazure.events import Boot as Booted, Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
 from fakeazure.judge import judge
 from support.container import UNIT
 from support.installed import NETWORK, Images
@@ -37,6 +37,14 @@ Type=oneshot
 StandardOutput=journal+console
 ExecStart=/bin/sh -c 'grep OPTION_245 /run/systemd/netif/leases/*; ls /sys/class/net; ip route'
 ExecStart=/bin/sh -c 'echo medium $(head -c 33000 /dev/sr0 | tail -c 232 | tr -cd A-Z0-9)'
+"""
+# Takes the owner's key away when the machine is shut down.
+FORGET = """
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+ExecStop=/bin/rm -rf /home/azureuser/.ssh
 """
 LIES = f"""
 [Unit]
@@ -234,6 +242,53 @@ def test_where_no_login_is_wanted_the_verdict_is_the_end(root: Root) -> None:
     code, said = root.boot("--no-login")
     assert code == 0, said
     assert not [event for event in root.events() if isinstance(event, Login)]
+
+
+def test_a_machine_that_was_ready_boots_again_and_need_not_say_so(root: Root) -> None:
+    before = root.files()
+    code, said = root.boot("--boots", "3")
+    assert code == 0, said + root.console.read_text()
+    first, *later = chapters(root.events())
+    assert [event.kind for event in first if isinstance(event, Told)][-1] == "ready"
+    for events in later:
+        assert [(one.how, one.ok) for one in events if isinstance(one, Login)] == [("key", True)]
+        assert not any(isinstance(event, Told | Request) for event in events), "nothing is provisioned again"
+        assert any(isinstance(event, Lease) for event in events)
+        assert isinstance(events[-1], End) and events[-1].exit_code == 0
+    assert "  boot 3\n" in said and "Verdict: Ready" in said and "the end of the machine's console" not in said
+    assert root.files() == before
+
+
+def test_a_machine_that_shuts_its_owner_out_at_its_second_boot_has_lied(root: Root) -> None:
+    root.unit("forget.service", FORGET)
+    code, said = root.boot("--boots", "2")
+    assert code == 1, said
+    assert "Wrong: boot 2: was Ready, and now a login as azureuser with the key was refused" in said
+
+
+def chapters(events: tuple[Event, ...]) -> list[list[Event]]:
+    found: list[list[Event]] = []
+    for event in events:
+        if isinstance(event, Booted):
+            found.append([])
+        found[-1].append(event)
+    return found
+
+
+def test_an_image_whose_cloud_init_is_enabled_is_refused_and_one_where_it_is_off_is_not(
+    images: Images, tmp_path: Path
+) -> None:
+    """Debian's own package: in a container it finds no Azure, and azure-init would provision; on Azure it would not."""
+    root = Root(images, tmp_path, "cloud-init")
+    code, said = root.boot()
+    assert (code, said.splitlines()[-1].partition(": on Azure")[0]) == (
+        2,
+        f"fakeazure: cloud-init is enabled in {tmp_path}/machine",
+    )
+    assert f"(touch {tmp_path}/machine/etc/cloud/cloud-init.disabled)" in said
+    root.write("etc/cloud/cloud-init.disabled", "")
+    code, said = root.boot()
+    assert code == 0, said
 
 
 def test_two_machines_run_at_once_and_know_nothing_of_each_other(
