@@ -454,7 +454,7 @@ def test_a_sudoers_line_names_its_user(text: str, name: str | None) -> None:
     assert parse_sudoer(text.encode("latin-1")) == name
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"username": 3}', b'{"username": ""}', b"\xff"])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"username": 3}', b'{"username": ""}', b"\xff", b"[" * 60_000])
 def test_a_saved_file_that_names_nobody(data: bytes) -> None:
     assert parse_saved_name(data) is None
 

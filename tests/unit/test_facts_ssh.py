@@ -44,6 +44,12 @@ def sshd(root: Path, script: str) -> Machine:
         ('PasswordAuthentication="no"', "passwordauthentication", ("no",)),
         ('"PasswordAuthentication" no', "passwordauthentication", ("no",)),
         ("AuthorizedKeysFile a \"b c\" 'd e' f\\ g h#i # j", "authorizedkeysfile", ("a", "b c", "d e", "f g", "h#i")),
+        # As OpenSSH's strdelim has it: one "=" at the start is passed over, and a quoted part belongs to its word.
+        ("=PasswordAuthentication no", "passwordauthentication", ("no",)),
+        (" =\tPasswordAuthentication = no", "passwordauthentication", ("no",)),
+        ("==PasswordAuthentication no", "", ()),
+        ('Password"Authentication" no', "passwordauthentication", ("no",)),
+        ("=# PasswordAuthentication no", "", ()),
         ("# PasswordAuthentication no", "", ()),
         ("", "", ()),
         ("PasswordAuthentication", "passwordauthentication", ()),

@@ -76,6 +76,10 @@ def test_no_result_breaks_us(data: bytes) -> None:
     assert isinstance(parse_result(data), dict)
 
 
+def test_nor_does_one_that_is_nested_without_end() -> None:
+    assert parse_result(b"[" * 60_000) == {}
+
+
 @pytest.mark.parametrize(
     ("line", "sign"),
     [

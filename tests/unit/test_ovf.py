@@ -217,6 +217,16 @@ def test_two_keys_in_one_value_are_not_joined() -> None:
         parse_key(found.data)
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_surrogates_that_do_not_belong_together_are_refused(codec: str, mark: str) -> None:
+    whole = (mark + document("<HostName>ab</HostName>").decode()).encode(codec)
+    assert parse_ovf(whole).hostname == "ab"
+    torn = whole.replace("ab".encode(codec), "\ud800b".encode(codec, "surrogatepass"))
+    with pytest.raises(OvfInvalid, match="UTF-16 is damaged"):
+        parse_ovf(torn)
+
+
 @pytest.mark.parametrize("tag", ["PreprovisionedVMType", "PreprovisionedVmType"])
 @pytest.mark.parametrize(("text", "expected"), [("Running", "Running"), ("None", None), ("none", None), ("", None)])
 def test_the_preprovisioning_type_in_both_spellings(tag: str, text: str, expected: str | None) -> None:

@@ -28,7 +28,7 @@ def parse_result(data: bytes) -> dict[str, Any]:
     """Nothing, where it is not what Ignition writes."""
     try:
         result = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return result if isinstance(result, dict) else {}
 

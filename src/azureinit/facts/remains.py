@@ -175,7 +175,7 @@ def parse_sudoer(data: bytes) -> str | None:
 def parse_saved_name(data: bytes) -> str | None:
     try:
         values = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     name = values.get("username") if isinstance(values, dict) else None
     return name if isinstance(name, str) and name else None

@@ -20,6 +20,7 @@ ETC_SSH = "/etc/ssh"
 DEEPEST = 16  # where sshd itself gives up
 MOST_FILES = 256
 BLANK = " \t"
+SPACE = " \t\r\n"
 GLOBAL, ALWAYS, SOMETIMES = range(3)
 
 
@@ -136,18 +137,26 @@ def lines_of(data: bytes) -> list[str]:
 
 def parse_line(line: str) -> Line:
     """The keyword in lower case and its arguments; neither for a comment, an empty line or one sshd would refuse."""
-    text = line.rstrip(" \t\r\f").lstrip(" \t\r")
-    if not text or text[0] == "#":
+    keyword, rest = _delimited(line.rstrip(SPACE + "\f"))
+    if not keyword:
+        keyword, rest = _delimited(rest)  # a line may begin with blanks, or with one "="
+    if not keyword or keyword[0] == "#":
         return "", ()
-    if text[0] == '"':
-        keyword, _, rest = text[1:].partition('"')
-    else:
-        end = next((at for at, letter in enumerate(text) if letter in ' \t\r"='), len(text))
-        keyword, rest = text[:end], text[end:]
-    rest = rest.lstrip(" \t\r")
-    if rest.startswith("="):
-        rest = rest[1:].lstrip(" \t\r")
     return keyword.lower(), _arguments(rest)
+
+
+def _delimited(text: str) -> tuple[str, str]:
+    """What stands before the first blank, "=" or quoted part, and what comes after it: OpenSSH's strdelim."""
+    at = next((at for at, letter in enumerate(text) if letter in SPACE + '"='), -1)
+    if at < 0:
+        return text, ""
+    if text[at] == '"':
+        quoted, closed, rest = text[at + 1 :].partition('"')
+        return (text[:at] + quoted, rest.lstrip(SPACE)) if closed else ("", "")
+    rest = text[at + 1 :].lstrip(SPACE)
+    if text[at] != "=" and rest.startswith("="):
+        rest = rest[1:].lstrip(SPACE)
+    return text[:at], rest
 
 
 def _arguments(text: str) -> tuple[str, ...]:

@@ -60,6 +60,7 @@ def walk(data: bytes, reader: Reader, *, name: str, invalid: type[AzureInitError
     if len(data) > limit:
         raise invalid(f"{name} has {len(data)} bytes, more than the {limit} allowed")
     data = stripped(data)
+    check_utf16(data, name=name, invalid=invalid)
     parser = guarded(encoding(data), reader, name=name, invalid=invalid)
     parser.buffer_text = True
     parse(parser, data, name=name, invalid=invalid)
@@ -88,6 +89,25 @@ def parse(parser: pyexpat.XMLParserType, data: bytes, *, name: str, invalid: typ
 def stripped(data: bytes) -> bytes:
     """Without the padding that some writers leave around a document of single bytes."""
     return data if b"\0" in data[:4] or data[:2] in UTF16_MARKS else data.strip(b" \t\r\n\0")
+
+
+def utf16(data: bytes) -> str | None:
+    """Which UTF-16 the bytes show, with or without a mark; None where they are something else."""
+    if data[:2] in UTF16_MARKS:
+        return "utf-16"
+    if b"\0" in data[:2]:
+        return "utf-16-be" if data[:1] == b"\0" else "utf-16-le"
+    return None
+
+
+def check_utf16(data: bytes, *, name: str, invalid: type[AzureInitError]) -> None:
+    """expat joins surrogates without looking whether they belong together."""
+    codec = utf16(data)
+    try:
+        if codec is not None:
+            data.decode(codec)
+    except UnicodeDecodeError:
+        raise invalid(f"{name} is not XML: its UTF-16 is damaged") from None
 
 
 def encoding(data: bytes) -> str | None:

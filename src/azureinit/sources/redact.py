@@ -6,7 +6,7 @@ In UTF-8, whatever it was written in, because WALinuxAgent reads nothing else.
 from __future__ import annotations
 
 from azureinit.errors import OvfInvalid
-from azureinit.sources.expat import UTF16_MARKS, encoding, guarded, parse, stripped
+from azureinit.sources.expat import check_utf16, encoding, guarded, parse, stripped, utf16
 from azureinit.sources.ovf import REDACTED, parse_ovf
 
 TYPE_CHECKING = False
@@ -19,7 +19,9 @@ DECLARATION = '<?xml version="1.0" encoding="utf-8"?>'
 
 
 def redact(data: bytes) -> bytes:
-    data = as_utf8(stripped(data))
+    data = stripped(data)
+    check_utf16(data, name=NAME, invalid=OvfInvalid)
+    data = as_utf8(data)
     places = _Places()
     places.parser = parser = guarded("utf-8", places, name=NAME, invalid=OvfInvalid)
     # Whatever comes first after the tag tells where it ends.
@@ -48,10 +50,9 @@ def as_utf8(data: bytes) -> bytes:
 
 def _codec(data: bytes) -> str:
     """What the parser takes it for."""
-    if data[:2] in UTF16_MARKS:
-        return "utf-16"
-    if b"\0" in data[:2]:
-        return "utf-16-be" if data[:1] == b"\0" else "utf-16-le"
+    wide = utf16(data)
+    if wide is not None:
+        return wide
     declared = data[: data.find(b"?>")].lower() if data.startswith(b"<?xml") else b""
     return "iso-8859-1" if encoding(data) is None and b"iso-8859-1" in declared else "utf-8"
 
