@@ -51,6 +51,7 @@ def gather(walk: Walk) -> None:
                 observe=walk.events.observe,
                 route=walk.context.booted is not None,
                 mend=lambda host: mend_route(walk, host),
+                vm_id=walk.vm_id,
             )
             import azureinit.settle  # noqa: F401 - the platform and sshd are thinking: time to load what comes next
 

@@ -60,7 +60,9 @@ def local(walk: Walk) -> int:
         with walk.events.step("local") as span:
             path = walk.config.provisioning_media.path
             try:
-                medium = read_media(walk.machine, path=path, deadline=until, observe=walk.events.observe)
+                medium = read_media(
+                    walk.machine, path=path, deadline=until, observe=walk.events.observe, optical_only=True
+                )
             except MediaAbsent:
                 span.text = "no provisioning media: the host's name waits for IMDS"
                 return 0

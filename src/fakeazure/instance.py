@@ -66,7 +66,7 @@ SIZES = {"scsi": "Standard_D2ds_v5", "nvme": "Standard_D2ds_v6", "none": "Standa
 def document(vm: Vm, imds: Imds, *, version: str, extended: bool) -> dict[str, Any]:
     whole: dict[str, Any] = {"compute": compute(vm), "network": network(vm)}
     if extended:
-        whole["extended"] = {"compute": {"hasCustomData": vm.custom_data is not None, "ppsType": vm.pps_type}}
+        whole["extended"] = {"compute": {"hasCustomData": bool(vm.custom_data), "ppsType": vm.pps_type}}
     for path, since in SINCE.items():
         if version < since:
             take_out(whole, path)

@@ -91,8 +91,9 @@ def document(vm: Vm, media: Media) -> str:
             f"<{inner}{body_name}{on_set}>{body}</{inner}{body_name}></{outer}{name}>\n"
         )
 
+    own = "" if media.vm_id is None else f' xmlns:oe="{OVF}" oe:id="{media.vm_id}"'
     return (
-        f'<{top}Environment {on_top} xmlns:i="{XSI}">\n'
+        f'<{top}Environment {on_top} xmlns:i="{XSI}"{own}>\n'
         + section("ProvisioningSection", "LinuxProvisioningConfigurationSet", configuration(vm, media, inner))
         + section("PlatformSettingsSection", "PlatformSettings", platform_settings(vm, media, inner))
         + f"</{top}Environment>\n"

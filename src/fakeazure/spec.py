@@ -112,6 +112,7 @@ KNOWN: dict[str, dict[str, Check | Rows]] = {
         "prefixes": one_of(*Media.PREFIXES),
         "hostname": text,
         "username": text,
+        "vm_id": machine_id,
         "keys": switch,
         "ovf": text,
         "texts": string_table,

@@ -109,6 +109,7 @@ class Media:
     prefixes: str = "wa"
     hostname: str | None = None  # each of these: None says what the metadata says
     username: str | None = None
+    vm_id: str | None = None  # the environment's id, which Azure's own discs do not have
     keys: bool = True
     ovf: str | bytes | None = None  # the whole of ovf-env.xml, instead of ours
     texts: Mapping[str, str] = field(default_factory=dict)  # what an element says instead, by its name

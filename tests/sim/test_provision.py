@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
@@ -322,3 +323,53 @@ def test_where_media_are_off_by_configuration_the_key_has_to_do(bench: Benches) 
     one.configure(provisioning_media={"enable": False})
     assert one.agent().status == 0
     assert one.fabric.judge().ok
+
+
+DATA = b"#!/bin/sh\ntrue\n"
+
+
+def test_custom_data_are_waited_for_though_imds_alone_would_do(bench: Benches) -> None:
+    one = bench(vm=Vm(custom_data=DATA), media=Media(late_secs=1.5))
+    one.configure(provisioning_media={"wait_secs": 20}, sources={"grace_secs": 0.2})
+    assert one.agent().status == 0
+    assert one.read("var/lib/waagent/CustomData").encode() == base64.b64encode(DATA)
+    assert one.fabric.judge().ok
+
+
+@pytest.mark.parametrize("media", [Media(enable=False), Media(ovf="<Environment"), Media(omit=("CustomData",))])
+def test_custom_data_that_imds_names_and_no_medium_gives_are_a_failure(bench: Benches, media: Media) -> None:
+    one = bench(vm=Vm(custom_data=DATA), media=media, expect=Expect(verdict="failure", reason="hasCustomData=true"))
+    assert one.agent().status == 1
+    assert one.fabric.judge().ok
+    assert "azureuser" not in one.read("etc/passwd")
+
+
+def test_a_medium_that_contradicts_imds_is_refused_with_a_warning(bench: Benches) -> None:
+    vm = Vm(password="s3cret+pass", disable_password=True)
+    one = bench(vm=vm, media=Media(texts={"DisableSshPasswordAuthentication": "false"}))
+    ran = one.agent()
+    assert ran.status == 0, ran.err
+    assert "the provisioning medium is refused" in ran.err
+    assert one.read("etc/shadow").count(":$") == 0, "its password is not set"
+    assert not one.state("saved").exists() or "s3cret" not in one.state("saved").read_text()
+
+
+def test_a_medium_of_another_vm_is_refused_with_a_warning(bench: Benches) -> None:
+    other = "99999999-2222-4333-8444-555555555555"
+    one = bench(media=Media(vm_id=other, username="rogue", hostname="rogue"))
+    ran = one.agent()
+    assert ran.status == 0, ran.err
+    assert f"the provisioning medium is refused: it is of VM {other}" in ran.err
+    own = bench(vm=Vm(id=other, name="web-9"), media=Media(vm_id=other))
+    ran = own.agent()
+    assert ran.status == 0 and "refused" not in ran.err
+
+
+def test_the_platform_and_the_trace_have_the_same_id_of_every_request(bench: Benches) -> None:
+    one = bench(faults=[{"path": "/metadata/instance", "answers": [503, "ok*"]}])
+    assert one.agent().status == 0
+    heard = [request.headers["x-ms-client-request-id"] for request in one.fabric.ledger.requests]
+    lines = [json.loads(line) for line in one.read("var/lib/azure-init/trace.jsonl").splitlines()]
+    sent = [line["fields"]["request_id"] for line in lines if "request_id" in line.get("fields", {})]
+    assert len(set(heard)) == len(heard) >= 4
+    assert set(heard) == set(sent)

@@ -18,6 +18,8 @@ from support.trees import make_tree
 UNDELIVERED = 75
 # What this agent calls each failure; the scenarios themselves say only that it is one.
 REASONS = {
+    "custom-data-unreadable": "failure to read customData while hasCustomData=true",
+    "custom-data-without-media": "failure to read customData while hasCustomData=true",
     "host-blank": "invalid hostname",
     "host-dash": "invalid hostname",
     "host-long": "invalid hostname",
@@ -40,6 +42,8 @@ REASONS = {
     "password-without-media": "provisioning media not found",
     "pre-provisioned-running": "pre-provisioning is not supported",
     "pre-provisioned-savable": "pre-provisioning is not supported",
+    "proxy-agent-absent": "azure-proxy-agent not found",
+    "proxy-agent-fails": "azure-proxy-agent status failure",
     "user-colon": "invalid username",
     "user-dash": "invalid username",
     "user-newline": "invalid username",

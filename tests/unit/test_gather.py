@@ -13,10 +13,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.config.model import AzureProxyAgent, Config, Imds as ImdsConfig, ProvisioningMedia, Sources
-from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, OvfInvalid, ProxyAgentFailed
+from azureinit.errors import (
+    AzureInitError,
+    ImdsUnavailable,
+    MediaAbsent,
+    MediaRefused,
+    OvfInvalid,
+    ProxyAgentFailed,
+    ProxyAgentMissing,
+)
 from azureinit.machine import Clock, Machine
 from azureinit.record import Secret, replace
-from azureinit.sources.gather import LAST_WORD, Gathered, ask_sources, collect
+from azureinit.sources.gather import BLOCKED, LAST_WORD, ROUTE, Gathered, ask_sources, collect
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from support.ssh_trees import ed25519
@@ -152,6 +160,34 @@ def test_broken_media_end_the_wait_for_them() -> None:
     assert (took, failures) == (0.3, {"media": broken})
 
 
+CUSTOM_DATA = replace(ENOUGH, has_custom_data=True)
+WITH_CUSTOM_DATA = Metadata(username="u", hostname="h", custom_data=Secret("e30="))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3.0, 4.0, 59.0])
+def test_custom_data_that_imds_names_are_waited_for_though_imds_is_enough(seconds: float) -> None:
+    took, answers, failures = outcome((0.1, "imds", CUSTOM_DATA), (seconds, "media", WITH_CUSTOM_DATA))
+    assert (took, set(answers), failures) == (max(seconds, 0.1), {"imds", "media"}, {})
+
+
+def test_custom_data_that_never_come_are_waited_for_no_longer_than_the_media_may_take() -> None:
+    assert outcome((0.1, "imds", CUSTOM_DATA))[0] == 60.0 + LAST_WORD
+
+
+def test_saved_custom_data_are_not_waited_for_again() -> None:
+    post = Post((0.1, "imds", CUSTOM_DATA))
+    collect(post.receive, saved=WITH_CUSTOM_DATA, clock=post, deadline=DEADLINE, config=CONFIG)
+    assert round(post.at - START, 6) == 0.1 + CONFIG.sources.grace_secs
+
+
+def test_imds_behind_a_proxy_agent_that_the_media_ask_for_has_no_grace_until_that_is_ready() -> None:
+    blocked = ((0.1, "media", ENOUGH), (0.2, BLOCKED, Metadata()), (100.0, ROUTE, Metadata()))
+    took, answers, _ = outcome(*blocked, (101.0, "imds", ENOUGH))
+    assert (took, set(answers)) == (101.0, {"imds", "media"})
+    took, answers, _ = outcome(*blocked)
+    assert (took, set(answers)) == (100.0 + CONFIG.sources.grace_secs, {"media"})
+
+
 def test_a_specialised_machine_waits_for_the_media_no_longer_than_the_grace() -> None:
     took, answers, failures = outcome((0.2, "imds", SPECIALISED))
     assert took == 0.2 + CONFIG.sources.grace_secs
@@ -220,7 +256,7 @@ OVF = """<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1"
 </Environment>"""
 DOCUMENT = {
     "compute": {
-        "osProfile": {"adminUsername": "azureuser", "computerName": "web-1", "disablePasswordAuthentication": "true"},
+        "osProfile": {"adminUsername": "azureuser", "computerName": "web-1", "disablePasswordAuthentication": "false"},
         "publicKeys": [{"keyData": KEY.data, "path": ""}],
     }
 }
@@ -360,6 +396,32 @@ def test_a_proxy_agent_that_the_media_ask_for_must_be_installed(tmp_path: Path, 
     (media / "ovf-env.xml").write_text(OVF.replace("PROXY", "true"))
     found, _ = refused(tmp_path, media, answer(403))
     assert "asked for by the platform but not installed" in str(found.failures["imds"])
+
+
+def test_a_proxy_agent_that_the_media_ask_for_is_waited_for_though_imds_answers(tmp_path: Path, media: Path) -> None:
+    (media / "ovf-env.xml").write_text(OVF.replace("PROXY", "true"))
+    found, asked = refused(tmp_path, media, GOOD)
+    assert isinstance(found.failures["proxy agent"], ProxyAgentMissing)
+    assert (set(found.answers), asked) == ({"imds", "media"}, 1)
+    agent(tmp_path, "echo no keys >&2; exit 7")
+    found, _ = refused(tmp_path, media, GOOD)
+    assert type(found.failures["proxy agent"]) is ProxyAgentFailed and "no keys" in str(found.failures["proxy agent"])
+    agent(tmp_path, f"echo once >> {tmp_path}/called")
+    found, _ = refused(tmp_path, media, GOOD)
+    assert found.failures == {}
+    found, _ = refused(tmp_path, media, answer(401), GOOD)
+    assert found.failures == {}
+    assert (tmp_path / "called").read_text() == "once\n" * 2, "once a run, refused or not"
+    found, _ = refused(tmp_path, media, GOOD, azure_proxy_agent=AzureProxyAgent(enable=False))
+    assert found.failures == {}
+
+
+def test_a_medium_that_contradicts_imds_is_refused_and_its_device_left_alone(tmp_path: Path, media: Path) -> None:
+    said = json.dumps(DOCUMENT).replace('"false"', '"true"').encode()
+    found, _ = refused(tmp_path, media, answer(body=said))
+    assert set(found.answers) == {"imds"}
+    assert isinstance(found.failures["media"], MediaRefused)
+    assert found.device is None
 
 
 def test_a_proxy_agent_can_be_switched_off(tmp_path: Path, media: Path) -> None:

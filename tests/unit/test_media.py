@@ -350,6 +350,58 @@ def test_an_optical_drive_wins_over_a_disk(bench: Bench, azure: bytes, iso: byte
     assert told(bench.media()) == ("udf", "/dev/sr0", "udf")
 
 
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 15.0, 55.0])
+def test_a_disk_that_looks_like_the_medium_does_not_win_against_a_drive_that_is_late(
+    bench: Bench, azure: bytes, iso: bytes, seconds: float
+) -> None:
+    bench.disk("sdc", iso)
+    bench.optical("sr0", None)
+    bench.steps.due.append((bench.steps.time + seconds, lambda: bench.put("dev/sr0", azure)))
+    assert told(bench.media(wait=300.0)) == ("udf", "/dev/sr0", "udf")
+
+
+def test_a_disk_does_not_win_against_a_drive_that_appears_late(bench: Bench, azure: bytes, iso: bytes) -> None:
+    bench.disk("sdc", iso)
+    bench.steps.due.append((bench.steps.time + 5.0, lambda: bench.optical("sr0", None)))
+    bench.steps.due.append((bench.steps.time + 20.0, lambda: bench.put("dev/sr0", azure)))
+    assert told(bench.media(wait=300.0)) == ("udf", "/dev/sr0", "udf")
+
+
+@pytest.mark.parametrize(("drive", "wait", "after"), [(True, 300.0, 60.0), (True, 5.0, 5.0), (False, 300.0, 10.0)])
+def test_a_disk_is_looked_at_where_no_drive_has_it_in_its_time(
+    bench: Bench, iso: bytes, drive: bool, wait: float, after: float
+) -> None:
+    bench.disk("sdc", iso)
+    if drive:
+        bench.optical("sr0", None)
+    started = bench.steps.time
+    assert told(bench.media(wait=wait)) == ("iso", None, "iso9660")
+    assert after <= bench.steps.time - started <= after + 1.0
+
+
+def test_before_the_network_only_the_drive_counts(bench: Bench, iso: bytes) -> None:
+    bench.disk("sdc", iso)
+    with pytest.raises(MediaAbsent):
+        read_media(bench, path="", deadline=bench.steps.time + 100.0, optical_only=True)
+
+
+def test_a_medium_that_cannot_be_understood_is_not_replaced_by_a_disk(bench: Bench, invalid: bytes, iso: bytes) -> None:
+    bench.disk("sdc", iso)
+    bench.optical("sr0", invalid)
+    with pytest.raises(OvfInvalid):
+        bench.media(wait=300.0)
+
+
+def test_a_drive_that_somebody_has_mounted_counts_as_the_drive(bench: Bench, iso: bytes) -> None:
+    bench.disk("sdc", iso)
+    bench.optical("sr0", None)
+    bench.refusing["/dev/sr0"] = errno.EACCES
+    bench.put("proc/self/mounts", "/dev/sr0 /mnt/dvd udf ro 0 0\n")
+    bench.put("mnt/dvd/ovf-env.xml", OVF.format("mounted"))
+    assert told(bench.media()) == ("mounted", "/dev/sr0", "mounted at /mnt/dvd")
+    assert bench.steps.naps == []
+
+
 @pytest.mark.parametrize("name", ["ovf-env.xml", "ovf_env.xml"])
 @pytest.mark.parametrize("kind", ["udf", "iso9660"])
 def test_a_medium_mounted_by_somebody_else_is_read_there(bench: Bench, name: str, kind: str) -> None:

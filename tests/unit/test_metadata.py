@@ -11,11 +11,13 @@ from hypothesis import given, strategies as st
 from azureinit.apply.instance import Instance, read_saved, write_saved
 from azureinit.errors import (
     AzureInitError,
+    CustomDataMissing,
     HostnameMissing,
     ImdsRefused,
     ImdsUnavailable,
     ImdsUnparsable,
     MediaAbsent,
+    MediaRefused,
     MediaUnreadable,
     NoCredentials,
     OvfInvalid,
@@ -30,6 +32,7 @@ from azureinit.sources.imds import Imds, PublicKey
 from azureinit.sources.metadata import (
     Metadata,
     check_complete,
+    contradiction,
     from_imds,
     from_ovf,
     is_enough,
@@ -37,6 +40,7 @@ from azureinit.sources.metadata import (
     lacks_usable_key,
     merge,
     named_keys,
+    needs_media,
 )
 from azureinit.sources.ovf import Ovf, OvfKey
 from support.ssh_trees import ed25519
@@ -368,6 +372,72 @@ def test_the_reason_is_the_cause_and_every_failure_is_kept(failures: dict[str, A
 
 def test_what_is_complete_passes_whatever_failed() -> None:
     check_complete(Metadata(username="u", hostname="h", keys=(KEY,)), FAILURES)
+
+
+# ---- what is on the media alone
+
+WITH_CUSTOM_DATA = Metadata(username="u", hostname="h", keys=(PublicKey(data=ed25519()),), has_custom_data=True)
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        {"media": MediaAbsent("none")},
+        {"media": OvfInvalid("not XML")},
+        {"media": MediaRefused("of another")},
+        {},  # the medium answered, and has none
+    ],
+)
+def test_custom_data_that_imds_names_and_no_medium_gives_is_a_failure(failures: dict[str, AzureInitError]) -> None:
+    assert needs_media(WITH_CUSTOM_DATA)
+    with pytest.raises(CustomDataMissing) as caught:
+        check_complete(WITH_CUSTOM_DATA, failures)
+    assert caught.value.reason == "failure to read customData while hasCustomData=true"
+    for name, error in failures.items():
+        assert caught.value.supporting()[name] == str(error)
+
+
+def test_custom_data_that_came_or_that_imds_does_not_name_are_not_missed() -> None:
+    came = replace(WITH_CUSTOM_DATA, custom_data=Secret("e30="))
+    unnamed = replace(WITH_CUSTOM_DATA, has_custom_data=False)
+    for metadata in (came, unnamed):
+        assert not needs_media(metadata)
+        check_complete(metadata, FAILURES)
+
+
+def test_where_media_are_off_by_configuration_custom_data_are_not_missed() -> None:
+    off = MediaAbsent("provisioning_media.enable is false", setting="provisioning_media.enable")
+    check_complete(WITH_CUSTOM_DATA, {"media": off})
+
+
+# ---- a medium of another VM
+
+OTHER_ID = "99999999-2222-4333-8444-555555555555"
+SWAPPED = "00840e55-9be2-d441-a716-446655440000"  # ID as a generation 1 machine's firmware has it
+
+
+@pytest.mark.parametrize(
+    ("media", "imds", "vm_id", "refused"),
+    [
+        (Metadata(), Metadata(), None, ""),
+        (Metadata(disable_password=False), Metadata(disable_password=True), None, "the medium switches password"),
+        (Metadata(disable_password=True), Metadata(disable_password=False), None, "IMDS switches password"),
+        (Metadata(disable_password=True), Metadata(disable_password=True), None, ""),
+        (Metadata(disable_password=False), Metadata(), None, ""),
+        (Metadata(disable_password=False), None, ID, ""),
+        (Metadata(vm_id=ID), Metadata(vm_id=OTHER_ID), None, f"it is of VM {ID}, and this is VM {OTHER_ID}"),
+        (Metadata(vm_id=ID), None, OTHER_ID, f"it is of VM {ID}, and this is VM {OTHER_ID}"),
+        (Metadata(vm_id=ID), Metadata(vm_id=ID), None, ""),
+        (Metadata(vm_id=SWAPPED), Metadata(vm_id=ID), ID, ""),
+        (Metadata(vm_id=ID), None, None, ""),
+        (Metadata(username="a", hostname="b"), Metadata(username="c", hostname="d"), None, ""),
+    ],
+)
+def test_a_medium_that_contradicts_imds_or_the_firmware_is_another_s(
+    media: Metadata, imds: Metadata | None, vm_id: str | None, refused: str
+) -> None:
+    found = contradiction(media, imds, vm_id=vm_id)
+    assert found.startswith(refused) and bool(found) == bool(refused)
 
 
 # ---- what an earlier run kept

@@ -7,11 +7,14 @@ that there is a password or customData it is not enough, since only the media ca
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, ProxyAgentFailed, ProxyAgentMissing
+from _thread import allocate_lock
+
+from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, MediaRefused, ProxyAgentFailed
 from azureinit.record import Record, Secret, replace
 from azureinit.sources.metadata import (
     SAVED,
     Metadata,
+    contradiction,
     from_imds,
     from_ovf,
     is_enough,
@@ -29,13 +32,14 @@ if TYPE_CHECKING:
     from azureinit.http import Observe
     from azureinit.machine import Clock, Machine
     from azureinit.sources.media import Medium
+    from azureinit.sources.proxy_agent import ProxyAgent
 
     Ask = Callable[[], Metadata]
 
-PROXY_AGENT = "azure-proxy-agent"
 # A source that keeps its own limit knows better why it failed: it gets this long to say so.
 LAST_WORD = 1.0
-ROUTE = "route"  # no source, but word that one can be reached
+# No sources, but news of whether IMDS can be reached.
+ROUTE, BLOCKED = "route", "blocked"
 
 
 class Gathered(Record):
@@ -54,11 +58,12 @@ def ask_sources(
     saved: Metadata | None = None,
     route: bool = False,
     mend: Callable[[str], bool] | None = None,
+    vm_id: str | None = None,
 ) -> Callable[[], Gathered]:
     """Starts asking at once; what it returns waits for the answers. `saved`: what an earlier run kept of the media.
 
     `route`: the network may still be on its way up, so IMDS is asked once there is a way to it; `mend` is told of a
-    host to which there is none for long.
+    host to which there is none for long. `vm_id`: this machine's, as far as it is known.
     """
     from azureinit.machine.threads import Flag, Inbox, start
 
@@ -66,6 +71,17 @@ def ask_sources(
     media_known = Flag()
     media: list[Medium] = []
     trouble: dict[str, AzureInitError] = {}  # why a source has not answered so far
+
+    agents: list[ProxyAgent] = []
+    making = allocate_lock()
+
+    def proxy_agent() -> ProxyAgent:
+        from azureinit.sources.proxy_agent import ProxyAgent
+
+        with making:
+            if not agents:
+                agents.append(ProxyAgent(machine, config, deadline=deadline))
+        return agents[0]
 
     def noting(name: str, *, failure: str = "", **fields: Any) -> None:
         if failure:
@@ -91,10 +107,16 @@ def ask_sources(
             inbox.put((ROUTE, Metadata()))
 
         def wait_for_proxy(refusal: str) -> str:
-            if machine.find(PROXY_AGENT) is None:
-                machine.clock.wait(media_known.wait, config.sources.grace_secs)
+            machine.clock.wait(media_known.wait, config.sources.grace_secs)
             demanded = bool(media and media[0].ovf.proxy_agent)
-            return wait_for_proxy_agent(machine, config, refusal=refusal, demanded=demanded, deadline=deadline)
+            if demanded:
+                inbox.put((BLOCKED, Metadata()))  # the agent is waited for in any case, and IMDS after it
+            try:
+                return f"; before that {proxy_agent().wait(demanded=demanded)}"
+            except ProxyAgentFailed as error:
+                raise type(error)(f"{refusal}, and {error}", **error.data) from error
+            finally:
+                inbox.put((ROUTE, Metadata()))
 
         return from_imds(
             query_imds(config, clock=machine.clock, deadline=deadline, observe=noting, wait_for_proxy=wait_for_proxy)
@@ -113,9 +135,26 @@ def ask_sources(
             routed=not route,
             trouble=trouble,
         )
+        refuse_contradiction(answers, failures, vm_id=vm_id)
+        if "media" in answers and answers["media"].proxy_agent:
+            try:
+                proxy_agent().wait(demanded=True)
+            except ProxyAgentFailed as error:
+                failures["proxy agent"] = error
         return Gathered(answers=answers, failures=failures, device=media[0].device if "media" in answers else None)
 
     return finish
+
+
+def refuse_contradiction(
+    answers: dict[str, Metadata], failures: dict[str, AzureInitError], *, vm_id: str | None
+) -> None:
+    """A medium that is not this VM's is as good as none."""
+    if "media" in answers:
+        why = contradiction(answers["media"], answers.get("imds"), vm_id=vm_id)
+        if why:
+            failures["media"] = MediaRefused(f"the provisioning medium is refused: {why}")
+            del answers["media"]
 
 
 def collect(
@@ -146,9 +185,10 @@ def collect(
                 failures[name] = _too_late(name, now - started, trouble.get(name))
             continue
         name, answer = message
-        routed = routed or name == ROUTE
         if name == ROUTE:
-            pass
+            routed = True
+        elif name == BLOCKED:
+            routed, limits["imds"] = False, deadline + LAST_WORD
         elif isinstance(answer, AzureInitError):
             failures[name] = answer
         else:
@@ -200,31 +240,6 @@ def _read_media(
 
     until = min(deadline, machine.clock.monotonic() + config.provisioning_media.wait_secs)
     return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe, note=note)
-
-
-def wait_for_proxy_agent(machine: Machine, config: Config, *, refusal: str, demanded: bool, deadline: float) -> str:
-    """Where the metadata security protocol is on, IMDS refuses every request until the guest proxy agent has its keys.
-
-    Returns what the agent said, for the case that IMDS goes on refusing. Where nothing shows that the agent is wanted,
-    the refusal may have another cause, and IMDS is asked again.
-    """
-    if not config.azure_proxy_agent.enable:
-        return "; azure_proxy_agent.enable is false"
-    if machine.find(PROXY_AGENT) is None and demanded:
-        raise ProxyAgentMissing(f"{refusal}, and {PROXY_AGENT} is asked for by the platform but not installed")
-    if machine.find(PROXY_AGENT) is None:
-        return f"; {PROXY_AGENT} is neither installed nor asked for"
-    seconds = config.azure_proxy_agent.wait_secs
-    timeout = min(seconds + 10, deadline - machine.clock.monotonic())
-    try:
-        ran = machine.run((PROXY_AGENT, "--status", "--wait", f"{seconds:.0f}"), timeout=timeout)
-    except AzureInitError as error:
-        raise ProxyAgentFailed(f"{refusal}, and {error}") from error
-    told = b": ".join(filter(None, (ran.err.strip(), ran.out.strip()))).decode("utf-8", "replace")[:500]
-    told = f"({ran.ending}): {told or 'it says nothing'}"
-    if ran.status != 0:
-        raise ProxyAgentFailed(f"{refusal}, and {PROXY_AGENT} is not ready {told}", exit_status=ran.ending)
-    return f"; before that {PROXY_AGENT} was ready {told}"
 
 
 def from_saved(values: Mapping[str, object]) -> Metadata | None:

@@ -29,6 +29,8 @@ NOT_READY = (*NO_MEDIUM, errno.EIO, errno.EAGAIN, errno.EBUSY)
 GUESSED_SIZE = 0x1FFFFF * 512  # what the kernel says of an optical drive that could not tell it
 FIRST_DELAY, MOST_DELAY = 0.1, 1.0
 AGAIN_SECS = 3.0  # after which a medium that cannot be understood is read once more
+# How long the medium is looked for in optical drives alone: where one is known, and where none is.
+DRIVE_SECS, NO_DRIVE_SECS = 60.0, 10.0
 MOST_TEXT = 200
 MOST_CAUSES = 1000
 
@@ -47,12 +49,15 @@ def read_media(
     deadline: float,
     observe: Observe | None = None,
     note: Callable[[AzureInitError], None] | None = None,
+    optical_only: bool = False,
 ) -> Medium:
     """The first medium that holds a valid ovf-env.xml; looked for at least once, then until `deadline`.
 
-    `note` is told why a medium cannot be understood before it is read for the second time.
+    Azure's is in an optical drive. Other disks, which anybody may have attached, are looked at only where no drive has
+    had it in its time; never with `optical_only`. `note` is told why a medium cannot be understood before it is read
+    for the second time.
     """
-    search = Search(machine, observe, note)
+    search = Search(machine, observe, note, others_by=None if optical_only else deadline)
     delay = FIRST_DELAY
     while True:
         medium = search.named(path) if path else search.anywhere()
@@ -77,9 +82,15 @@ class Search:
     """What became of every place looked at: a note where the medium is not there, an error where it is and fails."""
 
     def __init__(
-        self, machine: Machine, observe: Observe | None, note: Callable[[AzureInitError], None] | None = None
+        self,
+        machine: Machine,
+        observe: Observe | None,
+        note: Callable[[AzureInitError], None] | None = None,
+        *,
+        others_by: float | None,
     ) -> None:
         self.machine, self.observe, self.note = machine, observe, note
+        self.started, self.others_by = machine.clock.monotonic(), others_by
         self.expected: set[str] = set()  # where a medium belongs; elsewhere a failure is not worth stopping for
         self.judged: dict[str, AzureInitError | str] = {}  # not looked at again
         self.waiting: dict[str, AzureInitError | str] = {}  # may be different next time
@@ -104,13 +115,27 @@ class Search:
         return None
 
     def places(self) -> Iterator[tuple[str, Read, dict[str, object]]]:
-        for drive in self.optical_drives():
-            self.expected.add(drive)
+        drives = self.optical_drives()
+        self.expected.update(drives)
+        for drive in drives:
             yield drive, read_device, {"expected": True, "eject": True}
+        mounts = list(self.mounts())
+        for device, directory in mounts:
+            if device in drives:
+                yield directory, read_mounted, {"device": device}
+        if not self.looks_elsewhere():
+            return
         for disk in self.small_disks():
             yield disk, read_device, {"expected": False, "eject": False}
-        for device, directory in self.mounts():
-            yield directory, read_mounted, {"device": device}
+        for device, directory in mounts:
+            if device not in drives:
+                yield directory, read_mounted, {"device": device}
+
+    def looks_elsewhere(self) -> bool:
+        if self.others_by is None:
+            return False
+        patience = DRIVE_SECS if self.expected else NO_DRIVE_SECS
+        return self.machine.clock.monotonic() >= min(self.started + patience, self.others_by)
 
     def attempt(self, place: str, read: Read, options: dict[str, object]) -> Medium | None:
         if place in self.judged:

@@ -24,6 +24,7 @@ from azureinit.errors import (
 )
 from azureinit.pubkey import key_identity, one_line, parse_key
 from azureinit.record import Record, Secret
+from azureinit.sources.identity import parse_vm_id
 from azureinit.sources.imds import PublicKey
 
 TYPE_CHECKING = False
@@ -101,6 +102,7 @@ def from_imds(imds: Imds) -> Metadata:
 
 def from_ovf(ovf: Ovf) -> Metadata:
     return Metadata(
+        vm_id=ovf.vm_id,
         username=ovf.username,
         hostname=ovf.hostname,
         disable_password=ovf.disable_password,
@@ -173,6 +175,21 @@ def bad_keys(keys: tuple[PublicKey, ...]) -> list[tuple[int, str]]:
         except InvalidKey as error:
             found.append((number, error.message))
     return found
+
+
+def contradiction(media: Metadata, imds: Metadata | None, *, vm_id: str | None) -> str:
+    """Why this medium cannot be this VM's; "" where nothing says so.
+
+    Other names than IMDS has are no such reason: a VM may have been renamed since, and IMDS wins.
+    """
+    known = {one for one in (vm_id, None if imds is None else imds.vm_id) if one}
+    if media.vm_id and known and known.isdisjoint((media.vm_id, parse_vm_id(media.vm_id, swapped=True))):
+        return f"it is of VM {media.vm_id}, and this is VM {', '.join(sorted(known))}"
+    switch = None if imds is None else imds.disable_password
+    if switch is not None and media.disable_password is not None and switch != media.disable_password:
+        on, off = ("the medium", "IMDS") if switch else ("IMDS", "the medium")
+        return f"{on} switches password logins on, and {off} switches them off"
+    return ""
 
 
 def _says(field: str, value: object) -> bool:

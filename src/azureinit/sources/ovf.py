@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.errors import OvfInvalid
 from azureinit.record import Record, Secret
 from azureinit.sources.expat import MOST_BYTES as MOST_BYTES, MOST_NAME, walk
+from azureinit.sources.identity import parse_vm_id
 
 NAMESPACES = ("http://schemas.dmtf.org/ovf/environment/1", "http://schemas.microsoft.com/windowsazure")
 NIL = "http://www.w3.org/2001/XMLSchema-instance nil"
@@ -51,6 +52,7 @@ class Ovf(Record):
     proxy_agent: bool
     provision_guest_agent: bool | None
     warnings: tuple[str, ...] = ()
+    vm_id: str | None = None
 
     @property
     def custom_data(self) -> Secret | None:
@@ -68,6 +70,7 @@ class Document:
         self.keys: list[dict[str, str]] = []
         self.pairs: list[dict[str, str]] = []
         self.seen: set[str] = set()
+        self.id = ""  # of the environment, which the OVF standard allows and Azure's own media do not have
         self._path: list[str] = []
         self._texts: list[list[str] | None] = []  # for every open element, None where its text is of no interest
 
@@ -75,6 +78,8 @@ class Document:
         namespace, _, local = name.rpartition(" ")
         known = not namespace or namespace in NAMESPACES
         self._path.append(local[:MOST_NAME] if known else "?")
+        if len(self._path) == 1:
+            self.id = attributes.get(f"{NAMESPACES[0]} id", attributes.get("id", ""))
         path = "/".join(self._path[1:])
         wanted = path in LEAVES and attributes.get(NIL, "").strip(BLANKS) not in ("true", "1")
         self._texts.append([] if wanted else None)
@@ -125,6 +130,7 @@ def parse_ovf(data: bytes, *, limit: int = MOST_BYTES) -> Ovf:
         proxy_agent=boolean(texts, "ProvisionGuestProxyAgent") or False,
         provision_guest_agent=lenient_boolean(texts, "ProvisionGuestAgent", warnings),
         warnings=tuple(warnings),
+        vm_id=parse_vm_id(document.id, swapped=False),
     )
 
 
