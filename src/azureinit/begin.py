@@ -28,14 +28,11 @@ def begin(walk: Walk) -> None:
     try:
         prepare(walk.machine, data_dir, timeout=0)
     except LockTimeout:
-        walk.events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
+        walk.events.tell(INFO, "lock", "another azure-init is running: waiting for its end")
         prepare(walk.machine, data_dir, timeout=walk.context.work_deadline - walk.machine.clock.monotonic())
     know(walk, walk.vm_id)  # the run we waited for may have done it
-    walk.events.tell(
-        INFO,
-        "begin",
-        f"azure-init {VERSION} for VM {walk.vm_id or 'of unknown id'}, Linux {walk.machine.kernel_release()}",
-    )
+    vm, release = walk.vm_id or "of unknown id", walk.machine.kernel_release()
+    walk.events.tell(INFO, "begin", f"version {VERSION} provisions VM {vm} (Linux {release})")
     ask_sshd(walk)
     begin_host_keys(walk)
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 LEAST_TIME = 5.0
 PAUSE_SECS = 1.0
+SOURCES = {"imds": "IMDS", "media": "the provisioning media"}
 
 
 def gather(walk: Walk) -> None:
@@ -60,10 +61,11 @@ def gather(walk: Walk) -> None:
             if not _worth_asking_again(walk, gathered, saved):
                 break
             _tell(walk, gathered.failures)
-            walk.events.tell(WARN, "metadata", "asking again: this boot has time left")
+            walk.events.tell(WARN, "metadata", "not complete: asked again, since this boot has time left")
             walk.machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
         saved = learn(walk, gathered, saved)
-        span.text = " and ".join(gathered.answers) or "no source answered"
+        told = " and ".join(SOURCES.get(name, name) for name in gathered.answers)
+        span.text = f"read from {told} what this machine is to be" if told else "no source answered"
         span.failed = not gathered.answers
     if not stays(walk):
         accept(walk, gathered, saved)
@@ -147,7 +149,7 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     if walk.metadata.key_pairs or named_keys(walk.metadata):
         walk.metadata = with_certified_keys(walk, walk.metadata)
     if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
-        walk.events.tell(INFO, "metadata", "specialised VM: the platform asks for nothing")
+        walk.events.tell(INFO, "metadata", "this is a specialised VM: the platform asks for nothing")
         return
     if stays_for_want(walk, failures):
         return
@@ -178,7 +180,9 @@ def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
         )
         known = read_certificates(walk.machine, walk.config, state, deadline=until, observe=walk.events.observe)
         made = certified(metadata, known)
-        span.text = f"{len(made.keys) - len(metadata.keys)} made into keys, {len(made.key_pairs)} into pairs of keys"
+        span.text = (
+            f"made {len(made.keys) - len(metadata.keys)} keys and {len(made.key_pairs)} key pairs of certificates"
+        )
     return made
 
 

@@ -146,7 +146,7 @@ def _deliver_ready(walk: Walk) -> int:
             _publish(walk, success_report(_subject(walk)))
             wait_for_wireserver(walk, until=walk.context.work_deadline)
             _send(walk, None)
-            span.text = "the platform accepted it"
+            span.text = "reported Ready: the platform accepted it"
     except VerdictUndelivered as error:
         _keep(walk, verdict="ready", failure="")
         from azureinit.upkeep import start_resending
@@ -186,7 +186,7 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
             _attach_kernel_log(walk)
             wait_for_wireserver(walk, until=walk.context.deadline)
             _send(walk, report)
-            span.text = "the platform accepted it"
+            span.text = "reported the failure: the platform accepted it"
         if walk.instance is not None:
             forget_pending(machine, walk.instance)
     except VerdictUndelivered as error:
@@ -332,7 +332,7 @@ def _eject(walk: Walk) -> None:
         return
     if walk.facts is not None and walk.facts.ignition is not None:
         sign = walk.facts.ignition.sign
-        walk.events.tell(INFO, "eject", f"the media stay: Ignition may run again and read them ({sign})")
+        walk.events.tell(INFO, "eject", f"the media are not ejected: Ignition may run again and read them ({sign})")
         return
     try:
         walk.machine.eject(walk.device, timeout=EJECT_TIMEOUT)

@@ -63,7 +63,9 @@ def locate(walk: Walk, *, until: float) -> None:
         if found.address != USUAL:
             found = _confirmed(walk, found, until=min(until, walk.machine.clock.monotonic() + PROBING))
         level = DEBUG if found.address == USUAL else INFO
-        walk.events.tell(level, "wireserver", f"at {found.address}: {found.how}", address=found.address)
+        walk.events.tell(
+            level, "wireserver", f"the wireserver is at {found.address}: {found.how}", address=found.address
+        )
         walk.config = with_host(walk.config, found.address)
         walk.located = True
 
@@ -237,4 +239,4 @@ def _mend(walk: Walk, host: str) -> None:
         if isinstance(step, Step):
             walk.mended.add(host)
             apply_step(machine, step, journal=Unwritten(), deadline=walk.context.deadline)
-            walk.events.tell(INFO, step.name, f"added: {step.why}")
+            walk.events.tell(INFO, step.name, step.did)

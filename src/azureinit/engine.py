@@ -120,7 +120,9 @@ def provision(context: Context) -> int:
         if context.unmounted is not None:
             raise LocalError(f"the data directory cannot be used: {context.unmounted} is not mounted")
         if context.booted is not None and ready_is_pending(walk):
-            context.events.tell(INFO, "provision", "done in an earlier boot; Ready is told again by azure-init-resend")
+            context.events.tell(
+                INFO, "provision", "provisioned in an earlier boot; azure-init-resend reports Ready again"
+            )
             from azureinit.upkeep import start_resending
 
             start_resending(walk)
@@ -140,7 +142,7 @@ def provision(context: Context) -> int:
         context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned{found}: nothing to do")
         return keep_up(walk)
     except LockTimeout as error:
-        context.events.tell(WARN, "lock", f"{error}; that run reports")
+        context.events.tell(WARN, "lock", f"{error}; that run will report")
         return error.exit_code
     except AzureInitError as error:
         failure = error

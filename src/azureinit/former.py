@@ -36,7 +36,11 @@ def stays(walk: Walk) -> bool:
     if walk.former is None:
         return False
     who = f"VM {walk.former}" if walk.former else "another VM"
-    walk.events.tell(INFO, "changed VM id", f"this was {who}: nothing is asked, and the machine stays as it is")
+    walk.events.tell(
+        INFO,
+        "changed VM id",
+        f"this machine was {who}: it stays as it is, and the platform is not asked (platform.changed_vm_id)",
+    )
     return True
 
 

@@ -22,7 +22,7 @@ def watch(walk: Walk) -> int:
     """The exit code, where there is nothing to watch; else for as long as the machine runs."""
     if not walk.config.hostname.monitor or walk.machine.rooted:
         why = "this tree is not the running system" if walk.config.hostname.monitor else "hostname.monitor is false"
-        walk.events.tell(INFO, "hostname", f"{why}: the name is not watched")
+        walk.events.tell(INFO, "hostname", f"the host name is not watched: {why}")
         return 0
     from azureinit.machine.watch import HostnameWatch
 

@@ -30,7 +30,7 @@ def settle(walk: Walk) -> None:
     assert walk.facts is not None and walk.journal is not None
     start_in_progress(walk)  # at the latest now, where only IMDS could tell who we are
     for path in clear_leftovers(walk.machine, walk.journal):
-        walk.events.tell(INFO, "leftover", f"removed {path} of a run that died")
+        walk.events.tell(INFO, "leftover", f"removed {path}, left by a run that was interrupted")
     if walk.metadata is not None:
         save(walk)
     with walk.quieting:

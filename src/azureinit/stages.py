@@ -64,12 +64,14 @@ def local(walk: Walk) -> int:
                     walk.machine, path=path, deadline=until, observe=walk.events.observe, optical_only=True
                 )
             except MediaAbsent:
-                span.text = "no provisioning media: the host's name waits for IMDS"
+                span.text = "no provisioning media yet: the host name waits for IMDS"
                 return 0
             if unmounted is not None and has_account(walk.machine, medium.ovf.username or ""):
-                span.text = f"left to the run: {unmounted} is not mounted yet, and this machine may be provisioned"
+                span.text = (
+                    f"the host name is left to the run: {unmounted} is not mounted yet, and may say that it is set"
+                )
             elif medium.ovf.hostname is not None:
-                span.text = f"this is {set_hostname(walk, medium.ovf.hostname)}"
+                span.text = f"the host name is {set_hostname(walk, medium.ovf.hostname)}, by the provisioning media"
     except AzureInitError:
         pass  # told by the step; the run comes upon it again, and it is the run that reports
     return 0
@@ -112,7 +114,7 @@ def failed(walk: Walk) -> int:
 
     verdict = read_verdict(walk.machine)
     if verdict is not None:
-        walk.events.tell(INFO, "failed", f"the run has told its own verdict ({verdict}): nothing to add")
+        walk.events.tell(INFO, "failed", f"the run has reported its own verdict ({verdict}): nothing to add")
         return 0
     homes = None if walk.machine.rooted else missing_mount(walk.machine, HOMES)
     unmounted = walk.context.unmounted or homes
@@ -124,7 +126,7 @@ def failed(walk: Walk) -> int:
     try:
         prepare(walk.machine, walk.config.azure_init_data_dir.path, timeout=0)
     except LockTimeout:
-        walk.events.tell(INFO, "failed", "another azure-init is at work, and that run reports: nothing to add")
+        walk.events.tell(INFO, "failed", "another azure-init is running, and will report: nothing to add")
         return 0
     except AzureInitError as error:
         walk.events.tell(DEBUG, "lock", str(error))  # where nothing can be written nobody holds anything
@@ -136,7 +138,7 @@ def failed(walk: Walk) -> int:
 
 def resend(walk: Walk) -> int:
     if not ready_is_pending(walk):
-        walk.events.tell(INFO, "resend", "no Ready is waiting to be told")
+        walk.events.tell(INFO, "resend", "no Ready is waiting to be reported")
         return 0
     return provision(walk.context)
 

@@ -171,7 +171,7 @@ def tell_fingerprint(walk: Walk, fetch: Fetch) -> None:
         clock = walk.machine.clock
         until = min(walk.context.deadline, clock.monotonic() + FINGERPRINT_SECS)
         send_fingerprint(walk.config, told, fetch=fetch, clock=clock, deadline=until, observe=walk.events.observe)
-        walk.events.tell(INFO, "host key fingerprint", f"the platform knows {told}")
+        walk.events.tell(INFO, "host key fingerprint", f"reported the host key's fingerprint {told}")
     except Exception as error:  # noqa: BLE001
         walk.events.tell(DEBUG, "host key fingerprint", f"not told: {error}")
 

@@ -126,7 +126,7 @@ def test_our_agent_reaches_ready_with_a_late_disc_and_a_wrong_clock(tmp_path: Pa
     assert "setting system clock to 2019-02-03T" in console
     told = [line.partition("azure-init: ")[2] for line in console.splitlines() if "azure-init: " in line]
     # The kernel may say something at the end of a line of ours.
-    assert " started" in told[0] and told[1].startswith("provisioned; Ready: the platform accepted it")
+    assert " started" in told[0] and told[1].startswith("provisioned; reported Ready: the platform accepted it")
     assert told[2:] and all(line.startswith("host key ") for line in told[2:]), "nothing else on the console"
 
 

@@ -139,8 +139,10 @@ def test_grub_s_own_menu_has_the_words_and_loses_them_again(disk: Disk) -> None:
         "etc/udev/rules.d/99-azure-init-scsi-timeout.rules",
     }
     assert "sound" in part(told, "rules") and "the same" in part(told, "again")
-    assert "done by" not in part(told, "again")
-    assert "done by grub drop-in" in part(told, "died") and part(told, "died").strip().endswith("3")
+    assert "to the kernel command line" not in part(told, "again")
+    assert "earlyprintk=ttyS0 to the kernel command line" in part(told, "died") and part(told, "died").strip().endswith(
+        "3"
+    )
     shown = part(told, "deprovision")
     assert "run update-grub" in shown and "remove /etc/default/grub.d/99-azure-init.cfg" in shown
     left = [line.split()[-1] for line in part(told, "after").splitlines() if line[:1] in "<>"]
@@ -169,11 +171,11 @@ def test_words_that_a_later_drop_in_drops_are_told_and_the_menu_is_made_again_on
     """)
     for name in ("dropped", "dropped again"):
         assert "would not arrive: /etc/default/grub.d/zz-site.cfg is read after" in part(told, name), told
-        assert "done by grub" not in part(told, name)
+        assert "to the kernel command line" not in part(told, name)
     assert part(told, "dropped again").startswith("0\n"), "grub-mkconfig reads them in the order that we say"
-    assert "done by grub drop-in" in part(told, "mended")
+    assert "earlyprintk=ttyS0 to the kernel command line" in part(told, "mended")
     assert "numa=off console=ttyS0 earlyprintk=ttyS0 console=tty1" in part(told, "menu")
-    assert "done by" not in part(told, "again") and "would not arrive" not in part(told, "again")
+    assert "to the kernel command line" not in part(told, "again") and "would not arrive" not in part(told, "again")
 
 
 def test_where_there_are_no_drop_ins_lines_of_ours_stand_at_the_end_of_the_defaults(disk: Disk) -> None:
@@ -210,7 +212,7 @@ def test_the_real_kernel_install_writes_the_words_into_its_entries(disk: Disk) -
     grep options /boot/loader/entries/*.conf
     """)
     assert "root=LABEL=root ro numa=off console=ttyS0 earlyprintk=ttyS0" in part(told, "entry"), told
-    assert "done by" not in part(told, "again")
+    assert "to the kernel command line" not in part(told, "again")
     assert part(told, "after").startswith("root=LABEL=root ro\n")
     assert "No such file" in part(told, "after") and "ttyS0" not in part(told, "after")
 
@@ -245,5 +247,5 @@ def test_where_grubby_is_here_it_is_asked(disk: Disk) -> None:
     """)
     line = "options root=UUID=1 ro console=tty0 numa=off console=ttyS0 earlyprintk=ttyS0\n"
     assert part(told, "entry") == line * 2
-    assert "done by" not in part(told, "again")
+    assert "to the kernel command line" not in part(told, "again")
     assert "run grubby --update-kernel=ALL '--remove-args=numa=off console=ttyS0 earlyprintk=ttyS0'" in told

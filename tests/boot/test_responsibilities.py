@@ -321,7 +321,7 @@ class TestNothingButImds:
     def test_routes_of_dhcp(self, alone_with_imds: Seen) -> None:
         """To the platform alone, as the lease tells them; without them neither could have been asked."""
         boot, said = alone_with_imds.boot, alone_with_imds.boot.journal("-b", "-u", "azure-init")
-        assert all(f"route to {address}: added: " in said for address in ("168.63.129.16", "169.254.169.254"))
+        assert all(f"added a route to {address} by " in said for address in ("168.63.129.16", "169.254.169.254"))
         routes = {line.split(" ", 1)[0]: line for line in boot.out("ip", "-4", "route").splitlines()}
         assert set(routes) == {"10.0.0.0/24", "168.63.129.16", "169.254.169.254"}, "there again after the new lease"
         assert all("via 10.0.0.1 " in routes[address] for address in ("168.63.129.16", "169.254.169.254"))

@@ -24,7 +24,7 @@ PENDING = "var/lib/azure-init/*.pending"
 WANTED = "../here.service ../elsewhere.service ../switched-off.service"
 UNITS = tuple(f"azure-init{part}.service" for part in ("-local", "", "-failure", "-resend", "-hostname"))
 OURS = tuple(word for unit in UNITS for word in ("-u", unit))
-READY = "report Ready: the platform accepted it"
+READY = "reported Ready: the platform accepted it"
 # IMDS is asked, and the run waits for the answer: whatever happens now happens before any verdict.
 UNANSWERED = '[media]\nenable = false\n[[faults]]\npath = "/metadata/instance"\nanswers = ["hang", "ok*"]\n'
 UNANSWERED_FOR_EVER = UNANSWERED.replace("ok*", "hang*") + "[azure-init.boot]\nhold_logins_secs = 1\n"

@@ -95,5 +95,5 @@ def test_a_run_that_waits_for_another_one_holds_nobody_up(held: Any, tmp_path: P
     errors = one.end()
     assert "still provisioning" in told and waiting, errors
     assert marker == f"{one.system.fabric.vm.id}\n"
-    assert "another azure-init is at work: waiting for it" in errors and one.agent.returncode == 0
+    assert "another azure-init is running: waiting for its end" in errors and one.agent.returncode == 0
     assert [verdict.kind for verdict in one.system.fabric.ledger.verdicts] == ["ready"]

@@ -101,7 +101,7 @@ def test_a_run_that_dies_while_it_sends_its_failure_is_told_of(system: Any) -> N
     set_up(one)  # the platform is back
     ran = run(one.command("--stage", "failed"))
     assert verdicts(one) == ["failed"], ran.stderr
-    assert "told its own verdict" in run(one.command("--stage", "failed")).stderr
+    assert "reported its own verdict" in run(one.command("--stage", "failed")).stderr
     assert verdicts(one) == ["failed"]
 
 
@@ -112,7 +112,7 @@ def test_no_failure_is_told_while_another_run_is_at_work(system: Any, tmp_path: 
     with (tmp_path / "place/data/lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         ran = run(one.command("--stage", "failed"))
-    assert ran.returncode == 0 and "another azure-init is at work" in ran.stderr
+    assert ran.returncode == 0 and "another azure-init is running" in ran.stderr
     assert verdicts(one) == []
 
 

@@ -19,7 +19,7 @@ SCRIPT = ROOT / "scripts/azure-e2e"
 CASES = ("gen1", "gen2", "arm64", "nvme", "msp", "specialised", "password")
 TOOLS = ("az", "ssh", "scp", "ssh-keygen", "openssl", "sshpass")
 SYSTEM = ("bash", "sh", "date", "mktemp", "rm", "ls", "sed", "grep", "cat", "dirname")
-READY = "report Ready: the platform accepted it (12 ms)"
+READY = "reported Ready: the platform accepted it (12 ms)"
 # Every tool: notes its words, fails where $FAILS is among them, and answers as far as the script asks. The address of a
 # VM is its name, so that the machine that is asked for its own knows it.
 STAND_IN = """#!{python} -IS

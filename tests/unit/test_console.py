@@ -57,7 +57,7 @@ def booting(tmp_path: Path) -> Booting:
 
 def test_a_good_run_is_its_start_its_verdict_and_the_host_keys(booting: Booting) -> None:
     events = booting.events
-    events.tell(INFO, "lock", "another azure-init is at work: waiting for it")
+    events.tell(INFO, "lock", "another azure-init is running: waiting for its end")
     with events.step("metadata") as step:
         events.observe("http", attempt=1, status=200)
         step.text = "from imds"
@@ -65,9 +65,9 @@ def test_a_good_run_is_its_start_its_verdict_and_the_host_keys(booting: Booting)
     booting.key("ed25519", f"{ED25519} root@web-1\n")
     with events.step("report Ready") as step:
         assert booting.shown == STARTED
-        step.text = "the platform accepted it"
+        step.text = "reported Ready: the platform accepted it"
     assert booting.shown == (
-        f"{STARTED}azure-init: provisioned; Ready: the platform accepted it\n"
+        f"{STARTED}azure-init: provisioned; reported Ready: the platform accepted it\n"
         f"azure-init: host key {ED25519_TOLD} root@web-1 (ED25519)\n"
     )
 
@@ -91,10 +91,10 @@ def test_a_failed_run_tells_its_cause_and_whether_the_platform_knows(booting: Bo
         raise LocalError("cannot write /etc/hostname")
     booting.events.tell(ERROR, "provision", "local_error: cannot write\n/etc/hostname \x1b[2J")
     with booting.events.step("report failure") as step:
-        step.text = "the platform accepted it"
+        step.text = "reported the failure: the platform accepted it"
     assert booting.shown == (
         f"{STARTED}azure-init: provisioning failed: local_error: cannot write; /etc/hostname ?[2J\n"
-        "azure-init: the failure is reported: the platform accepted it\n"
+        "azure-init: reported the failure: the platform accepted it\n"
     )
 
 

@@ -136,7 +136,7 @@ print(json.dumps([walk.config.wireserver.health_endpoint, [q[242] for q in serve
     assert set(kinds) == {1}, "never more than a DISCOVER"
     assert told == [
         "a DHCP server offers 10.0.0.4 to eth0, and nobody on this machine takes it",
-        f"at {ELSEWHERE}: option 245 of an offer on eth0, for nobody here has a lease",
+        f"the wireserver is at {ELSEWHERE}: option 245 of an offer on eth0, for nobody here has a lease",
     ]
     assert before == after
 
@@ -182,7 +182,7 @@ def test_where_nobody_answers_it_is_the_usual_one() -> None:
     assert (found, located) == (f"http://{USUAL}/provisioning/health", True)
     assert told == [
         "no DHCP server answers on eth0",
-        f"at {USUAL}: the usual address, since no DHCP server names another",
+        f"the wireserver is at {USUAL}: the usual address, since no DHCP server names another",
     ]
 
 
@@ -218,7 +218,7 @@ for thread in threads: thread.join()
         + SAY
     )
     assert (found, located) == (f"http://{ELSEWHERE}/provisioning/health", True)
-    assert told == [f"at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"]
+    assert told == [f"the wireserver is at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"]
 
 
 # A wireserver, or something else, that listens on port 80 of the addresses given.
@@ -278,7 +278,7 @@ walk = make_walk(booted=0.0)
     assert found == f"http://{USUAL}/provisioning/health"
     assert told == [
         "option 245 of the lease of eth0 (systemd-networkd) is no wireserver: 224.0.0.1",
-        f"at {USUAL}: the usual address, since no DHCP server names another",
+        f"the wireserver is at {USUAL}: the usual address, since no DHCP server names another",
     ]
 
 
@@ -295,7 +295,7 @@ lease("ADDRESS=10.1.0.4\\nOPTION_245=0a070707\\n")
         + SAY
     )
     assert found == f"http://{USUAL}/provisioning/health"
-    assert told == [f"at {USUAL}: a route leads to it alone"]
+    assert told == [f"the wireserver is at {USUAL}: a route leads to it alone"]
 
 
 def test_a_boot_waits_for_the_lease_and_is_not_held_up_by_a_missing_route() -> None:
@@ -315,7 +315,7 @@ threading.Thread(target=later).start()
         + SAY
     )
     assert found == f"http://{ELSEWHERE}/provisioning/health"
-    assert told == [f"at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"]
+    assert told == [f"the wireserver is at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"]
 
 
 def test_a_boot_without_any_network_looks_again_at_the_next_report() -> None:
@@ -338,7 +338,7 @@ assert not first
         + SAY
     )
     assert (found, located) == (f"http://{ELSEWHERE}/provisioning/health", True)
-    assert told[-1] == f"at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"
+    assert told[-1] == f"the wireserver is at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"
 
 
 MEND = """

@@ -134,12 +134,12 @@ def asked(text: str) -> Filter:
 @pytest.mark.parametrize(
     ("happened", "words"),
     [
-        (event("made"), "user: made"),
+        (event("made"), "made"),
         (event("", kind="start"), "user: started"),
-        (event("made", kind="finish"), "user: made (12 ms)"),
+        (event("made", kind="finish"), "made (12 ms)"),
         (event("", kind="finish"), "user (12 ms)"),
         (event("no useradd", kind="finish", failed=True), "user failed: no useradd (12 ms)"),
-        (event("status=200", seconds=0.5), "user: status=200 (500 ms)"),
+        (event("status=200", seconds=0.5), "status=200 (500 ms)"),
         (event("", kind="finish", seconds=0.0), "user (0 ms)"),
         (event(" "), "user:"),
     ],
@@ -150,7 +150,7 @@ def test_an_event_is_a_sentence(happened: Event, words: str) -> None:
 
 def test_a_sentence_is_one_line_whatever_a_program_said() -> None:
     told = sentence(event("first\r\n  second\n\n\x1b[31mthird\x07 \x85 \u2028fourth\n"))
-    assert told == "user: first; second; ?[31mthird?; fourth"
+    assert told == "first; second; ?[31mthird?; fourth"
     assert told.isprintable()
 
 
@@ -209,7 +209,7 @@ def test_a_stream_gets_one_line_an_event_from_its_level_on() -> None:
     for level in (TRACE, DEBUG, INFO, WARN, ERROR):
         listen(event("a\nb", level=level))
     assert lines == [
-        "azure-init: user: a; b\n",
+        "azure-init: a; b\n",
         "azure-init: warning: user: a; b\n",
         "azure-init: error: user: a; b\n",
     ]
@@ -218,8 +218,8 @@ def test_a_stream_gets_one_line_an_event_from_its_level_on() -> None:
 @pytest.mark.parametrize(
     ("happened", "line"),
     [
-        (event("made"), "azure-init: user: made\n"),
-        (event("made", kind="finish"), "azure-init: user: made \x1b[2m(12 ms)\x1b[0m\n"),
+        (event("made"), "azure-init: made\n"),
+        (event("made", kind="finish"), "azure-init: made \x1b[2m(12 ms)\x1b[0m\n"),
         (event("old", level=WARN), "azure-init: \x1b[33mwarning: user: old\x1b[0m\n"),
         (
             event("no useradd", kind="finish", level=ERROR, failed=True),
@@ -233,7 +233,7 @@ def test_a_stream_gets_one_line_an_event_from_its_level_on() -> None:
             event("refused", level=DEBUG, failed=True, seconds=1.0),
             "azure-init: user failed: refused \x1b[2m(1000 ms)\x1b[0m\n",
         ),
-        (event("\x1b[32mgreen"), "azure-init: user: ?[32mgreen\n"),
+        (event("\x1b[32mgreen"), "azure-init: ?[32mgreen\n"),
     ],
 )
 def test_failures_are_red_warnings_yellow_and_times_dim(happened: Event, line: str) -> None:
@@ -296,7 +296,7 @@ def test_a_pipe_is_told_without() -> None:
 
 # ---- the log file
 
-LINE = b"1970-01-01T00:00:00.000000+00:00 info    user: made\n"
+LINE = b"1970-01-01T00:00:00.000000+00:00 info    made\n"
 
 
 def write_log(root: Path, *events: Event, path: str = "/log", limit: int = 0) -> None:
@@ -310,7 +310,7 @@ def test_the_log_file_is_private_dated_and_appended_to(tmp_path: Path) -> None:
         write_log(tmp_path, event("made \udcff"))
     log = tmp_path / "log"
     assert log.stat().st_mode & 0o777 == 0o600
-    assert log.read_bytes() == b"1970-01-01T00:00:00.000000+00:00 info    user: made ?\n" * 2
+    assert log.read_bytes() == b"1970-01-01T00:00:00.000000+00:00 info    made ?\n" * 2
 
 
 def test_a_log_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ root, who, limit, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.ar
 listen = file_listener(Machine(root=root, environ={}), "/log", chosen=DEFAULT, limit_bytes=limit)
 sys.stdin.read()
 for number in range(count):
-    listen(Event(at=0.0, kind="event", level=20, name=who, text=f"{number:06d}"))
+    listen(Event(at=0.0, kind="event", level=20, name="writer", text=f"{who}: {number:06d}"))
 """
 
 

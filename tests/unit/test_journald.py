@@ -137,7 +137,7 @@ def test_a_step_is_told_with_all_that_is_known_of_it(daemon: Daemon) -> None:
 
 def test_what_is_not_known_is_not_told() -> None:
     assert entry(happened()) == {
-        "MESSAGE": "user: made",
+        "MESSAGE": "made",
         "PRIORITY": "6",
         "SYSLOG_IDENTIFIER": "azure-init",
         "AZURE_INIT_STEP": "user",
@@ -165,7 +165,7 @@ def test_the_fields_of_an_event_are_fields_of_the_entry_but_never_in_our_own_pla
 
 def test_a_message_keeps_its_lines_and_loses_its_power_over_terminals() -> None:
     told = entry(happened("first\r\n\tsecond \x1b[31m\x00\n"))["MESSAGE"]
-    assert told == "user: first\n\tsecond ?[31m?"
+    assert told == "first\n\tsecond ?[31m?"
 
 
 @given(st.text())
@@ -234,10 +234,10 @@ def test_a_message_larger_than_any_datagram_goes_as_a_sealed_file(daemon: Daemon
     told = Listening(daemon)
     told.listen(happened("x" * 5_000_000))
     (data,) = daemon.heard()
-    assert parse(data)["MESSAGE"] == "user: " + "x" * 5_000_000
+    assert parse(data)["MESSAGE"] == "x" * 5_000_000
     told.listen(happened("small again"))
     (data,) = daemon.heard()
-    assert parse(data)["MESSAGE"] == "user: small again"
+    assert parse(data)["MESSAGE"] == "small again"
 
 
 def test_no_file_stays_open_of_what_was_too_large(daemon: Daemon) -> None:
@@ -266,7 +266,7 @@ def test_a_journald_that_comes_back_is_spoken_to_again(daemon: Daemon) -> None:
     again = Daemon(str(Path(daemon.address).parent))
     told.listen(happened("three"))
     assert [event.text for event in told.otherwise] == ["two"]
-    assert [parse(data)["MESSAGE"] for data in again.heard()] == ["user: three"]
+    assert [parse(data)["MESSAGE"] for data in again.heard()] == ["three"]
     again.socket.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,3 +100,21 @@ def test_a_machine_that_cannot_restore_labels_says_so_and_goes_on(facts: Facts) 
     selinux = replace(facts, selinux=True, tools=facts.tools - {"restorecon"})
     assert isinstance(labels(planned(selinux)), Caution)
     assert LABELS not in [item.name for item in planned(facts)]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(make_plan.__code__.co_filename).parent).glob("*.py")), ids=lambda p: p.name
+)
+def test_every_step_of_a_run_says_in_the_log_what_was_done(path: Path) -> None:
+    """All but those that are declined, and those of `azure-init deprovision`, which prints its plan."""
+    if path.name == "deprovision.py":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "Step":
+            continue
+        words = {word.arg: ast.unparse(word.value) for word in node.keywords}
+        declined = words["ways"] in ("(declined,)", "(write,)") or "Declined(" in words["ways"]
+        undone = words["why"] in ("'has words of ours'",) or (
+            words.get("name") == "DHCP_NAME" and "failure" not in words
+        )
+        assert "did" in words or declined or undone, f"{path.name}:{node.lineno}"

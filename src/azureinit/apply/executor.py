@@ -40,8 +40,8 @@ def apply_plan(machine: Machine, plan: Plan, *, journal: Journal, events: Events
             with events.step(item.name) as span:
                 if machine.clock.monotonic() >= deadline:
                     raise DeadlineExceeded(f"no time was left for {item.name}", step=item.name)
-                backend = apply_step(machine, item, journal=journal, deadline=deadline)
-                span.text = f"done by {backend} ({item.why})"
+                apply_step(machine, item, journal=journal, deadline=deadline)
+                span.text = item.did or f"{item.name}: {item.why}"
     journal.close_run()
 
 

@@ -13,7 +13,7 @@ from azureinit.backends.account import (
 from azureinit.backends.password import SET, PasswordIntent
 from azureinit.errors import InvalidUsername, PasswordFailed, UserFailed
 from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way
-from azureinit.plan.names import check_username, quoted
+from azureinit.plan.names import check_username, listed, quoted
 from azureinit.record import Secret
 
 TYPE_CHECKING = False
@@ -118,7 +118,9 @@ def _plan_user(intent: AccountIntent, user: Passwd | None, facts: Facts, config:
     unfinished = _unfinished(user, accounts) if user else "does not exist"
     if unfinished:
         ways = tuple(CREATE[backend](intent, facts) for backend in backends)
-        account: Item = Step(name=f"user {name}", why=unfinished, ways=ways, failure=UserFailed)
+        did = f"created {name}" if user is None else f"completed the account {name}, which {unfinished}"
+        did += f", in {listed(intent.groups)}" if intent.groups else ""
+        account: Item = Step(name=f"user {name}", why=unfinished, did=did, ways=ways, failure=UserFailed)
     else:
         account = Satisfied(name=f"user {name}", why="exists")
     if user is None:
@@ -131,7 +133,7 @@ def _unfinished(user: Passwd, accounts: Accounts) -> str:
     if accounts.shadow is not None and user.password == Secret("x") and accounts.shadow_fields(user.name) is None:
         return "has no entry in /etc/shadow"
     if accounts.group(user.name) is None and all(group.gid != user.gid for group in accounts.groups):
-        return f"its group {user.gid} does not exist"
+        return f"has a group ({user.gid}) that does not exist"
     return ""
 
 
@@ -149,7 +151,8 @@ def _plan_home(user: Passwd, facts: Facts) -> Plan:
     else:
         way = Way(backend="native", actions=tuple(make_home(user.home, owner=f"{user.uid}:{user.gid}", facts=facts)))
     why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and not its own"
-    return (Step(name=name, why=why, ways=(way,), failure=UserFailed),)
+    did = f"made {user.home}, the home of {user.name}"
+    return (Step(name=name, why=why, did=did, ways=(way,), failure=UserFailed),)
 
 
 def _plan_groups(intent: AccountIntent, facts: Facts, backends: tuple[str, ...]) -> Plan:
@@ -159,7 +162,8 @@ def _plan_groups(intent: AccountIntent, facts: Facts, backends: tuple[str, ...])
     if not gained:
         return (Satisfied(name=name, why=f"in {', '.join(intent.groups)}"),) if intent.groups else ()
     ways = tuple(ADD_GROUPS[backend](GroupsIntent(name=intent.name, groups=gained), facts) for backend in backends)
-    return (Step(name=name, why=f"gains {', '.join(gained)}", ways=ways, failure=UserFailed),)
+    why, did = f"gains {', '.join(gained)}", f"added {intent.name} to {listed(gained)}"
+    return (Step(name=name, why=why, did=did, ways=ways, failure=UserFailed),)
 
 
 def _plan_password(
@@ -183,4 +187,5 @@ def _plan_password(
         return Satisfied(name=name, why=why)
     ways = tuple(SET[backend](intent, facts) for backend in config.password_provisioners.backends)
     why = "was given" if given else "is to be locked"
-    return Step(name=name, why=why, ways=ways, once=True, failure=PasswordFailed)
+    did = f"{'set' if given else 'locked'} the password of {intent.name}"
+    return Step(name=name, why=why, did=did, ways=ways, once=True, failure=PasswordFailed)

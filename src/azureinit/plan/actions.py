@@ -117,11 +117,15 @@ class Declined(Record):
 
 
 class Step(Record):
-    """One thing that can fail: its ways are tried in order. `once`: facts cannot see it, so the journal decides."""
+    """One thing that can fail: its ways are tried in order. `once`: facts cannot see it, so the journal decides.
+
+    `did`: the sentence in the log when it is done.
+    """
 
     name: str
     why: str
     ways: tuple[Way | Declined, ...]
+    did: str = ""
     once: bool = False
     failure: type[StepFailed] = StepFailed
 

@@ -56,7 +56,10 @@ def plan_custom_data(*, given: Secret, config: Config, facts: CustomData, done: 
         return (*cautions, Satisfied(name=NAME, why=f"is in {path}"))
     actions = write_private(config.waagent.lib_dir, "CustomData", data, mode=mode)
     ways = (Way(backend="native", actions=actions),)
-    return (*cautions, Step(name=NAME, why=f"{len(data)} bytes were given", ways=ways))
+    return (
+        *cautions,
+        Step(name=NAME, why=f"{len(data)} bytes were given", did=f"kept customData in {path}", ways=ways),
+    )
 
 
 def plan_program(*, given: Secret, config: Config, facts: CustomData, rooted: bool, done: frozenset[str]) -> Plan:
@@ -80,7 +83,8 @@ def plan_program(*, given: Secret, config: Config, facts: CustomData, rooted: bo
     else:
         way = Way(backend="native", actions=(Run(argv=argv, timeout=seconds, output=output),))
     why = "custom_data.execute is true; until it has succeeded, every run of azure-init runs it"
-    return (Step(name=PROGRAM, why=why, ways=(way,), once=True, failure=CustomDataFailed),)
+    did = f"ran the customData program; its output is in {output}"
+    return (Step(name=PROGRAM, why=why, did=did, ways=(way,), once=True, failure=CustomDataFailed),)
 
 
 def why_no_program(data: bytes) -> str:

@@ -30,9 +30,9 @@ def plan_dhcp_names(*, hostname: str, files: tuple[NameFile, ...]) -> Plan:
         if new != file.data:
             write = Write(path=file.path, data=new, was=file.data)
             why = f"{file.path} has a DHCP client send another"
-            steps.append(
-                Step(name=DHCP_NAME, why=why, ways=(Way(backend="native", actions=(write,)),), failure=HostnameFailed)
-            )
+            did = f"{file.path}: the DHCP client sends {hostname} from now on"
+            ways = (Way(backend="native", actions=(write,)),)
+            steps.append(Step(name=DHCP_NAME, why=why, did=did, ways=ways, failure=HostnameFailed))
     return tuple(steps)
 
 

@@ -20,4 +20,5 @@ def plan_former(*, former: Former, because: str, done: frozenset[str]) -> Plan:
     if KEPT in done:
         return (Satisfied(name=KEPT, why=why),)
     removals = tuple(Remove(path=path, whole=path.endswith("/")) for path in (*former.leases, *former.state))
-    return (Step(name=KEPT, why=why, ways=(Way(backend="native", actions=removals),), once=True),)
+    did = f"removed the leases and agent state of {who}; the rest of the machine stays as it is"
+    return (Step(name=KEPT, why=why, did=did, ways=(Way(backend="native", actions=removals),), once=True),)

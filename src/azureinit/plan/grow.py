@@ -26,11 +26,13 @@ def plan_grow(disk: Disk) -> Plan:
     partition = Step(
         name="root partition",
         why=f"{behind // MEGABYTE} MiB are free behind {disk.device}",
+        did=f"grew the partition {disk.device} by {behind // MEGABYTE} MiB",
         ways=tuple(way(disk) for way in PARTITION),
     )
     filesystem = Step(
         name=name,
         why=f"{disk.filesystem} gains {(disk.slack + behind) // MEGABYTE} MiB",
+        did=f"grew the {disk.filesystem} file system at {disk.mount} by {(disk.slack + behind) // MEGABYTE} MiB",
         ways=tuple(way(disk) for way in FILESYSTEM),
     )
     return (partition, filesystem) if behind else (filesystem,)

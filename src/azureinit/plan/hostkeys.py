@@ -59,7 +59,9 @@ def _plan_key(name: str, key: HostKey, facts: Facts | KeyHost) -> Item:
     if key.exposed is not None:
         write = Write(path=key.path, data=key.exposed, mode=0o600, was=key.exposed)
         why = f"others can read {key.path}, and sshd takes no such key"
-        return Step(name=name, why=why, ways=(Way(backend="native", actions=(write,)),), failure=HostKeysFailed)
+        ways = (Way(backend="native", actions=(write,)),)
+        did = f"took {key.path} away from other readers"
+        return Step(name=name, why=why, did=did, ways=ways, failure=HostKeysFailed)
     if key.whole:
         return Satisfied(name=name, why=key.path)
     why = f"{key.path} is torn" if key.there else f"no {key.path}"
@@ -76,4 +78,5 @@ def _plan_key(name: str, key: HostKey, facts: Facts | KeyHost) -> Item:
     actions += (Run(argv=argv, makes=key.path),)
     if facts.selinux and "restorecon" in facts.tools:  # one made after Ready comes too late for all the others' labels
         actions += (Run(argv=("restorecon", "-F", key.path, f"{key.path}.pub")),)
-    return Step(name=name, why=why, ways=(Way(backend=TOOL, actions=actions),), failure=HostKeysFailed)
+    did = f"made the {key.type} host key {key.path}"
+    return Step(name=name, why=why, did=did, ways=(Way(backend=TOOL, actions=actions),), failure=HostKeysFailed)

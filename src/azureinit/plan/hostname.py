@@ -31,6 +31,7 @@ def plan_hostname(*, hostname: str, facts: Facts | Host, config: Config) -> Plan
         item = Step(
             name="hostname",
             why=f"{_kernels(facts) if in_file else _files(facts)} -> {hostname}",
+            did=f"set the host name to {hostname}",
             ways=tuple(SET[name](intent, facts) for name in config.hostname_provisioners.backends),
             failure=HostnameFailed,
         )
@@ -60,7 +61,8 @@ def _plan_hosts(hostname: str, facts: Facts | Host) -> Plan:
         return (Satisfied(name="hosts", why=f"{OWN_ADDRESS} is {hostname}"),)
     write = Write(path="/etc/hosts", data=new.encode("utf-8", "surrogateescape"), was=facts.hosts_file)
     ways = (Way(backend="native", actions=(write,)),)
-    return (Step(name="hosts", why=f"{OWN_ADDRESS} -> {hostname}", ways=ways, failure=HostnameFailed),)
+    did = f"wrote {OWN_ADDRESS} {hostname} to /etc/hosts"
+    return (Step(name="hosts", why=f"{OWN_ADDRESS} -> {hostname}", did=did, ways=ways, failure=HostnameFailed),)
 
 
 def _plan_dhcp_names(hostname: str, facts: Facts | Host) -> Plan:

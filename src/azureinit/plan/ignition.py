@@ -64,6 +64,12 @@ def plan_ignition(metadata: Metadata, *, done: frozenset[str]) -> Plan:
     return tuple(
         Satisfied(name=name, why=why)
         if name in done
-        else Step(name=name, why=why, ways=(Way(backend="journal", actions=()),), once=True)
+        else Step(
+            name=name,
+            why=why,
+            did=f"kept what Ignition has set: {why}",
+            ways=(Way(backend="journal", actions=()),),
+            once=True,
+        )
         for name, why in kept
     )

@@ -27,8 +27,8 @@ RULE = (
 )
 
 
-def _step(name: str, why: str, *actions: Action) -> Step:
-    return Step(name=name, why=why, ways=(Way(backend="native", actions=actions),))
+def _step(name: str, why: str, *actions: Action, did: str = "") -> Step:
+    return Step(name=name, why=why, did=did or why, ways=(Way(backend="native", actions=actions),))
 
 
 # ---- disks
@@ -73,7 +73,8 @@ def _plan_mask(rules: Rules) -> Item:
     # Never over what an earlier, shorter run put there.
     keep = (Write(path=rules.path + NOTED, data=note, mode=0o644),) if rules.data is not None or not rules.noted else ()
     link = Link(path=rules.path, target=NULL)
-    return _step(name, "an interface's name does not hang on its address", RULES_DIR, *keep, link)
+    why = "an interface's name does not hang on its address"
+    return _step(name, why, RULES_DIR, *keep, link, did=f"masked {rules.path}: {why}")
 
 
 # ---- random numbers
@@ -93,7 +94,9 @@ def plan_entropy(entropy: Entropy) -> Plan:
         MakeDir(path=FED.rpartition("/")[0], mode=0o700),
         Write(path=FED, data=b"", mode=0o600),
     )
-    return (_step(name, f"the host offers a table of {len(entropy.table)} bytes", *actions),)
+    size = len(entropy.table)
+    did = f"gave the kernel's random numbers {size} bytes of the host's"
+    return (_step(name, f"the host offers a table of {size} bytes", *actions, did=did),)
 
 
 # ---- the command line
@@ -116,7 +119,8 @@ def plan_arguments(wanted: tuple[str, ...], loader: Loader) -> Plan:
     actions = ADD[loader.kind](wanted, loader)
     items: tuple[Item, ...] = (Satisfied(name=name, why=f"has {told}"),)
     if actions:
-        items = (Step(name=name, why=f"{told}: from the next boot on", ways=(way(loader, actions),)),)
+        did = f"added {told} to the kernel command line, from the next boot on"
+        items = (Step(name=name, why=f"{told}: from the next boot on", did=did, ways=(way(loader, actions),)),)
     elif _is_stale(wanted, loader):
         items = ()
     return (*items, *_cautions(wanted, loader, written=bool(actions)))

@@ -53,7 +53,8 @@ def plan_key_pairs(*, username: str, home: str, pairs: tuple[KeyPair, ...], fact
     if not actions:
         return (*cautions, Satisfied(name=name, why=f"in {where}"))
     way = Way(backend=BACKEND, actions=tuple(dict.fromkeys(actions)))
-    return (*cautions, Step(name=name, why=f"were given -> {where}", ways=(way,), failure=KeysFailed))
+    did = f"wrote the key pairs of {username}: {where}"
+    return (*cautions, Step(name=name, why=f"were given -> {where}", did=did, ways=(way,), failure=KeysFailed))
 
 
 def _halves(place: str) -> tuple[str, str]:

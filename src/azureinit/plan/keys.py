@@ -76,7 +76,10 @@ def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: F
         from azureinit.plan.pieces import merged_ways
 
         ways = merged_ways(merged, targets.lines, tuple(actions), username=username, facts=facts)
-    return (*cautions, Step(name=name, why=f"{_count(keys)} -> {where}", ways=ways, failure=KeysFailed))
+    did = f"corrected owners and modes: {where}"
+    if any(isinstance(action, Write) for action in actions):
+        did = f"authorized {_count(keys)} for {username} in {where}"
+    return (*cautions, Step(name=name, why=f"{_count(keys)} -> {where}", did=did, ways=ways, failure=KeysFailed))
 
 
 def _count(keys: tuple[PublicKey, ...]) -> str:

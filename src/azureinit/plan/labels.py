@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from azureinit.facts.gather import Facts, Labels
     from azureinit.plan.actions import Plan
 
+RESTORED = "restored the SELinux labels of the files that were written"
+
 
 def plan_labels(name: str, paths: tuple[str, ...], labels: Labels, facts: Facts) -> Plan:
     why = "setfiles is not installed here" if labels.tool is None else ""
@@ -21,4 +23,4 @@ def plan_labels(name: str, paths: tuple[str, ...], labels: Labels, facts: Facts)
     # -i: not every tree has every one of them.
     run = Run(argv=(labels.tool, "-i", "-F", "-r", facts.root, labels.contexts, *real))
     why = "the tree has SELinux labels"
-    return (Step(name=name, why=why, ways=(Way(backend=labels.tool, actions=(run,)),), once=True),)
+    return (Step(name=name, why=why, did=RESTORED, ways=(Way(backend=labels.tool, actions=(run,)),), once=True),)

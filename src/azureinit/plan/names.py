@@ -88,3 +88,8 @@ def _hostname_problem(name: str) -> str:
     if len(labels) == 4 and all(DIGITS.issuperset(label) for label in labels):
         return "would be taken for an address"
     return ""
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """In a sentence: a, b and c."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -149,4 +149,5 @@ def _plan_labels(steps: Plan, home: str, facts: Facts, done: frozenset[str]) -> 
         return (Caution(name=name, why="SELinux is enabled, but restorecon is not installed: left as they are"),)
     # -i: not every machine has every one of them.
     ways = (Way(backend="restorecon", actions=(Run(argv=("restorecon", "-i", "-R", "-F", *LABELLED, home)),)),)
-    return (Step(name=name, why="SELinux is enabled", ways=ways, once=True),)
+    did = "restored the SELinux labels of the files that were written"
+    return (Step(name=name, why="SELinux is enabled", did=did, ways=ways, once=True),)

@@ -27,6 +27,7 @@ def plan_publish(*, hostname: str, lessee: Lessee, renamed: bool) -> Plan:
         Step(
             name=NAME,
             why=f"{lessee.client} asked for the address of {lessee.link} under another name",
+            did=f"asked for the address of {lessee.link} again as {hostname}, so that DNS learns the name",
             ways=tuple(way(hostname, lessee) for way in PUBLISH[lessee.client]),
         ),
     )

@@ -22,4 +22,5 @@ def plan_published(*, hostname: str, waagent: Waagent | None, lib_dir: str) -> P
     # Without a line's end: whoever wrote it first reads it back as it is.
     actions = write_private(lib_dir, NAME, hostname.encode(), mode=0o644)
     why = "WALinuxAgent is installed, and programs look there for the name in DNS"
-    return (Step(name=NAME, why=why, ways=(Way(backend="native", actions=actions),)),)
+    did = f"wrote {hostname} to {NAME} in {lib_dir}, for WALinuxAgent"
+    return (Step(name=NAME, why=why, did=did, ways=(Way(backend="native", actions=actions),)),)

@@ -55,7 +55,8 @@ def _plan_step(made: tuple[Step, ...], old: list[str], facts: Facts) -> Plan:
     actions += _reload(facts)
     why = f"{', '.join(old) or 'none'}: removed and made anew for this VM"
     ways = (declined or Way(backend=TOOL, actions=tuple(actions)),)
-    return (Step(name=NAME, why=why, ways=ways, once=True, failure=HostKeysFailed),)
+    did = "removed the image's host keys and made new ones" if old else "made the host keys of this VM"
+    return (Step(name=NAME, why=why, did=did, ways=ways, once=True, failure=HostKeysFailed),)
 
 
 def _reload(facts: Facts) -> list[Action]:

@@ -29,7 +29,8 @@ def plan_root_lock(*, facts: Facts, config: Config, today: int) -> Item:
         return _plan_old(facts.old_root)
     intent = PasswordIntent(name="root", field=Secret(NO_PASSWORD), today=today)
     ways = tuple(_without_backup(SET[backend](intent, facts)) for backend in config.password_provisioners.backends)
-    return Step(name=NAME, why="is to be locked", ways=ways, failure=PasswordFailed)
+    did = "took root's password away"
+    return Step(name=NAME, why="is to be locked", did=did, ways=ways, failure=PasswordFailed)
 
 
 def _without_backup(way: Way | Declined) -> Way | Declined:
@@ -42,7 +43,8 @@ def _plan_old(field: Secret | None) -> Item:
     if field is None or _is_gone(field):
         return Satisfied(name=NAME, why="cannot be used already")
     way = Way(backend="native", actions=(FORGET,))
-    return Step(name=NAME, why=f"is locked, but {OLD_SHADOW} has the old one", ways=(way,), failure=PasswordFailed)
+    why, did = f"is locked, but {OLD_SHADOW} has the old one", f"removed {OLD_SHADOW}, which held root's old password"
+    return Step(name=NAME, why=why, did=did, ways=(way,), failure=PasswordFailed)
 
 
 def _is_gone(field: Secret) -> bool:

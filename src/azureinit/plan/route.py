@@ -20,7 +20,8 @@ def plan_route(*, host: str, lease: Lease, leads: bool) -> Plan:
     if found is None:
         return ()
     why = f"{lease.client} has a lease of {lease.link} that tells the way, and did not set it"
-    return (Step(name=name, why=why, ways=(ip_route(host=host, link=lease.link, gateway=found[2]),)),)
+    did = f"added a route to {host} by {found[2]}: {why}"
+    return (Step(name=name, why=why, did=did, ways=(ip_route(host=host, link=lease.link, gateway=found[2]),)),)
 
 
 def narrowest(host: str, lease: Lease) -> tuple[str, int, str] | None:

@@ -78,7 +78,7 @@ def _plan_wanted(wanted: Wanted, facts: Facts, config: Config) -> Plan:
     write = _write(lacking, facts, config)
     if isinstance(write, Declined):
         return (Step(name=NAME, why=why, ways=(write,), failure=SshdFailed),)
-    return _step(write, why, facts)
+    return _step(write, why, f"sshd {lacking.in_words('s')} from now on: wrote {write.path}", facts)
 
 
 def _exceptions(ssh: Ssh, *, allow_password: bool) -> Plan:
@@ -182,7 +182,7 @@ def _check(facts: Facts, config: Config) -> Run | None:
     return Run(argv=("sshd", "-t", "-h", key)) if key else None
 
 
-def _step(write: Write, why: str, facts: Facts) -> Plan:
+def _step(write: Write, why: str, did: str, facts: Facts) -> Plan:
     ssh = facts.ssh
     actions: list[Action] = []
     if write.check is not None and not ssh.privsep_dir:
@@ -203,4 +203,4 @@ def _step(write: Write, why: str, facts: Facts) -> Plan:
         late = "is running and not under systemd: heeded when it is next started"
         cautions = (*cautions, Caution(name=NAME, why=late))
     way = Way(backend=WHOLE if whole else DROPIN, actions=tuple(actions))
-    return (Step(name=NAME, why=f"{why}: {write.path}", ways=(way,), failure=SshdFailed), *cautions)
+    return (Step(name=NAME, why=f"{why}: {write.path}", did=did, ways=(way,), failure=SshdFailed), *cautions)

@@ -34,7 +34,8 @@ def _plan_none(facts: Facts) -> Item:
     if facts.sudoers_file is None:
         return Satisfied(name="sudo", why="user.sudo is none")
     way = Way(backend="native", actions=(Remove(path=SUDOERS),))
-    return Step(name="sudo", why="user.sudo is none", ways=(way,), failure=UserFailed)
+    did = f"removed {SUDOERS}: user.sudo is none"
+    return Step(name="sudo", why="user.sudo is none", did=did, ways=(way,), failure=UserFailed)
 
 
 def _plan_useless(username: str, has_password: bool, facts: Facts, *, needed: bool) -> Plan:
@@ -53,7 +54,9 @@ def _plan_file(username: str, line: bytes, needed: bool, facts: Facts) -> Plan:
     check = Run(argv=("visudo", "-c", "-f", SUDOERS)) if checked else None
     write = Write(path=SUDOERS, data=line, mode=MODE, owner="0:0", was=facts.sudoers_file, check=check)
     why = f"{username} may become root" + ("" if needed else " without a password")
-    return (Step(name="sudo", why=why, ways=(Way(backend="native", actions=(write,)),), failure=UserFailed),)
+    did = f"gave {username} sudo" + ("" if needed else " without a password")
+    ways = (Way(backend="native", actions=(write,)),)
+    return (Step(name="sudo", why=why, did=did, ways=ways, failure=UserFailed),)
 
 
 def _quoted(username: str) -> str:

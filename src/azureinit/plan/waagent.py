@@ -47,7 +47,8 @@ def _plan_marker(vm_id: str, waagent: Waagent, lib_dir: str) -> Item:
     if waagent.marker is not None and waagent.marker.strip().lower() in spellings(vm_id):
         return Satisfied(name=name, why="it knows that this machine is provisioned")
     why = "it is installed, and must not provision too"
-    return _step(name, why, write_private(lib_dir, "provisioned", f"{vm_id}\n".encode()))
+    did = "told WALinuxAgent that this machine is provisioned"
+    return _step(name, why, did, write_private(lib_dir, "provisioned", f"{vm_id}\n".encode()))
 
 
 def _plan_media(document: Secret | None, waagent: Waagent, lib_dir: str) -> Plan:
@@ -57,7 +58,8 @@ def _plan_media(document: Secret | None, waagent: Waagent, lib_dir: str) -> Plan
     if document is None:
         return ()
     why = "it reads ovf-env.xml when the media are gone; without the password"
-    return (_step(name, why, write_private(lib_dir, "ovf-env.xml", document)),)
+    did = "gave WALinuxAgent a copy of ovf-env.xml, without the password"
+    return (_step(name, why, did, write_private(lib_dir, "ovf-env.xml", document)),)
 
 
 def _plan_off(waagent: Waagent, lib_dir: str) -> Item:
@@ -65,11 +67,11 @@ def _plan_off(waagent: Waagent, lib_dir: str) -> Item:
     if waagent.disabled:
         return Satisfied(name=name, why="it is told to rest")
     why = "ProvisionGuestAgent is false: no extensions on this machine"
-    return _step(name, why, write_private(lib_dir, "disable_agent", b""))
+    return _step(name, why, f"disabled WALinuxAgent: {why}", write_private(lib_dir, "disable_agent", b""))
 
 
-def _step(name: str, why: str, actions: tuple[Action, ...]) -> Step:
-    return Step(name=name, why=why, ways=(Way(backend="native", actions=actions),))
+def _step(name: str, why: str, did: str, actions: tuple[Action, ...]) -> Step:
+    return Step(name=name, why=why, did=did, ways=(Way(backend="native", actions=actions),))
 
 
 def spellings(vm_id: str) -> tuple[bytes, bytes]:

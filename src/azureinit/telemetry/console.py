@@ -74,8 +74,8 @@ class ConsoleListener:
 def verdict(event: Event) -> str:
     told = one_line(event.text)
     if event.name == READY:
-        return f"provisioned, but Ready was not delivered: {told}" if event.failed else f"provisioned; Ready: {told}"
-    return f"the failure was not reported: {told}" if event.failed else f"the failure is reported: {told}"
+        return f"provisioned, but Ready was not delivered: {told}" if event.failed else f"provisioned; {told}"
+    return f"the failure was not reported: {told}" if event.failed else told
 
 
 def fingerprint(line: str) -> str | None:

@@ -45,10 +45,12 @@ def sentence(event: Event) -> str:
 
 
 def statement(event: Event, *, text: str | None = None) -> str:
-    """`text` in the place of the event's own, on one line."""
+    """`text` in the place of the event's own, on one line. What went well is a sentence of its own."""
     if event.kind == "start":
         return f"{one_line(event.name)}: started"
     said = one_line(event.text) if text is None else text
+    if said.strip() and event.level == INFO and not event.failed:
+        return said
     return f"{one_line(event.name)}{' failed' if event.failed else ''}{': ' + said if said else ''}"
 
 
