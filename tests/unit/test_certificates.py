@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from base64 import b64encode
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from azureinit.config.model import Config, Wireserver
-from azureinit.errors import SourceError
+from azureinit.errors import InvalidKey, SourceError
 from azureinit.machine import Machine
+from azureinit.pubkey import parse_key
 from azureinit.record import Secret
 from azureinit.sources.certificates import (
     Certificate,
@@ -25,6 +27,8 @@ from azureinit.sources.certificates import (
 from azureinit.sources.der import certificate_key, openssh_key
 from azureinit.sources.envelope import body_of, decoded, make_transport, pem_blocks
 from azureinit.sources.goalstate import GoalState
+from azureinit.sources.imds import parse_imds
+from azureinit.sources.metadata import from_imds, merge
 from support.need import need, unfit
 from support.wire import Answer, Server, answer, reset
 
@@ -302,6 +306,36 @@ def test_a_format_that_is_not_known_is_told_at_once_whatever_its_data(tmp_path: 
     wire.server.answers = [answer(200, body.encode())]
     assert "come as 'Tarball'" in ask(wire, tree(tmp_path)).why
     assert len(wire.server.requests) == 1
+
+
+# ---- certificates that IMDS gives instead of keys
+
+
+@pytest.mark.parametrize("kind", ["rsa", "p256", "p384", "p521"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_certificate_in_imds_is_its_key(pairs: Pairs, tmp_path: Path, kind: str, end: str) -> None:
+    certificate, key = pairs[kind]
+    text = (key.read_text() + certificate.read_text()).replace("\n", end)
+    body = json.dumps({"compute": {"publicKeys": [{"keyData": text, "path": "/home/a/.ssh/authorized_keys"}]}})
+    (found,) = from_imds(parse_imds(body.encode())).keys
+    public = tmp_path / "public.pem"
+    public.write_bytes(openssl("x509", "-in", certificate, "-noout", "-pubkey"))
+    converted = subprocess.run([need("ssh-keygen"), "-i", "-m", "PKCS8", "-f", public], capture_output=True, check=True)
+    assert found.data == converted.stdout.decode().strip()
+    assert found.path == "/home/a/.ssh/authorized_keys"
+    assert parse_key(found.data) == found.data + "\n"
+
+
+@pytest.mark.parametrize("inside", ["", "TUlJ", "not base64"])
+def test_what_is_no_certificate_stays_and_is_told_without_its_content(inside: str) -> None:
+    text = f"-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\n{inside}\n"
+    metadata = merge(
+        {"imds": from_imds(parse_imds(json.dumps({"compute": {"publicKeys": [{"keyData": text}]}}).encode()))}
+    )
+    (found,) = metadata.keys
+    with pytest.raises(InvalidKey, match="PEM") as refused:
+        parse_key(found.data)
+    assert "c2VjcmV0" not in str(refused.value)
 
 
 # ---- machines that cannot

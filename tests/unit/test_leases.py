@@ -186,6 +186,7 @@ def test_other_blocks_are_not_leases() -> None:
     ("said", "seconds"),
     [
         ("never", None),
+        ("0 never", None),
         ("epoch 1709294400", 1709294400.0),
         ("5 2024/03/01 12:00:00", 1709294400.0),
         ("5 2024/03/01 12:00:00 UTC", 1709294400.0),

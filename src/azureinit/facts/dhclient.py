@@ -122,7 +122,7 @@ def _numbers(parts: list[str], base: int) -> bytes | None:
 def parse_expiry(value: str) -> float | None:
     """Seconds since 1970; None: never. What cannot be understood is over."""
     words = value.split()
-    if words[:1] == ["never"]:
+    if "never" in words[:2]:  # some write the day of the week before it, too
         return None
     if words[:1] == ["epoch"] and len(words) > 1 and words[1].isascii() and words[1].isdigit():
         return float(words[1][:12])

@@ -26,6 +26,17 @@ def certified(metadata: Metadata, known: Certificates) -> Metadata:
     )
 
 
+def keys_inside(text: str) -> tuple[str, ...]:
+    """The public key of every certificate in PEM, as OpenSSH writes it. Anything else is passed over."""
+    from azureinit.sources.der import certificate_key, openssh_key
+    from azureinit.sources.envelope import body_of, decoded, pem_blocks
+
+    blocks = [body_of(block) for label, block in pem_blocks(text.encode()) if label == "CERTIFICATE"]
+    spkis = [certificate_key(decoded(body) or b"") for body in blocks]
+    keys = [openssh_key(spki) for spki in spkis if spki is not None]
+    return tuple(dict.fromkeys(key for key in keys if key is not None))
+
+
 def _with_keys(pair: KeyPair, known: Certificates) -> KeyPair:
     found = _find(known, pair.thumbprint)
     if found.private_key is None:

@@ -91,13 +91,22 @@ def from_imds(imds: Imds) -> Metadata:
         username=imds.username,
         hostname=imds.hostname,
         disable_password=imds.disable_password,
-        keys=imds.keys,
+        keys=tuple(key for told in imds.keys for key in _spelt_out(told)),
         has_custom_data=bool(imds.has_custom_data),
         # Its "None" must not outvote the media: either of them may ask for pre-provisioning.
         pps_type=None if (imds.pps_type or "").lower() == "none" else imds.pps_type,
         has_profile=imds.has_profile,
         about=imds.about,
     )
+
+
+def _spelt_out(key: PublicKey) -> tuple[PublicKey, ...]:
+    """The keys of the certificates that it holds, where it holds some; else itself."""
+    if "-----BEGIN CERTIFICATE-----" not in key.data:
+        return (key,)
+    from azureinit.sources.certified import keys_inside
+
+    return tuple(PublicKey(data=line, path=key.path) for line in keys_inside(key.data)) or (key,)
 
 
 def from_ovf(ovf: Ovf) -> Metadata:
