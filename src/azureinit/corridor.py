@@ -166,9 +166,11 @@ def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
     """Keys and pairs that the media name by a certificate: the wireserver has the certificates."""
     from azureinit.sources.certificates import read_certificates
     from azureinit.sources.certified import certified
+    from azureinit.sources.envelope import check_tool
     from azureinit.sources.goalstate import read_goal_state, wireserver
 
     with walk.events.step("certificates") as span:
+        check_tool(walk.machine)
         until = walk.context.work_deadline
         wait_for_wireserver(walk, until=until)
         state = read_goal_state(

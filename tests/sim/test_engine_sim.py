@@ -7,13 +7,16 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from azureinit.cli import show
 from azureinit.config.load import load
+from azureinit.errors import ToolMissing
 from azureinit.machine import Machine
-from fakeazure import Expect, Media, Vm
+from fakeazure import Expect, Key, KeyPair, Media, Vm
 from support.bench import PYTHON, SRC, Bench, Benches
 from support.need import need_root
 from support.trees import changed, listing
@@ -74,6 +77,22 @@ def test_unprivileged_the_plan_says_which_owners_are_not_set(
     assert "directory /home/azureuser mode 0750 (owner 1000:1000 not set: not root)" in told
     assert " owner " not in told.replace("(owner ", "")
     assert changed(before, listing(one.tree)) == set()
+
+
+@pytest.mark.parametrize("keys", [{"key_pairs": (KeyPair(path="/home/azureuser/id"),)}, {"keys": (Key(""),)}])
+def test_the_plan_says_that_openssl_is_missing_where_the_media_name_certificates(
+    bench: Benches, tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    one = bench(vm=Vm(**keys), expect=FAILURE)
+    machine = Machine(root=str(one.tree), search=(str(tmp_path / "nothing"),), environ={})
+    config = load(machine, config=str(one.config), groups=None).config
+    with pytest.raises(ToolMissing, match="openssl is not installed") as caught:
+        show.main("plan", [], machine=machine, configured=lambda: config)
+    assert caught.value.hint == "install openssl"
+    plain = bench(vm=Vm(name="web-2"))
+    config = load(machine, config=str(plain.config), groups=None).config
+    machine = Machine(root=str(plain.tree), search=(str(tmp_path / "nothing"),), environ={})
+    assert show.main("plan", [], machine=machine, configured=lambda: config) == 0, "where they do not, it is not missed"
 
 
 def test_a_run_that_is_told_to_stop_leaves_the_next_one_nothing_to_mend(bench: Benches) -> None:

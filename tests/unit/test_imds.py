@@ -119,6 +119,14 @@ def test_a_host_that_refuses_every_version_is_asked_all_of_them_again_for_the_wh
     assert {path: asked.count(path) for path in asked} == dict.fromkeys(asked[:3], len(asked) // 3)
 
 
+def test_a_host_that_refuses_every_version_is_not_asked_without_a_pause() -> None:
+    clock = Ticking()
+    with Server(answer(400)) as server, pytest.raises(ImdsRefused):
+        hasty = ImdsConfig(endpoint=server.url, retry_interval_secs=0.0, total_retry_timeout_secs=60.0)
+        query_imds(Config(imds=hasty), clock=clock, deadline=1e9)
+    assert len(server.requests) < 100
+
+
 @pytest.mark.parametrize("status", [404, 410, 429, 500, 502, 503, 504, 599])
 def test_what_may_pass_is_asked_again(status: int) -> None:
     found, asked = ask(answer(status), GOOD)

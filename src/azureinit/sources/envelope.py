@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from binascii import Error, a2b_base64, b2a_base64
 
-from azureinit.errors import SubprocessFailed
+from azureinit.errors import SubprocessFailed, ToolMissing
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 PLACE = "/run/azure-init"
+TOOL = "openssl"
 SLOWEST = 60.0  # seconds a single openssl may take
 LONGEST_COMPLAINT = 300
 # The envelope names its recipient by key identifier, so the certificate must have one.
@@ -44,6 +45,12 @@ class Transport(Record):
     def one_line(self) -> str:
         """As a header carries it."""
         return body_of(self.certificate)
+
+
+def check_tool(machine: Machine) -> None:
+    if machine.find(TOOL) is None:
+        told = f"{TOOL} is not installed: without it the certificates cannot be opened by which the media name keys"
+        raise ToolMissing(told, hint=f"install {TOOL}", command=TOOL)
 
 
 def make_transport(machine: Machine, *, deadline: float) -> Transport:
@@ -100,7 +107,7 @@ def public_half(machine: Machine, key: str, *, deadline: float) -> bytes | None:
 
 def _openssl(machine: Machine, *arguments: str, stdin: bytes, deadline: float) -> bytes:
     timeout = min(SLOWEST, deadline - machine.clock.monotonic())
-    ran = machine.run(("openssl", *arguments), stdin=stdin, timeout=timeout)
+    ran = machine.run((TOOL, *arguments), stdin=stdin, timeout=timeout)
     if ran.status:
         told = "; ".join(ran.told.split("\n")[-2:])[-LONGEST_COMPLAINT:] or ran.ending
         raise SubprocessFailed(f"openssl {arguments[0]} failed: {told}", command="openssl", exit_status=ran.ending)

@@ -13,7 +13,7 @@ from azureinit.errors import (
     ImdsUnavailable,
     ImdsUnparsable,
 )
-from azureinit.http import Retry, send
+from azureinit.http import SHORTEST_DELAY, Retry, send
 from azureinit.jsontext import loads
 from azureinit.record import Record
 from azureinit.sources.identity import NOBODY, parse_vm_id
@@ -78,7 +78,7 @@ def query_imds(
 
     until = min(deadline, clock.monotonic() + config.imds.total_retry_timeout_secs)
     questions = list(QUESTIONS)
-    pause = config.imds.retry_interval_secs
+    pause = max(config.imds.retry_interval_secs, SHORTEST_DELAY)
     said = ""
     while True:
         try:
