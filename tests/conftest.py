@@ -1,10 +1,12 @@
-"""Which tests are collected on an older Python, that the platform does not run on; and which come first."""
+"""Which tests an older Python collects, which come first, and signals as tests expect them."""
 
 from __future__ import annotations
 
 import sys
 
 import pytest
+
+from support.signals import pass_on_signals
 
 pytest_plugins: list[str] = []
 
@@ -44,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """xdist hands out modules as they are collected, and not by the number of tests in them."""
+    pass_on_signals()
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 

@@ -91,3 +91,122 @@ def test_where_the_systems_python_is_too_old_a_newer_one_of_path_is_taken(script
         path.chmod(0o755)
     call(copy, PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
     assert (tmp_path / "taken").exists()
+
+
+BASICS = ("sh", "sed", "cmp", "du", "cut", "dirname", "cat")
+# Each Python says what it was asked, and whether it was told to try everything; it fails where the test says so.
+PYTHON = """#!/bin/sh
+case "$*" in *pytest*) ;; --version) echo "Python of $0"; exit 0 ;; *) exit 0 ;; esac
+echo "${{0%/bin/*}} $* all=${{AZURE_INIT_TEST_ALL:-no}} agent=${{AGENT_PYTHON:-no}}" >>{log}
+for bad in {failing}; do case /$0 in */$bad/*) exit 1 ;; esac; done
+"""
+
+
+class Suite:
+    """A copy of scripts/test among Pythons that only say what they were asked."""
+
+    def __init__(self, place: Path, *, failing: str = "", others: tuple[str, ...] = ("3.9", "3.13")) -> None:
+        self.place, self.log = place, place / "log"
+        self.bin = place / "bin"
+        for name in ("scripts", "requirements", "bin", "cache"):
+            (place / name).mkdir()
+        (place / "requirements/dev.txt").write_text("pytest\n")
+        (place / "scripts/test").write_text(
+            (ROOT / "scripts/test").read_text().replace("/usr/bin/python3", str(self.bin / "newest"))
+        )
+        (place / "scripts/test").chmod(0o755)
+        for name in BASICS:
+            (self.bin / name).symlink_to(str(shutil.which(name)))
+        text = PYTHON.format(log=self.log, failing=failing or "none")
+        for name in ("newest", *(f"python{version}" for version in others)):
+            self.command(name, text)
+        for name in (".venv", *(f".venv-{version}" for version in others)):
+            (place / name / "bin").mkdir(parents=True)
+            (place / name / ".made-from").write_text("pytest\n")
+            self.command(f"../{name}/bin/python", text)
+        self.command("id", "#!/bin/sh\necho 1000\n")
+        self.command("apt-get", "#!/bin/sh\nexit 1\n")
+
+    def command(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def __call__(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        clean = {"PATH": str(self.bin), "AZURE_INIT_TEST_CACHE": str(self.place / "cache"), **environ}
+        return subprocess.run(
+            [self.place / "scripts/test", *words], capture_output=True, text=True, env=clean, timeout=60
+        )
+
+    def asked(self) -> list[str]:
+        return [line.removeprefix(f"{self.place}/") for line in self.log.read_text().splitlines()]
+
+
+def test_a_failure_does_not_keep_the_other_pythons_from_their_turn(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, failing=".venv .venv-3.9")
+    ran = suite("-k", "x")
+    assert ran.returncode == 1
+    assert [line.split()[0] for line in suite.asked()] == [".venv", ".venv-3.9", ".venv", ".venv-3.13"]
+    assert f"agent={tmp_path}/.venv-3.9/bin/python" in suite.asked()[2] and "agent=no" in suite.asked()[3]
+    assert all(" -k x " in line for line in suite.asked())
+    failures = ran.stdout.partition("== failed:\n")[2].splitlines()
+    assert [line.strip() for line in failures] == [
+        f"all floors on Python of {tmp_path}/bin/newest",
+        "unit, tree on Python 3.9",
+        "sim with the agent on Python 3.9",
+    ]
+
+
+def test_where_all_is_well_it_says_what_it_keeps_and_how_to_be_rid_of_it(tmp_path: Path) -> None:
+    suite = Suite(tmp_path)
+    ran = suite()
+    assert (ran.returncode, ran.stderr) == (0, "") and "failed" not in ran.stdout
+    assert f"rm -rf {tmp_path}/cache" in ran.stdout and "rm -rf .venv*" in ran.stdout
+    assert "no Python 3.10 here" in ran.stdout
+
+
+def test_without_the_oldest_python_ci_fails(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, others=("3.13",))
+    assert suite().returncode == 0
+    ran = suite(CI="true")
+    assert ran.returncode == 1 and "Python 3.9, which must be here" in ran.stdout
+    assert ".venv-3.13" in suite.asked()[-1], "and the others have their turn all the same"
+
+
+def test_quick_is_one_python_without_boots(tmp_path: Path) -> None:
+    suite = Suite(tmp_path)
+    assert suite("--quick", "-x").returncode == 0
+    (asked,) = suite.asked()
+    assert asked.startswith(".venv -m pytest ") and " tests/unit tests/tree tests/sim -x all=no" in asked
+
+
+def test_all_is_told_to_the_tests(tmp_path: Path) -> None:
+    suite = Suite(tmp_path)
+    assert suite("--all").returncode == 0
+    assert all(" all=1 " in line for line in suite.asked()) and not any("--all" in line for line in suite.asked())
+
+
+APT = """#!/bin/sh
+echo "$*" >>{log}.apt
+n=$(cat {log}.tries 2>/dev/null || echo 0)
+echo $((n + 1)) >{log}.tries
+[ "$n" -ge 2 ] || {{ echo "E: {problem}" >&2; exit 100; }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [("Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)", 0), ("no such package", 1)],
+)
+def test_another_apt_is_waited_for_and_any_other_failure_is_not(problem: str, status: int, tmp_path: Path) -> None:
+    suite = Suite(tmp_path, others=())
+    suite.command("id", "#!/bin/sh\necho 0\n")
+    suite.command("sleep", "#!/bin/sh\n")
+    suite.command("apt-get", APT.format(log=suite.log, problem=problem))
+    ran = suite("--quick")
+    assert ran.returncode == status
+    asked = Path(f"{suite.log}.apt").read_text().splitlines()
+    assert all("-o DPkg::Lock::Timeout=600" in line for line in asked)
+    waited = [line.partition("=600 ")[2].split()[0] for line in asked]
+    assert waited[:4] == (["update"] * 3 + ["install"] if status == 0 else ["update", "install"])
+    assert ("waiting for it" in ran.stdout) == (status == 0)
+    assert (f"E: {problem}" in ran.stderr) == (status != 0)
