@@ -114,7 +114,10 @@ def configuration() -> str:
         for key in type(record).fields_:
             default = getattr(record, key)
             lines += [f"# {line}" for line in wrap(KEYS[f"{section}.{key}"].replace("`", ""), 112)]
-            lines += [f"#{key} = " + ('""' if default is None else toml(default)), ""]
+            if type(record).fields_[key] == "OptionalNames" and default is None:
+                lines += [f"# {key} = []  (not set: an empty list means none)", ""]
+            else:
+                lines += [f"#{key} = " + ('""' if default is None else toml(default)), ""]
     return "\n".join(lines)
 
 

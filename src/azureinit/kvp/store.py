@@ -7,6 +7,8 @@ no multiple of a record is refused by everything but clearing.
 
 from __future__ import annotations
 
+from errno import ENOTDIR
+
 from azureinit.errors import LocalError
 from azureinit.kvp.records import (
     KEY_SIZE,
@@ -177,7 +179,9 @@ class Store:
 
     def _check_directory(self) -> None:
         if self.machine.stat(self.directory or ".") is not None and not self.machine.is_dir(self.directory or "."):
-            raise LocalError(f"cannot open {self.path}: Not a directory", path=self.path)
+            error = LocalError(f"cannot open {self.path}: Not a directory", path=self.path)
+            error.errno = ENOTDIR
+            raise error
 
     def _open(self) -> PoolFile:
         file = open_pool(self.machine, self.path, change=True, create=True, timeout=self.timeout)
