@@ -12,6 +12,7 @@ from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
 from azureinit.sources.gather import ask_sources, from_saved
 from azureinit.sources.metadata import (
+    IN_WORDS,
     asks_anything,
     check_complete,
     is_enough,
@@ -19,6 +20,7 @@ from azureinit.sources.metadata import (
     merge,
     named_keys,
     needs_media,
+    with_usable_keys,
 )
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 LEAST_TIME = 5.0
 PAUSE_SECS = 1.0
-SOURCES = {"imds": "IMDS", "media": "the provisioning media"}
 
 
 def gather(walk: Walk) -> None:
@@ -64,7 +65,7 @@ def gather(walk: Walk) -> None:
             walk.events.tell(WARN, "metadata", "not complete: asked again, since this boot has time left")
             walk.machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
         saved = learn(walk, gathered, saved)
-        told = " and ".join(SOURCES.get(name, name) for name in gathered.answers)
+        told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
         span.text = f"read from {told} what this machine is to be" if told else "no source answered"
         span.failed = not gathered.answers
     if not stays(walk):
@@ -156,6 +157,7 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     check_complete(walk.metadata, failures)
     check_username(walk.metadata.username or "", system=walk.config.user.allow_system_user)
     check_hostname(walk.metadata.hostname or "")
+    walk.metadata = with_usable_keys(walk.metadata, lambda told: walk.events.tell(WARN, "keys", told))
     if walk.facts is not None and walk.facts.ignition is not None and walk.journal is not None:
         from azureinit.plan.ignition import yielding
 

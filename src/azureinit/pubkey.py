@@ -58,6 +58,7 @@ CURVES = {
 CURVES["sk-ecdsa-sha2-nistp256@openssh.com"] = CURVES["ecdsa-sha2-nistp256"]
 UNCOMPRESSED = 4  # the only form of a point that sshd reads
 BLANK = " \t"
+LONGEST_COMMENT = 60
 PADDING, WRAP = "\ufeff \t\r\n", "\r\n"
 
 
@@ -83,6 +84,18 @@ def parse_key(text: str) -> str:
 def one_line(text: str) -> str:
     """The platform's tools wrap long keys with CR LF. Any other line break stays: it could forge a second key."""
     return "".join(text.strip(PADDING).split(WRAP))
+
+
+def key_name(number: int, text: str) -> str:
+    """How to speak of a key that may be none: by its number, and its comment where it looks like a key.
+
+    Nothing else of it: a secret may have been pasted in its place.
+    """
+    words = one_line(text)[:LONGEST].split(None, 2)
+    if len(words) < 3 or words[0] not in NAMES:
+        return f"key {number}"
+    comment = "".join(letter if letter.isprintable() else "?" for letter in words[2][:LONGEST_COMMENT])
+    return f"key {number} ({comment})"
 
 
 def key_identity(line: str) -> tuple[str, str] | None:

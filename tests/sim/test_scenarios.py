@@ -34,7 +34,6 @@ REASONS = {
     "key-garbage": "invalid SSH public key",
     "key-line-feed": "invalid SSH public key",
     "key-pair-missing": "failed to retrieve certificates",
-    "key-several": "invalid SSH public key",
     "no-credential": "no usable credential",
     "no-sources": "connection error querying IMDS",
     "ovf-broken-alone": "error parsing ovf-env.xml",

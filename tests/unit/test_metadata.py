@@ -16,6 +16,7 @@ from azureinit.errors import (
     ImdsRefused,
     ImdsUnavailable,
     ImdsUnparsable,
+    InvalidKey,
     MediaAbsent,
     MediaRefused,
     MediaUnreadable,
@@ -41,6 +42,7 @@ from azureinit.sources.metadata import (
     merge,
     named_keys,
     needs_media,
+    with_usable_keys,
 )
 from azureinit.sources.ovf import Ovf, OvfKey
 from support.ssh_trees import ed25519
@@ -506,3 +508,45 @@ def test_every_merged_value_is_the_word_of_the_source_it_names(answers: dict[str
             assert metadata.disable_password is False and answers[name].has_password
             continue
         assert getattr(metadata, field) == getattr(answers[name], field)
+
+
+# ---- keys that sshd would not take
+
+ADAS = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOXdIRRV0i0g0OP4O ada@laptop"
+
+
+def usable(*keys: str, source: str = "imds") -> tuple[list[str], list[str]]:
+    told: list[str] = []
+    asked = Metadata(keys=tuple(PublicKey(data=key) for key in keys), provenance={"keys": source})
+    return [key.data for key in with_usable_keys(asked, told.append).keys], told
+
+
+def test_a_bad_key_among_good_ones_is_named_and_left_out() -> None:
+    assert usable(ADAS) == ([ADAS], [])
+    keys, told = usable(ADAS, "ssh-rsa AAAA bob@desk top", "not a key", source="media")
+    assert keys == [ADAS]
+    (second, third) = told
+    kind = "the ssh-rsa key says inside that it is of another kind"
+    assert second == f"key 2 (bob@desk top) from the provisioning media: {kind}; it is not used"
+    assert third.startswith("key 3 from the provisioning media: the key does not name a kind that OpenSSH knows")
+
+
+def test_where_no_key_is_good_every_one_is_named() -> None:
+    with pytest.raises(InvalidKey) as alone:
+        usable("ssh-rsa AAAA ada@laptop")
+    assert str(alone.value).startswith("key 1 (ada@laptop) from IMDS: the ssh-rsa key says inside")
+    with pytest.raises(InvalidKey) as both:
+        usable("ssh-rsa AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret")
+    assert str(both.value).startswith("no key can be used: key 1 from IMDS: ")
+    assert "; key 2 from IMDS: the key is in a PEM" in str(both.value)
+
+
+@pytest.mark.parametrize("text", ["hunter2 is my password", "ssh-rsa hunter2", "\x1b[31m ssh-rsa hunter2 x", ""])
+def test_what_may_be_a_secret_in_the_place_of_a_key_is_not_told(text: str) -> None:
+    _, told = usable(ADAS, text)
+    assert len(told) == 1 and "hunter2" not in told[0]
+
+
+def test_a_comment_has_no_power_over_lines_and_is_short() -> None:
+    _, (told,) = usable(ADAS, "ssh-rsa AAAA \x1b[31m" + "x" * 500)
+    assert told.isprintable() and len(told) < 200

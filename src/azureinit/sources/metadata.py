@@ -22,14 +22,14 @@ from azureinit.errors import (
     ProxyAgentFailed,
     UsernameMissing,
 )
-from azureinit.pubkey import key_identity, one_line, parse_key
-from azureinit.record import Record, Secret
+from azureinit.pubkey import key_identity, key_name, one_line, parse_key
+from azureinit.record import Record, Secret, replace
 from azureinit.sources.identity import parse_vm_id
 from azureinit.sources.imds import PublicKey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from azureinit.errors import AzureInitError, MetadataError
     from azureinit.sources.imds import Imds
@@ -129,6 +129,8 @@ def from_ovf(ovf: Ovf) -> Metadata:
 
 
 SOURCES = ("imds", "media", "saved")  # who wins, in order
+IN_WORDS = {"imds": "IMDS", "media": "the provisioning media", "saved": "the provisioning media"}
+LONGEST_TOLD = 1000
 COMPARED = ("username", "hostname", "disable_password", "keys", "pps_type")
 
 
@@ -166,8 +168,9 @@ def _sources_of_bad_keys(answers: Mapping[str, Metadata], warnings: list[str]) -
     chosen = min(names, key=lambda name: _badness(len(bad[name]), len(answers[name].keys)), default="")
     skipped = names[: names.index(chosen)] if chosen else []
     for name in skipped:
-        number, why = bad[name][0]
-        warnings.append(f"keys: key {number} of {name} is not used: {why}; using those of {chosen}")
+        number, error = bad[name][0]
+        told = key_name(number, answers[name].keys[number - 1].data)
+        warnings.append(f"keys: {told} of {name} is not used: {error.message}; using those of {chosen}")
     return skipped
 
 
@@ -175,15 +178,33 @@ def _badness(bad: int, keys: int) -> int:
     return 0 if not bad else 1 if bad < keys else 2
 
 
-def bad_keys(keys: tuple[PublicKey, ...]) -> list[tuple[int, str]]:
-    """The number, from 1, of each key that is not in OpenSSH's form, and why."""
+def bad_keys(keys: tuple[PublicKey, ...]) -> list[tuple[int, InvalidKey]]:
+    """The number, from 1, of each key that sshd would not take, and why."""
     found = []
     for number, key in enumerate(keys, 1):
         try:
             parse_key(key.data)
         except InvalidKey as error:
-            found.append((number, error.message))
+            found.append((number, error))
     return found
+
+
+def with_usable_keys(metadata: Metadata, warn: Callable[[str], None]) -> Metadata:
+    """Without keys that sshd would not take, each told; an error where none is left."""
+    bad = bad_keys(metadata.keys)
+    if not bad:
+        return metadata
+    source = IN_WORDS.get(metadata.provenance.get("keys", ""), "the platform")
+    told = [
+        f"{key_name(number, metadata.keys[number - 1].data)} from {source}: {error.message}" for number, error in bad
+    ]
+    if len(bad) == len(metadata.keys):
+        many = "no key can be used: " if len(bad) > 1 else ""
+        raise InvalidKey(many + "; ".join(told)[:LONGEST_TOLD], hint=bad[0][1].hint)
+    for line in told:
+        warn(f"{line}; it is not used")
+    numbers = {number for number, _ in bad}
+    return replace(metadata, keys=tuple(key for n, key in enumerate(metadata.keys, 1) if n not in numbers))
 
 
 def contradiction(media: Metadata, imds: Metadata | None, *, vm_id: str | None) -> str:
