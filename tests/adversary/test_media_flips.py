@@ -98,16 +98,15 @@ def test_no_flipped_bit_leads_to_other_content(tmp_path: Path, name: str) -> Non
 
 
 def places(image: bytearray, ranges: list[tuple[int, int]], *, contents: bool) -> list[tuple[int, int]]:
-    """Every bit that was read, of contents only where they are covered; of runs of zeroes one bit in sixteen bytes."""
+    """Every bit that was read, of contents only where they are covered; of zeroes one bit in each kibibyte."""
     runs = {start for begin, end in ranges for start in range(begin - begin % RUN, end, RUN)}
     points: list[tuple[int, int]] = []
     for start in sorted(runs):
         run = bytes(image[start : start + RUN])
-        blank = not any(run)
-        if not blank and not contents and any(run.rstrip(b"\0") in data for data in FILES.values()):
-            continue
-        for at in range(start, start + len(run), 16 if blank else 1):
-            points += [(at, bit) for bit in ((at // 16 % 8,) if blank else range(8))]
+        if not any(run):
+            points += [(start + start // 1024 % RUN, start // 1024 % 8)] if start % 1024 == 0 else []
+        elif contents or not any(run.rstrip(b"\0") in data for data in FILES.values()):
+            points += [(at, bit) for at in range(start, start + len(run)) for bit in range(8)]
     return points
 
 
