@@ -132,8 +132,9 @@ def learn(walk: Walk, gathered: Gathered, saved: Metadata | None) -> Metadata | 
     imds = gathered.answers.get("imds")
     know(walk, imds.vm_id if imds is not None else None)
     if walk.instance is None:
-        told = "; ".join(f"{name}: {error}" for name, error in gathered.failures.items())
-        raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id; {told}", hint="set platform.vm_id")
+        told = {name: str(error) for name, error in gathered.failures.items()}
+        because = "".join(f"; {name}: {text}" for name, text in told.items())
+        raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id{because}", hint="set platform.vm_id", **told)
     return recall(walk)
 
 
@@ -154,7 +155,7 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
         return
     if stays_for_want(walk, failures):
         return
-    check_complete(walk.metadata, failures)
+    check_complete(walk.metadata, failures, knows_saved=walk.remembers)
     check_username(walk.metadata.username or "", system=walk.config.user.allow_system_user)
     check_hostname(walk.metadata.hostname or "")
     walk.metadata = with_usable_keys(walk.metadata, lambda told: walk.events.tell(WARN, "keys", told))

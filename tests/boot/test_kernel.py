@@ -125,6 +125,25 @@ def test_a_strange_disc_in_one_drive_does_not_hide_ours_in_the_other(
         assert (found["hostname"], found["device"]) == (fabric.vm.name, guest.call(inside_devices)[drive])
 
 
+def test_a_hard_disk_that_looks_like_the_medium_does_not_win_against_a_disc_that_is_late(
+    guest: Guest, fabric: Fabric, tmp_path: Path
+) -> None:
+    ours = written(tmp_path / "ours", fabric.vm, "udf")
+    rogue = written(tmp_path / "rogue", Vm(name="rogue"), "udf")
+    guest.call(inside_modules, load=["sd_mod"], unload=[])
+    with guest.disk(rogue):
+        guest.until(lambda: bool(guest.call(inside_disks)))
+        guest.begin(inside_read_media, wait=LONG, knock=True)
+        assert guest.finish() == "looking"
+        guest.insert("scsi", ours)
+        found = guest.finish()
+        assert (found["hostname"], found["device"]) == (fabric.vm.name, guest.call(inside_devices)["scsi"])
+        guest.empty("scsi")
+        found = guest.call(inside_read_media, wait=SOON)
+        assert (found["hostname"], found["device"]) == ("rogue", None), "where no drive has it in its time"
+    guest.until(lambda: not guest.call(inside_disks))
+
+
 def test_a_disc_that_somebody_else_has_mounted_is_read(guest: Guest, fabric: Fabric, tmp_path: Path) -> None:
     guest.insert("scsi", written(tmp_path / "disc", fabric.vm, "udf"))
     device = guest.call(inside_devices)["scsi"]
@@ -223,6 +242,12 @@ def inside_devices() -> dict[str, str]:
 
     drives = [name for name in os.listdir("/sys/block") if name.startswith("sr")]
     return {"ide" if "/ata" in os.path.realpath(f"/sys/block/{name}") else "scsi": f"/dev/{name}" for name in drives}
+
+
+def inside_disks() -> list[str]:
+    import os
+
+    return [name for name in os.listdir("/sys/block") if name.startswith("sd") and os.path.exists(f"/dev/{name}")]
 
 
 def inside_mount(device: str, kind: str) -> dict[str, Any]:

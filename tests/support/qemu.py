@@ -23,10 +23,11 @@ from typing import Any
 
 from support.need import need, unfit
 
-CACHE = Path("/var/cache/azure-init-tests/kernel-1")  # a new number when what is built changes
+CACHE = Path("/var/cache/azure-init-tests/kernel-2")  # a new number when what is built changes
 SUITE = "bookworm"
 PACKAGES = ("python3", "kmod", "iproute2", "openssh-server", "sudo")
-MODULES = ("sr_mod", "virtio_scsi", "virtio_pci", "virtio_net", "ata_piix", "udf", "isofs", "nls_utf8", "loop")
+DEVICES = ("sr_mod", "sd_mod", "virtio_scsi", "virtio_pci", "virtio_net", "ata_piix", "loop")
+MODULES = (*DEVICES, "udf", "isofs", "nls_utf8")
 NEEDLESS = ("usr/share", "usr/lib/x86_64-linux-gnu/gconv", "usr/lib/x86_64-linux-gnu/perl-base", "var/cache", "var/lib")
 DOWNLOAD_KERNEL = (
     'export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" && mkdir "$1/kernel" && cd "$1/kernel" && '
@@ -175,6 +176,26 @@ class Guest:
         if "inserted" in self.drive(drive):
             self.ask_monitor("blockdev-remove-medium", id=drive)
         self.ask_monitor("blockdev-close-tray", id=drive)
+
+    @contextmanager
+    def disk(self, image: Path) -> Iterator[None]:
+        """A hard disk with that on it, for a while."""
+        file = {"driver": "file", "filename": str(image)}
+        self.ask_monitor("blockdev-add", **{"driver": "raw", "node-name": "disk", "file": file})
+        self.ask_monitor("device_add", driver="scsi-hd", id="disk", bus="bus.0", drive="disk")
+        try:
+            yield
+        finally:
+            self.ask_monitor("device_del", id="disk")
+            self.until(lambda: all(each["qdev"] != "disk" for each in self.ask_monitor("query-block")))
+            self.ask_monitor("blockdev-del", **{"node-name": "disk"})
+
+    def until(self, seen: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + CALL_SECONDS
+        while not seen():
+            if time.monotonic() > deadline:
+                raise GuestFailed(f"it did not come to that in {CALL_SECONDS:g} s")
+            time.sleep(0.05)
 
     def drive(self, name: str) -> dict[str, Any]:
         """What QEMU says of it: `tray_open`, `locked`, and `inserted` where there is a medium."""

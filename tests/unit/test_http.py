@@ -9,10 +9,10 @@ import threading
 import uuid
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from azureinit.errors import HttpFailed, HttpTimeout, ImdsInvalid
-from azureinit.http import MAX_HEADERS, Response, Retry, parse_url, send
+from azureinit.http import FINAL_ANSWERS, MAX_HEADERS, Response, Retry, parse_url, send
 from azureinit.machine import Clock
 from azureinit.record import replace
 from support.need import unfit
@@ -488,6 +488,42 @@ def test_any_other_address_is_an_error_at_once(url: str) -> None:
         parse_url(url)
     with pytest.raises(HttpFailed, match="not a plain http:// address"):
         ask(url, retry=ONCE)
+
+
+KINDS: dict[str, tuple[Answer, bool]] = {
+    "403": (answer(403), True),
+    "405": (answer(405), True),
+    "503": (answer(503), False),
+    "malformed": (answer(body=b"bad"), True),
+    "reset": (reset, False),
+    "good": (answer(body=b"good"), False),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(sorted(KINDS)), max_size=24))
+def test_an_answer_is_final_after_five_of_a_kind_and_never_before(kinds: list[str]) -> None:
+    def accept(response: Response) -> None:
+        if response.body != b"good":
+            raise ImdsInvalid("malformed")
+
+    expected, row = "good", 0
+    for number, kind in enumerate((*kinds, "good")):
+        row = row + 1 if number and kind == kinds[number - 1] else 1
+        if kind == "good" or (row == FINAL_ANSWERS and KINDS[kind][1]):
+            expected, asked = kind, number + 1
+            break
+    policy = replace(RETRY, total=1e6, final_secs=0.0)
+    with Server(*(KINDS[kind][0] for kind in kinds), KINDS["good"][0]) as server:
+        try:
+            got = send(
+                "GET", server.url, retry=policy, deadline=1e9, clock=Ticking(), headers={}, accept=accept
+            ).body.decode()
+        except HttpFailed as error:
+            assert not isinstance(error, HttpTimeout)
+            got = "malformed" if error.status == 200 else str(error.status)
+            assert isinstance(error.__cause__, ImdsInvalid) == (got == "malformed")
+    assert (got, len(server.requests)) == (expected, asked)
 
 
 @given(st.text())

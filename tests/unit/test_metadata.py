@@ -407,6 +407,13 @@ def test_custom_data_that_came_or_that_imds_does_not_name_are_not_missed() -> No
         check_complete(metadata, FAILURES)
 
 
+def test_who_may_not_see_what_was_saved_does_not_miss_it() -> None:
+    check_complete(WITH_CUSTOM_DATA, FAILURES, knows_saved=False)
+    check_complete(replace(WITH_CUSTOM_DATA, disable_password=False), FAILURES, knows_saved=False)
+    with pytest.raises(ImdsUnavailable):
+        check_complete(Metadata(), FAILURES, knows_saved=False)
+
+
 def test_where_media_are_off_by_configuration_custom_data_are_not_missed() -> None:
     off = MediaAbsent("provisioning_media.enable is false", setting="provisioning_media.enable")
     check_complete(WITH_CUSTOM_DATA, {"media": off})

@@ -297,8 +297,11 @@ def decoded(custom_data: Secret) -> Secret | None:
     return Secret(a2b_base64(text))
 
 
-def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError]) -> None:
-    """Raise what is missing, with every source's failure."""
+def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError], *, knows_saved: bool = True) -> None:
+    """Raise what is missing, with every source's failure.
+
+    `knows_saved`: whether what an earlier run kept of the media could be looked at; if not, the media are not missed.
+    """
     if (metadata.pps_type or "None").lower() != "none":
         raise PpsUnsupported(
             f"the platform asks for pre-provisioning of type {shown(metadata.pps_type or '')}, "
@@ -315,6 +318,8 @@ def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError]) -
         raise _missing(HostnameMissing, "no source names the host", failures, given_up)
     if not (metadata.keys or metadata.has_password):
         raise _missing(NoCredentials, f"neither a key nor a password was given for {who!r}", failures, given_up)
+    if not knows_saved:
+        return
     if lacks_password(metadata) and "media" in given_up:
         raise _missing(NoCredentials, "a password was given, but it is on the provisioning media", failures, given_up)
     if lacks_custom_data(metadata) and ("media" in given_up or "media" not in failures):
