@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from azureinit.apply.executor import apply_plan
 from azureinit.errors import NotConverged, PlanStale
+from azureinit.facts.access import read_access
 from azureinit.facts.gather import read_facts
 from azureinit.facts.ssh import MERGER, read_keys_files, read_pieces
+from azureinit.facts.sshd_answer import ask_about
+from azureinit.plan.access import paths_of, questions
 from azureinit.plan.actions import Caution, work_left
 from azureinit.plan.keys import key_paths
 from azureinit.plan.plan import home_of
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.plan.actions import Plan
     from azureinit.sources.imds import PublicKey
+    from azureinit.sources.metadata import Metadata
     from azureinit.telemetry.events import Events
 
     Planner = Callable[[Facts], Plan]
@@ -75,6 +79,26 @@ def with_keys_files(
         facts = replace(facts, key_pieces=read_pieces(machine, home))
     paths = key_paths(username=username, home=home, keys=keys, facts=facts, config=config)
     return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
+
+
+def with_access(machine: Machine, config: Config, facts: Facts, metadata: Metadata) -> Facts:
+    """What decides about the admin's login; sshd is asked only where its configuration has rules of its own."""
+    if not facts.ssh.installed:
+        return facts
+    username = metadata.username or ""
+    user = facts.accounts.user(username)
+    access = read_access(
+        machine,
+        facts.ssh,
+        systemd=facts.systemd,
+        shell=user.shell if user else facts.accounts.shell,
+        paths=paths_of(metadata, facts, config),
+    )
+    asked = questions(metadata=metadata, facts=facts, config=config)
+    if asked:
+        answers, unanswered = ask_about(machine, facts.ssh, asked)
+        access = replace(access, answers=answers, unanswered=unanswered)
+    return replace(facts, access=access)
 
 
 def today(machine: Machine) -> int:

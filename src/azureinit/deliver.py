@@ -143,7 +143,7 @@ def _deliver_ready(walk: Walk) -> int:
     _eject(walk)
     try:
         with events.step("report Ready") as span:
-            _publish(walk, success_report(_subject(walk)))
+            _publish(walk, success_report(_subject(walk), walk.doubts))
             wait_for_wireserver(walk, until=walk.context.work_deadline)
             _send(walk, None)
             span.text = "reported Ready: the platform accepted it"

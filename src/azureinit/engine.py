@@ -78,6 +78,7 @@ class Walk:
         self.former: str | None = None  # the VM this machine was before, where it is to stay as it is
         self.ends_if_done = True  # False where the question is what is left to do
         self.looked_at_network = False
+        self.doubts: tuple[str, ...] = ()  # about the admin's login
         self.renamed = False  # the kernel's host name changed, and a lease may have been taken under the old one
         self.remembers = True  # False for someone who may not look into the data directory
         self.sshd: Callable[[float], Ran] | None = None  # asked, and not heard yet

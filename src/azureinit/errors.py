@@ -49,6 +49,7 @@
     |  +- SshdFailed           failed to update sshd config               1 ... of sshd's configuration
     |  +- KeysFailed           failed to install SSH keys                 1 ... of the authorized keys
     |  +- HostKeysFailed       failed to make SSH host keys               1 ... of the host keys
+    |  +- LoginImpossible      the admin cannot log in                    1 ... no credential given would be let in
     |  +- CustomDataFailed     failed to run customData                   1 ... of the program given as customData
     +- NotConverged            work left after provisioning               1 planning again still finds something to do
     +- DeadlineExceeded        provisioning deadline exceeded             1 the run's own deadline passed
@@ -295,6 +296,10 @@ class KeysFailed(StepFailed):
 
 class HostKeysFailed(StepFailed):
     reason = "failed to make SSH host keys"
+
+
+class LoginImpossible(StepFailed):
+    reason = "the admin cannot log in"
 
 
 class CustomDataFailed(StepFailed):

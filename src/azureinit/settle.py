@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from azureinit.apply.journal import clear_leftovers
 from azureinit.begin import record_own_keys
-from azureinit.converge import converge, today, with_keys_files
+from azureinit.converge import converge, today, with_access, with_keys_files
 from azureinit.corridor import gather
 from azureinit.deliver import save, start_in_progress
 from azureinit.engine import identify
+from azureinit.plan.access import plan_access
+from azureinit.plan.actions import Caution, work_left
 from azureinit.plan.hostkeys import has_image_keys
 from azureinit.plan.hostname import DHCP_NAME
 from azureinit.plan.plan import make_plan, plan_after_ready
@@ -54,7 +56,8 @@ def settle(walk: Walk) -> None:
         run_program(walk)
 
 
-def plan_for(walk: Walk, facts: Facts) -> Plan:
+def plan_for(walk: Walk, facts: Facts, *, shown: bool = False) -> Plan:
+    """`shown`: nothing will be applied, so that the login is judged by what the machine would be."""
     if walk.former is not None:
         from azureinit.former import plan_stay
 
@@ -76,11 +79,23 @@ def plan_for(walk: Walk, facts: Facts) -> Plan:
         vm_id=walk.vm_id,
         own_keys=own_keys(walk, facts),
     )
-    if walk.metadata.custom_data is None:
-        return plan
-    from azureinit.customdata import kept
+    if walk.metadata.custom_data is not None:
+        from azureinit.customdata import kept
 
-    return (*plan, *kept(walk))
+        plan = (*plan, *kept(walk))
+    pending = bool(work_left(plan))
+    return plan if pending and not shown else (*plan, *plan_login(walk, facts, pending=pending))
+
+
+def plan_login(walk: Walk, facts: Facts, *, pending: bool) -> Plan:
+    """Last of all: whether the admin can log in to the machine that everything else makes. The report tells doubts."""
+    assert walk.metadata is not None
+    facts = with_access(walk.machine, walk.config, facts, walk.metadata)
+    plan = plan_access(
+        metadata=walk.metadata, facts=facts, config=walk.config, today=today(walk.machine), pending=pending
+    )
+    walk.doubts = tuple(item.why for item in plan if isinstance(item, Caution))
+    return plan
 
 
 def own_keys(walk: Walk, facts: Facts) -> frozenset[str] | None:
@@ -125,7 +140,7 @@ def whole_plan(walk: Walk) -> Plan:
         return ()
     from azureinit.upkeep import entropy, growth, publication, tuning
 
-    planned = plan_for(walk, walk.facts)
+    planned = plan_for(walk, walk.facts, shown=True)
     stale = any(item.name == DHCP_NAME for item in planned)
     renames = stale or walk.facts.kernel_hostname != walk.metadata.hostname
     after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))

@@ -4,7 +4,8 @@ ready      told Ready, and nothing speaks against it
 failed     told ProvisioningFailed, with a reason
 waiting    told nothing final
 lied       two verdicts in one boot, a verdict taken back, Ready where the scenario's truth is otherwise, Ready
-           where a login that must work is refused, or a verdict that the machine's own report contradicts
+           where a login that must work is refused, a failure because no login is possible where one works, or a
+           verdict that the machine's own report contradicts
 off-script asked more often than the scenario foresaw, so that nothing can be concluded
 """
 
@@ -20,6 +21,8 @@ from fakeazure.vm import Expect
 STATES_FOR = {"ready": ("ready",), "failure": ("failed",), "none": ("waiting",), "either": ("ready", "failed")}
 EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either": "a verdict"}
 BELIEVES = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
+NO_LOGIN = "the admin cannot log in"  # azure-init's reason where sshd would let no credential in
+DOUBTS = "access"  # its report's word for credentials that may not work
 REPROVISION = "/metadata/reprovisiondata"
 RESULTS_AGAINST = {"ready": "error", "failed": "success"}
 UNHEARD = "has it a network configuration?"
@@ -137,7 +140,10 @@ def lies_of(chapter: Chapter) -> list[str]:
     if ready and truth in ("failure", "none"):
         lies.append(f"told Ready where the truth is {EXPECTED[truth]}")
     if ready:
-        lies += [f"told Ready, and then a login as {login}" for login in map(refused, logins(chapter)) if login]
+        lies += [f"told Ready, and then a login as {login}" for login in unadmitted(chapter)]
+    if any(map(says_no_login, told(chapter))):
+        let_in = (one for one in logins(chapter) if one.ok)
+        lies += [f"told that no login is possible, and then let {one.user} in with the {one.how}" for one in let_in]
     lies += contradictions(chapter)
     unasked = [path for path in chapter.boot.expected.asks if ready and not given(chapter, path)]
     return lies + [f"told Ready without ever having had an answer from {path}" for path in unasked]
@@ -148,7 +154,21 @@ def shut_out(chapter: Chapter, earlier: Sequence[Chapter]) -> list[str]:
     before = [one for chapter in earlier for one in verdicts(chapter)]
     if verdicts(chapter) or not before or before[-1].kind != "ready":
         return []
-    return [f"was Ready, and now a login as {login}" for login in map(refused, logins(chapter)) if login]
+    return [f"was Ready, and now a login as {login}" for login in unadmitted(chapter, earlier)]
+
+
+def says_no_login(one: Told) -> bool:
+    return one.kind == "failed" and parse_report(one.description).get("reason") == NO_LOGIN
+
+
+def unadmitted(chapter: Chapter, earlier: Sequence[Chapter] = ()) -> list[str]:
+    """Logins that were refused; not those that the machine's own report doubts, where another credential works."""
+    tried = logins(chapter)
+    records = (one for chapter in (*earlier, chapter) for one in chapter.events if isinstance(one, Kvp))
+    reports = (parse_report(one.value) for one in records if one.kind == "report")
+    doubts = " ".join(report.get(DOUBTS, "") for report in reports)
+    works = any(one.ok for one in tried)
+    return [refused(one) for one in tried if not one.ok and not (works and f"the {one.how} that was given" in doubts)]
 
 
 def logins(chapter: Chapter) -> list[Login]:
@@ -213,7 +233,7 @@ def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final:
 def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
     if "vm_id" in report and report["vm_id"] != chapter.boot.vm_id:
         yield f"the report is about vm_id {report['vm_id']}, this machine is {chapter.boot.vm_id}"
-    if not any(one.kind == "ready" for one in told(chapter)):
+    if not any(one.kind == "ready" or says_no_login(one) for one in told(chapter)):
         yield from (f"a login as {login}, and Ready was not told" for login in map(refused, logins(chapter)) if login)
     machine = any(isinstance(one, End) and one.of == "machine" for one in chapter.events)
     if machine and is_unheard(chapter.events):

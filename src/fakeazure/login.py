@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fakeazure.events import Login
+from fakeazure.judge import says_no_login
 
 if TYPE_CHECKING:
     from fakeazure.machine import Machine
@@ -39,10 +40,13 @@ def prove_login(
     stopped: Callable[[], bool] = lambda: False,
     group: int = 0,
 ) -> None:
-    """Into the ledger: every login that a machine which said Ready owes to its owner. A specialised one owes none."""
+    """Into the ledger: every login that a machine which said Ready owes to its owner. A specialised one owes none.
+
+    A machine that failed because no login is possible is tried too: one that lets its owner in was wrong.
+    """
     vm = machine.vm
-    ready = any(told.kind == "ready" for told in machine.ledger.verdicts)
-    if not ready or vm.specialised:
+    tried = any(told.kind == "ready" or says_no_login(told) for told in machine.ledger.verdicts)
+    if not tried or vm.specialised:
         return
     logins = try_login(
         address=address,

@@ -129,6 +129,27 @@ def test_a_lie_is_called_one(events: list[Event], says: str) -> None:
     assert says in judgement.complaints
 
 
+NO_LOGIN = "result=error|reason=the admin cannot log in|agent=x|vm_id=7"
+
+
+def test_a_failure_because_no_login_is_possible_is_held_against_a_login() -> None:
+    expected = boot(verdict="either")
+    honest = judge([expected, failed(description=NO_LOGIN), login(ok=False, text="Permission denied")])
+    assert (honest.state, honest.ok, honest.remarks) == ("failed", True, ())
+    liar = judge([expected, failed(description=NO_LOGIN), login(ok=False, how="key"), login(ok=True, how="password")])
+    assert liar.state == "lied"
+    assert "told that no login is possible, and then let ada in with the password" in str(liar)
+
+
+def test_a_credential_that_the_report_doubts_may_be_refused_where_another_works() -> None:
+    doubt = "result=success|agent=x|access=the key that was given does not let azureuser in: because"
+    told = [boot(), pool("report", doubt, t=0.9), ready()]
+    assert judge([*told, login(ok=False, how="key"), login(ok=True, how="password")]).state == "ready"
+    assert judge([*told, login(ok=False, how="key"), login(ok=False, how="password")]).state == "lied"
+    assert judge([*told, login(ok=True, how="key"), login(ok=False, how="password")]).state == "lied"
+    assert judge([boot(), ready(), login(ok=False, how="key"), login(ok=True, how="password")]).state == "lied"
+
+
 def test_a_repetition_is_honest_where_the_answer_was_lost() -> None:
     assert judge([boot(), ready(acknowledged=False), ready(2)]).ok
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SECTIONS: dict[str, str] = {
     "ssh": "Keys and the SSH server.",
+    "access": "Whether the admin must be able to log in before Ready is reported.",
     "hostname_provisioners": "How the host name is set.",
     "user_provisioners": "How the account is made.",
     "password_provisioners": "How the account's password is set or locked.",
@@ -50,6 +51,8 @@ KEYS: dict[str, str] = {
     "provisioned this VM before. `always`: those at other `HostKey` paths too, whatever the records say.",
     "ssh.client_alive_interval": "Seconds of silence after which sshd asks whether a client is still there; 0 leaves "
     "sshd's setting alone.",
+    "access.required": "Whether provisioning fails where the admin cannot log in over SSH: `auto` where that is "
+    "certain, true also where it is in doubt, false never; a warning is always given.",
     "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
     "user_provisioners.backends": "Tried in order until one succeeds; `files` edits the account files itself, and "
     "leaves it to `useradd` wherever they are not all there is (directory services, SELinux, caches, auditing, "

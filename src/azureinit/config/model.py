@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     ChangedId = str
     Regenerate = str
     Sudo = str
+    Required = str
     OptionalNames = tuple[str, ...] | None
 
 CHOICES = {
@@ -45,9 +46,10 @@ CHOICE = {
     "ChangedId": ("provision", "keep"),
     "Regenerate": ("auto", "always", "never"),
     "Sudo": ("auto", "nopasswd", "password", "none"),
+    "Required": ("auto", "true", "false"),
 }
 # What false and true mean where a choice was a switch before.
-SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto")}
+SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto"), "Required": ("false", "true")}
 LONGEST_SECONDS = 86400
 LONGEST_TEXT = 4096
 
@@ -59,6 +61,10 @@ class Ssh(Record):
     host_key_types: HostKeyTypes = ("ed25519", "ecdsa", "rsa")
     regenerate_host_keys: Regenerate = "auto"
     client_alive_interval: Count = 0
+
+
+class Access(Record):
+    required: Required = "auto"
 
 
 class HostnameProvisioners(Record):
@@ -188,6 +194,7 @@ class Disk(Record):
 
 class Config(Record):
     ssh: Ssh = Ssh()
+    access: Access = Access()
     hostname_provisioners: HostnameProvisioners = HostnameProvisioners()
     user_provisioners: UserProvisioners = UserProvisioners()
     password_provisioners: PasswordProvisioners = PasswordProvisioners()

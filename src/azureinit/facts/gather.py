@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azureinit.config.model import Config
+    from azureinit.facts.access import Access
     from azureinit.facts.keyhost import KeyHost
     from azureinit.facts.keypairs import PairFile
     from azureinit.machine import Machine
@@ -87,6 +88,8 @@ class Facts(Record):
     keys_files: tuple[KeysFile, ...] = ()
     pair_files: tuple[PairFile, ...] = ()
     key_pieces: tuple[str, ...] = ()
+    # What decides about the admin's login, beside all of this.
+    access: Access | None = None
 
 
 def read_facts(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 QUERY_TIMEOUT = 10.0
 ANSWERS = (9, 3)  # the first sshd that knows -G
+ADDING = ("allowusers", "denyusers", "allowgroups", "denygroups")  # one line for each of their words
 HEEDED = (PASSWORD, KEYBOARD, CHALLENGE, "authorizedkeysfile", "authorizedkeyscommand", "usepam")
 
 
@@ -68,6 +69,25 @@ def ask_sshd(
     return hear
 
 
+def ask_about(machine: Machine, ssh: Ssh, connections: tuple[str, ...]) -> tuple[tuple[tuple[str, Values], ...], str]:
+    """What counts for these connections, by the client's address; and why one of them was not answered."""
+    # Beside -T, which is where sshd takes -C, -G needs neither host keys nor the privilege separation directory.
+    flags = ("-T",) if ssh.version is not None and ssh.version < ANSWERS else ("-G", "-T")
+    answers: list[tuple[str, Values]] = []
+    try:
+        asked = [(which, machine.start(("sshd", *flags, "-C", which))) for which in connections]
+        ran = [(which, hear(QUERY_TIMEOUT)) for which, hear in asked]
+    except AzureInitError as error:
+        return (), f"sshd was not asked: {error}"
+    for which, said in ran:
+        if said.status != 0:
+            lines = [line.strip() for line in said.err.decode("utf-8", "replace").split("\n") if line.strip()]
+            return (), f"sshd {flags[-1]} did not say: {(lines or [f'exit status {said.status}'])[-1][:200]}"
+        address = which.partition(",addr=")[2].partition(",")[0]
+        answers.append((address, parse_answer(said.out, adding=ADDING)))
+    return tuple(answers), ""
+
+
 def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
     ssh = replace(
         ssh,
@@ -101,11 +121,14 @@ def _lowered(words: tuple[str, ...]) -> list[str]:
     return [word.lower() for word in words]
 
 
-def parse_answer(out: bytes) -> Values:
+def parse_answer(out: bytes, *, adding: tuple[str, ...] = ()) -> Values:
+    """The first line of each word; of those that are `adding`, all."""
     values: Values = {}
     for line in out.decode("utf-8", "surrogateescape").splitlines():
         keyword, *arguments = line.split(" ")
-        if arguments:
+        if keyword.lower() in adding:
+            values[keyword.lower()] = (*values.get(keyword.lower(), ()), *(word for word in arguments if word))
+        elif arguments:
             values.setdefault(keyword.lower(), tuple(word for word in arguments if word))
     return {keyword: arguments for keyword, arguments in values.items() if arguments}
 

@@ -130,7 +130,10 @@ def will_be_in(username: str, facts: Facts, config: Config) -> frozenset[str]:
     asked = default_groups(username, facts, config) if groups is None else filter(accounts.group, groups)
     if accounts.user(username) is not None:
         return accounts.groups_of(username) | frozenset(asked)
-    return frozenset((username, *asked))
+    policy = accounts.policy
+    own = username if policy.user_group or accounts.group(username) else policy.group
+    primary = next((group.name for group in accounts.groups if own in (group.name, str(group.gid))), own)
+    return frozenset((primary, *asked))
 
 
 # ---- what is left to do there

@@ -39,9 +39,11 @@ def failure_report(
     return _fitting(head, _supporting({**error.supporting(), **extra}), tail, limit=limit, size=size)
 
 
-def success_report(subject: Subject) -> str:
-    """Short whatever happened: it needs no cutting."""
-    return _encode({"result": "success", "agent": AGENT}, _tail(subject))
+def success_report(subject: Subject, doubts: tuple[str, ...] = ()) -> str:
+    """`doubts`: why the admin may not be able to log in, cut to what the pool holds."""
+    head = {"result": "success", "agent": AGENT}
+    supporting = {"access": "; ".join(doubts)} if doubts else {}
+    return _fitting(head, supporting, _tail(subject), limit=MAX_POOLED, size=size_in_the_pool)
 
 
 def size_in_the_pool(text: str) -> int:

@@ -1,0 +1,93 @@
+"""Whether systemd starts sshd, where its usual links are missing: other targets, vendors' presets, generators."""
+
+from __future__ import annotations
+
+from azureinit.errors import LocalError
+from azureinit.facts.access import FORBIDDING, MASKED, UNIT_DIR, Start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from azureinit.machine import Machine
+
+PLACES = (
+    UNIT_DIR,
+    "/run/systemd/system",
+    "/run/systemd/generator",
+    "/run/systemd/generator.early",
+    "/run/systemd/generator.late",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
+PULLS = (".wants", ".requires", ".upholds")
+SERVICES = ("ssh.service", "sshd.service")
+SOCKETS = ("ssh.socket", "sshd.socket")
+SERVERS = ("ssh", "dropbear")  # as they occur in the names and texts of other units
+MOST_UNITS = 400
+LONGEST_UNIT = 64 * 1024
+
+
+def read_start(machine: Machine) -> Start | None:
+    there = [unit for unit in (*SERVICES, *SOCKETS) if _file(machine, unit) is not None]
+    if not there:
+        return Start(why="no unit of systemd's starts sshd", certain=False)
+    services = [unit for unit in there if unit in SERVICES]
+    masked = [unit for unit in there if _file(machine, unit) == MASKED]
+    pulled = list(_pulled(machine))
+    enabled = [unit for unit in pulled if unit in there and unit not in masked]
+    other = next((unit for unit in pulled if unit not in there and _starts_a_server(machine, unit)), "")
+    why = ""
+    if masked and all(unit in masked for unit in services):
+        why = f"{masked[0]} is masked (systemctl unmask {masked[0]})"
+    elif not enabled:
+        why = f"{there[0]} is disabled (systemctl enable {there[0]})"
+    elif machine.stat(FORBIDDING) is not None and any(_says(machine, unit, FORBIDDING) for unit in services):
+        why = f"{FORBIDDING} exists"
+    if not why:
+        return None
+    return Start(why=f"{why}, but {other} may start one" if other else why, certain=not other)
+
+
+def _file(machine: Machine, unit: str) -> str | None:
+    """The file of a unit, or what it is a link to where that is not a unit."""
+    for place in PLACES:
+        path = f"{place}/{unit}"
+        if machine.read_link(path) == MASKED:
+            return MASKED
+        if machine.is_file(path):
+            return path
+    return None
+
+
+def _pulled(machine: Machine) -> Iterator[str]:
+    """The names of all units that a link has started."""
+    for place in PLACES:
+        for name in _names(machine, place):
+            if name.endswith(PULLS):
+                yield from _names(machine, f"{place}/{name}")
+
+
+def _names(machine: Machine, path: str) -> tuple[str, ...]:
+    try:
+        return (machine.names(path) or ())[:MOST_UNITS]
+    except LocalError:
+        return ()
+
+
+def _starts_a_server(machine: Machine, unit: str) -> bool:
+    """A unit of somebody's own that runs an SSH server, or wants sshd's unit."""
+    if unit.startswith("azure-init"):
+        return False
+    return any(server in unit for server in SERVERS) or any(
+        _says(machine, unit, text) for text in ("/sshd", "ssh.service", "ssh.socket", "dropbear")
+    )
+
+
+def _says(machine: Machine, unit: str, text: str) -> bool:
+    """In a line that starts or wants something, or is a condition: an ordering starts nothing."""
+    path = _file(machine, unit)
+    data = machine.read(path, limit=LONGEST_UNIT) if path not in (None, MASKED) else None
+    lines = (data or b"").decode("utf-8", "replace").split("\n")
+    return any(text in line for line in lines if line.startswith(("Exec", "Wants", "Requires", "Upholds", "Condition")))

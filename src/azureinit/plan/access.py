@@ -1,0 +1,254 @@
+"""Ready means that the admin can log in: whether sshd, the account and PAM let the given key or password in.
+
+`plan_access` is quick for an ordinary image, whose configuration says nothing about who may log in; login_rules.py has
+the rules for all others.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import LoginImpossible
+from azureinit.plan.actions import Caution, Declined, MakeDir, Step, Way
+from azureinit.plan.keys import key_paths, will_be_in
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Config
+    from azureinit.facts.access import Node
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.sshd_config import Directive
+    from azureinit.plan.actions import Plan
+    from azureinit.sources.metadata import Metadata
+
+OTHERS_WRITE, WORLD_WRITES = 0o022, 0o002
+ENTER, READ = 0o1, 0o4
+NEVER = -1
+PRIVSEP = "/run/sshd"
+# Words by which sshd decides about a login with a key, and the values with which they change nothing.
+DECIDING: dict[str, tuple[str, ...]] = {
+    "allowusers": (),
+    "denyusers": (),
+    "allowgroups": (),
+    "denygroups": (),
+    "authenticationmethods": ("any",),
+    "chrootdirectory": ("none",),
+    "dsaauthentication": ("yes",),
+    "forcecommand": ("none",),
+    "listenaddress": ("0.0.0.0", "::"),
+    "maxsessions": (),
+    "pubkeyacceptedalgorithms": (),
+    "pubkeyacceptedkeytypes": (),
+    "pubkeyauthentication": ("yes",),
+    "refuseconnection": ("no",),
+    "requiredrsasize": (),
+    "revokedkeys": ("none",),
+    "usepam": ("yes",),
+}
+
+
+class Account(Record):
+    """The admin's, as it is or will be. Days count as in /etc/shadow; NEVER where there is no limit."""
+
+    name: str
+    uid: int | None  # None: it is yet to be made
+    gid: int | None
+    groups: frozenset[str]
+    gids: frozenset[int]
+    home: str
+    shell: str
+    private_group: bool = False  # its primary group has no other member
+    locked: bool = False
+    usable: bool = False  # some password is set
+    expires: int = NEVER
+    changed: int = NEVER
+    longest: int = NEVER
+    inactive: int = NEVER
+
+
+class Verdict(Record):
+    """0: the admin can log in; 1: that is not certain; 2: it is certain that no login is possible."""
+
+    level: int
+    why: str
+    notes: tuple[str, ...] = ()  # credentials that do not work where another one does
+
+
+def plan_access(*, metadata: Metadata, facts: Facts, config: Config, today: int, pending: bool) -> Plan:
+    """`pending`: other steps of the plan are still to be taken."""
+    access, ssh = facts.access, facts.ssh
+    if access is None or not ssh.installed or not (metadata.keys or metadata.has_password):
+        return ()
+    account = account_of(metadata.username or "", facts, config)
+    if metadata.keys and is_plain(facts) and not concerns(account, facts, today, pending=pending):
+        return ()
+    from azureinit.plan.login_rules import judge
+
+    verdict = judge(account, metadata=metadata, facts=facts, today=today, pending=pending)
+    name = f"login {account.name}"
+    notes = tuple(Caution(name=name, why=why) for why in verdict.notes)
+    if not verdict.level:
+        return notes
+    if not pending and must_ask(account, facts, config) and not ssh.privsep_dir:
+        # An sshd that does not know -G says what counts only where this directory exists; its unit makes it later.
+        way = Way(backend="native", actions=(MakeDir(path=PRIVSEP, mode=0o755),))
+        return (Step(name=name, why=f"sshd needs {PRIVSEP} to say what counts for it", ways=(way,)),)
+    if config.access.required == "false" or (config.access.required == "auto" and verdict.level == 1):
+        return (*notes, Caution(name=name, why=verdict.why))
+    why = f"{verdict.why}. Change that in the image, or set access.required = false"
+    return (*notes, Step(name=name, why=why, ways=(Declined(backend="sshd", why=why),), failure=LoginImpossible))
+
+
+def questions(*, metadata: Metadata, facts: Facts, config: Config) -> tuple[str, ...]:
+    """The connections that sshd is to be asked about; none for an ordinary image, or before the account exists."""
+    ssh, username = facts.ssh, metadata.username or ""
+    if is_plain(facts) or facts.accounts.user(username) is None or not _can_ask(facts, config):
+        return ()
+    if _needs_privsep(facts) and not (ssh.privsep_dir and any(key.whole for key in ssh.host_keys)):
+        return ()
+    from azureinit.plan.login_rules import connections
+
+    return connections(account_of(username, facts, config), ssh)
+
+
+def must_ask(account: Account, facts: Facts, config: Config) -> bool:
+    """Whether sshd could be asked, had it its directory."""
+    asked = facts.access is not None and bool(facts.access.answers or facts.access.unanswered)
+    keys = any(key.whole for key in facts.ssh.host_keys)
+    plain = is_plain(facts) or account.uid is None
+    return not plain and not asked and keys and _can_ask(facts, config) and _needs_privsep(facts)
+
+
+def _can_ask(facts: Facts, config: Config) -> bool:
+    known = facts.ssh.version is not None or not facts.ssh.query_failure
+    return config.ssh.query_sshd_config and not facts.rooted and facts.privileged and "sshd" in facts.tools and known
+
+
+def _needs_privsep(facts: Facts) -> bool:
+    return facts.ssh.version is not None and facts.ssh.version < (9, 3)
+
+
+def is_plain(facts: Facts) -> bool:
+    """Whether sshd's configuration says nothing about who may log in with a key."""
+    ssh = facts.ssh
+    return not ssh.query_failure.startswith("sshd -G: /") and all(map(_is_harmless, ssh.directives))
+
+
+def _is_harmless(said: Directive) -> bool:
+    if said.block is not None:
+        return False
+    if said.keyword == "authorizedkeysfile":
+        return all(word.lower() != "none" and (word[0] != "/" or "%" in word) for word in said.arguments if word)
+    return said.keyword not in DECIDING or said.arguments[0].lower() in DECIDING[said.keyword]
+
+
+def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bool:
+    """Whether anything about the account, its files or the machine is out of the ordinary."""
+    access = facts.access
+    assert access is not None
+    if access.pam is None or any(module.name in UNKNOWN_MODULES for module in access.pam.account):
+        return True
+    if access.nologin or access.shell or access.start is not None or account.uid == 0:
+        return True
+    aged = account.changed == 0 or NEVER < account.longest < today - account.changed
+    if account.uid is None or pending:
+        return False
+    return (
+        account.expires != NEVER
+        or aged
+        or not any(key.whole for key in facts.ssh.host_keys)
+        or facts.ssh.authorized_keys_files == ()
+        or not access.ways
+        or any(strict_problem(way, account) or closed(way, account) for way in access.ways)
+    )
+
+
+# Modules of PAM that decide by files or words of their own.
+UNKNOWN_MODULES = ("pam_access", "pam_listfile", "pam_succeed_if", "pam_time")
+
+
+def account_of(username: str, facts: Facts, config: Config) -> Account:
+    accounts = facts.accounts
+    groups = will_be_in(username, facts, config)
+    user = accounts.user(username)
+    if user is None:
+        return Account(
+            name=username,
+            uid=None,
+            gid=None,
+            groups=groups,
+            gids=frozenset(),
+            home=accounts.home_of(username),
+            shell=accounts.shell,
+        )
+    fields = [field.reveal() for field in accounts.shadow_fields(username) or ()]
+    password = fields[1] if len(fields) > 1 else user.password.reveal()
+
+    def days(at: int) -> int:
+        text = fields[at] if len(fields) > at else b""
+        return int(text) if text.isdigit() and len(text) < 10 else NEVER
+
+    return Account(
+        name=username,
+        uid=user.uid,
+        gid=user.gid,
+        groups=groups,
+        gids=frozenset((user.gid, *(group.gid for group in accounts.groups if group.name in groups))),
+        home=user.home,
+        shell=user.shell,
+        private_group=not any(
+            other.gid == user.gid and other.uid != user.uid for other in (*accounts.users, *accounts.vendor_users)
+        )
+        and not any(group.gid == user.gid and set(group.members) - {username} for group in accounts.groups),
+        locked=password.startswith(b"!"),
+        usable=bool(password) and password[:1] not in (b"!", b"*", b"x"),
+        expires=days(7),
+        changed=days(2),
+        longest=days(4),
+        inactive=days(6),
+    )
+
+
+def strict_problem(way: tuple[Node, ...], account: Account) -> tuple[str, bool] | None:
+    """Why StrictModes refuses a key file, and whether every sshd does; it looks from the file up to the home, or to /.
+
+    Some distributions' sshd lets the user's own group write.
+    """
+    if account.uid is None or not way:
+        return None
+    home = "/" + "/".join(part for part in account.home.split("/") if part)
+    doubt: tuple[str, bool] | None = None
+    for node in reversed(way):
+        if node.uid not in (0, account.uid):
+            return f"{node.path} belongs to uid {node.uid}", True
+        if node.mode & OTHERS_WRITE:
+            own = not node.mode & WORLD_WRITES and node.gid == account.gid and account.private_group
+            doubt = f"others may write to {node.path} (mode {node.mode:04o})", not own
+            if not own:
+                return doubt
+        if node.path == home:
+            break
+    return doubt
+
+
+def closed(way: tuple[Node, ...], account: Account) -> str:
+    """Why the user may not read it: sshd reads it as that user."""
+    if not account.uid or not way:
+        return ""
+    for node in way[:-1]:
+        if not _may(node, ENTER, account):
+            return f"{account.name} may not enter {node.path}"
+    return "" if _may(way[-1], READ, account) else f"{account.name} may not read {way[-1].path}"
+
+
+def _may(node: Node, wanted: int, account: Account) -> bool:
+    shift = 6 if node.uid == account.uid else 3 if node.gid in account.gids else 0
+    return bool(node.mode >> shift & wanted)
+
+
+def paths_of(metadata: Metadata, facts: Facts, config: Config) -> tuple[str, ...]:
+    """The key files whose way is to be looked at."""
+    username = metadata.username or ""
+    home = facts.accounts.home_of(username)
+    if not metadata.keys or facts.accounts.user(username) is None:
+        return ()
+    return key_paths(username=username, home=home, keys=metadata.keys, facts=facts, config=config)

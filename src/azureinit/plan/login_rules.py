@@ -1,0 +1,455 @@
+"""The rules by which sshd, PAM and the account decide about a login, for images that have some of their own.
+
+Every rule gives an obstacle: 2 is certain, 1 is a doubt. What stands in the way of every method is common; a method
+works where nothing stands in its way. Loaded only where plan/access.py finds something out of the ordinary.
+"""
+
+from __future__ import annotations
+
+from azureinit.plan.access import NEVER, UNKNOWN_MODULES, Verdict, closed, is_plain, strict_problem
+from azureinit.plan.keyplaces import expanded
+from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, clients, in_force, match_list, turned_away
+from azureinit.pubkey import key_identity
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from azureinit.facts.gather import Facts
+    from azureinit.facts.ssh import Ssh
+    from azureinit.facts.sshd_config import Values
+    from azureinit.plan.access import Account
+    from azureinit.plan.sshd_match import Client
+    from azureinit.sources.metadata import Metadata
+
+DOUBT, CERTAIN = 1, 2
+MOST_ASKED = 6
+LOCAL = "10.0.0.4"
+DEFAULT_FILES = (".ssh/authorized_keys", ".ssh/authorized_keys2")
+DEFAULT_ALGORITHMS = (
+    "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,sk-ssh-ed25519@openssh.com,"
+    "sk-ecdsa-sha2-nistp256@openssh.com,rsa-sha2-512,rsa-sha2-256"
+)
+# What a key of that kind signs with. No client of our time offers RSA with SHA-1 by default.
+SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
+LOOPBACK = ("127.", "localhost", "::1", "[::1]")
+PLAIN_AUTH = (
+    "pam_unix",
+    "pam_deny",
+    "pam_permit",
+    "pam_env",
+    "pam_nologin",
+    "pam_faildelay",
+    "pam_cap",
+    "pam_localuser",
+)
+KRL = b"SSHKRL\n\0"
+
+
+class Obstacle(Record):
+    level: int
+    why: str
+    # What could still remove it: another source of accounts.
+    by_account: bool = False
+
+
+class Outcome(Record):
+    level: int
+    whys: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Case(Record):
+    """One connection of one account with what was given, on one machine."""
+
+    account: Account
+    client: Client
+    values: dict[str, tuple[InForce, ...]]
+    metadata: Metadata
+    facts: Facts
+    today: int
+    pending: bool
+
+    def word(self, keyword: str, default: str) -> str:
+        found = self.values.get(keyword)
+        return found[0].arguments[0] if found else default
+
+    def says(self, keyword: str, *, default: bool) -> bool:
+        return self.word(keyword, "yes" if default else "no").lower() in ("yes", "true")
+
+    def where(self, keyword: str) -> str:
+        found = self.values.get(keyword)
+        return place(found[0]) if found else keyword
+
+    @property
+    def pam(self) -> bool:
+        return self.says("usepam", default=False)
+
+
+def place(value: InForce) -> str:
+    """File, line and directive."""
+    said = value.said
+    if said is None:
+        return f"{value.keyword} {' '.join(value.arguments)}, says sshd"
+    under = "" if said.block is None else f" (below '{printable(said.block.line)}')"
+    return f"{said.path} line {said.number}: '{printable(said.line)}'{under}"
+
+
+def printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:100])
+
+
+def connections(account: Account, ssh: Ssh) -> tuple[str, ...]:
+    """For sshd's -C: from a private and a public address, and from those that the configuration tells apart."""
+    found = clients(ssh.directives, user=account.name, groups=account.groups)
+    matched = any(said.block is not None for said in ssh.directives)
+    addresses = list(dict.fromkeys(client.address for client in found))[: MOST_ASKED if matched else 1]
+    port = found[0].port
+    return tuple(f"user={account.name},host={at},addr={at},laddr={LOCAL},lport={port}" for at in addresses)
+
+
+def judge(account: Account, *, metadata: Metadata, facts: Facts, today: int, pending: bool) -> Verdict:
+    access, ssh = facts.access, facts.ssh
+    assert access is not None
+    answers = dict(access.answers)
+    outcomes = []
+    for client in clients(ssh.directives, user=account.name, groups=account.groups):
+        own = in_force(ssh.directives, client)
+        answer = answers.get(client.address) if not client.benefit else None
+        case = Case(
+            account=account,
+            client=client,
+            values=own if answer is None else settled(own, answer),
+            metadata=metadata,
+            facts=facts,
+            today=today,
+            pending=pending,
+        )
+        outcomes.append(outcome(case, asked=answer is not None or pending or is_plain(facts)))
+    worst = max(outcomes, key=lambda one: one.level)
+    level = worst.level
+    if level == CERTAIN and any(one.level < CERTAIN for one in outcomes):
+        level = DOUBT
+    if level == CERTAIN and (metadata.custom_data is not None or facts.rooted):
+        level = DOUBT  # customData may change it; under --root nothing that runs could be asked
+    notes = tuple(dict.fromkeys(note for one in outcomes for note in one.notes)) if not level else ()
+    return Verdict(level=level, why=_told(account, worst, level, outcomes, metadata, access.unanswered), notes=notes)
+
+
+def _told(
+    account: Account, worst: Outcome, level: int, outcomes: list[Outcome], metadata: Metadata, unanswered: str
+) -> str:
+    if not level:
+        return ""
+    some = min(one.level for one in outcomes) < worst.level
+    verb = "cannot log in" if level == CERTAIN else "may not be able to log in"
+    where = " from some addresses" if some else ""
+    why = f"{account.name} {verb}{where}: {'; '.join(dict.fromkeys(worst.whys))}"
+    if level == DOUBT and metadata.custom_data is not None:
+        why += " (customData may change that)"
+    elif level == DOUBT and unanswered:
+        why += f" ({unanswered})"
+    return why
+
+
+def settled(own: dict[str, tuple[InForce, ...]], answer: Values) -> dict[str, tuple[InForce, ...]]:
+    """sshd's own answer, with the lines that say so."""
+    found: dict[str, tuple[InForce, ...]] = {}
+    for name, arguments in answer.items():
+        keyword = ALIASES.get(name, name)
+        known = own.get(keyword, ())
+        if keyword in LISTS:
+            by_word = {value.arguments[0]: value.said for value in known}
+            found[keyword] = tuple(
+                InForce(keyword=keyword, arguments=(word,), said=by_word.get(word)) for word in arguments
+            )
+        elif keyword not in found:
+            found[keyword] = (InForce(keyword=keyword, arguments=arguments, said=known[0].said if known else None),)
+    # Words that this sshd does not print.
+    return {**{keyword: value for keyword, value in own.items() if keyword not in LISTS}, **found}
+
+
+def outcome(case: Case, *, asked: bool) -> Outcome:
+    """`asked`: sshd said itself what counts here, or will be asked; else what its files say is a doubt."""
+    common = [*_of_machine(case), *_of_account(case), *_weakened(_of_server(case), asked=asked)]
+    by_key = [*_weakened(_of_keys(case), asked=asked)] if case.metadata.keys else [NO_KEY]
+    by_password = [*_weakened(_of_password(case), asked=asked)] if case.metadata.has_password else [NO_PASSWORD]
+    ways = list(_methods(case, by_key, by_password))
+    best = min(ways, key=_level)
+    level = max(_level(common), _level(best))
+    shown = sorted((*common, *best), key=lambda one: -one.level)
+    whys = tuple(one.why for one in shown if one.level == level)
+    given = ((case.metadata.keys, "key", by_key), (case.metadata.has_password, "password", by_password))
+    notes = tuple(
+        f"the {name} that was given does not let {case.account.name} in: {one.why}"
+        for there, name, obstacles in given
+        for one in obstacles
+        if there and one.level
+    )
+    return Outcome(level=level, whys=whys, notes=notes)
+
+
+def _level(obstacles: Iterable[Obstacle]) -> int:
+    return max((one.level for one in obstacles), default=0)
+
+
+def _weakened(obstacles: Iterable[Obstacle], *, asked: bool) -> Iterable[Obstacle]:
+    for one in obstacles:
+        yield one if asked else Obstacle(level=min(one.level, DOUBT), why=one.why)
+
+
+NO_KEY = Obstacle(level=CERTAIN, why="no key was given")
+NO_PASSWORD = Obstacle(level=CERTAIN, why="no password was given")
+
+
+# ---- the machine and the account
+
+
+def _of_machine(case: Case) -> Iterable[Obstacle]:
+    access, ssh = case.facts.access, case.facts.ssh
+    assert access is not None
+    if access.start is not None:
+        level = CERTAIN if access.start.certain else DOUBT
+        yield Obstacle(level=level, why=f"sshd does not start: {access.start.why}")
+    if ssh.query_failure.startswith("sshd -G: /"):
+        yield Obstacle(level=CERTAIN, why=f"sshd refuses its configuration: {ssh.query_failure[len('sshd -G: ') :]}")
+    if not case.pending and ssh.host_keys and not any(key.whole for key in ssh.host_keys):
+        yield Obstacle(level=DOUBT, why="sshd has no host key")
+    if access.nologin and case.account.uid != 0:
+        names = [module.name for module in access.pam.account] if access.pam is not None else []
+        if not case.pam or "pam_nologin" in names:
+            yield Obstacle(level=CERTAIN, why="/etc/nologin exists, which lets root in alone")
+
+
+def _of_account(case: Case) -> Iterable[Obstacle]:
+    account, access = case.account, case.facts.access
+    assert access is not None
+    other = case.facts.accounts.nss_why
+    level = DOUBT if other else CERTAIN
+    chrooted = case.word("chrootdirectory", "none").lower() != "none"
+    if access.shell and not chrooted:
+        yield Obstacle(level=level, why=f"the account {account.name}: {access.shell}")
+    if account.uid is None:
+        return
+    if account.locked and not case.pam:
+        yield Obstacle(
+            level=level, why=f"the account {account.name} is locked ('!' in /etc/shadow), and UsePAM is off in sshd"
+        )
+    modules = [module for module in access.pam.account if module.name == "pam_unix"] if access.pam is not None else []
+    ages = modules and not any("no_pass_expiry" in module.arguments for module in modules)
+    if account.expires != NEVER and (modules or not case.pam) and case.today >= account.expires + (not case.pam):
+        yield Obstacle(level=level, why=f"the account {account.name} expired (/etc/shadow, field 8: {account.expires})")
+    age = case.today - account.changed
+    limited = account.changed > 0 and account.longest != NEVER
+    if case.pam and ages and limited and account.inactive != NEVER and age > account.longest + account.inactive:
+        yield Obstacle(level=level, why=f"the password of {account.name} expired for good (/etc/shadow)")
+    elif case.pam and ages and (account.changed == 0 or (limited and age > account.longest)):
+        certain = not account.usable and not case.metadata.has_password
+        why = f"{account.name} must change a password first (/etc/shadow, field 3)" + (
+            ", and has none" if certain else ""
+        )
+        yield Obstacle(level=level if certain else DOUBT, why=why)
+    for module in access.pam.account if access.pam is not None and case.pam else ():
+        if module.name in UNKNOWN_MODULES:
+            yield Obstacle(
+                level=DOUBT, why=f"{module.name} in sshd's PAM stack decides by rules that are not read here"
+            )
+
+
+# ---- sshd, whatever the credential
+
+
+def _of_server(case: Case) -> Iterable[Obstacle]:
+    kept_out = turned_away(case.values, case.client)
+    group_line = kept_out is not None and kept_out[0].keyword.endswith("groups")
+    if kept_out is not None and not (group_line and case.account.uid is None):
+        said, certain = kept_out
+        yield Obstacle(
+            level=CERTAIN if certain and not (group_line and case.facts.accounts.nss_why) else DOUBT,
+            why=f"{place(said)} keeps {case.account.name} out"
+            + (f" (in the groups {', '.join(sorted(case.account.groups))})" if group_line else ""),
+        )
+    if case.says("refuseconnection", default=False):
+        yield Obstacle(level=CERTAIN, why=f"{case.where('refuseconnection')} refuses every connection")
+    if case.word("maxsessions", "10") == "0":
+        yield Obstacle(level=CERTAIN, why=f"{case.where('maxsessions')} allows no session")
+    for keyword in ("forcecommand", "chrootdirectory"):
+        if case.word(keyword, "none").lower() != "none":
+            yield Obstacle(level=DOUBT, why=f"{case.where(keyword)} takes the place of a login shell")
+    yield from _of_root(case)
+    listening = [
+        said.arguments[0]
+        for said in case.facts.ssh.directives
+        if said.keyword == "listenaddress" and said.block is None
+    ]
+    if listening and all(address.lower().startswith(LOOPBACK) for address in listening):
+        where = next(said for said in case.facts.ssh.directives if said.keyword == "listenaddress")
+        yield Obstacle(level=DOUBT, why=f"{where.path} line {where.number}: '{printable(where.line)}' is this machine")
+
+
+def _of_root(case: Case) -> Iterable[Obstacle]:
+    if case.account.uid != 0:
+        return
+    value = case.word("permitrootlogin", "prohibit-password").lower()
+    if value == "no":
+        yield Obstacle(level=CERTAIN, why=f"{case.where('permitrootlogin')} keeps root out")
+    if value == "forced-commands-only":
+        yield Obstacle(level=DOUBT, why=f"{case.where('permitrootlogin')} lets root in for commands alone")
+
+
+# ---- keys
+
+
+def _of_keys(case: Case) -> Iterable[Obstacle]:
+    if not case.says("pubkeyauthentication", default=True):
+        yield Obstacle(level=CERTAIN, why=f"{case.where('pubkeyauthentication')} refuses keys")
+        return
+    lines = [key.data.strip() for key in case.metadata.keys]
+    left = [line for line in lines if _accepted(line, case)]
+    if not left:
+        words = "pubkeyacceptedalgorithms", "requiredrsasize"
+        named = [case.where(word) for word in words if word in case.values]
+        yield Obstacle(level=CERTAIN, why=f"{' and '.join(named) or 'sshd'} takes no key of the kind that was given")
+        return
+    yield from _of_revocation(case, left)
+    yield from _of_files(case)
+
+
+def _accepted(line: str, case: Case) -> bool:
+    identity = key_identity(line)
+    kind, blob = identity if identity is not None else ("", "")
+    listed = algorithms(case.values.get("pubkeyacceptedalgorithms", ()))
+    if not any(match_list(name, listed) == 1 for name in SIGNATURES.get(kind, (kind,))):
+        return False
+    least = case.word("requiredrsasize", "1024")
+    return kind != "ssh-rsa" or not least.isdecimal() or rsa_bits(blob) >= int(least)
+
+
+def algorithms(values: tuple[InForce, ...]) -> str:
+    """The list, with what `+`, `-` and `^` do to sshd's own."""
+    text = values[0].arguments[0] if values else DEFAULT_ALGORITHMS
+    if text[:1] in ("+", "^"):
+        return f"{DEFAULT_ALGORITHMS},{text[1:]}"
+    if text[:1] == "-":
+        return ",".join(name for name in DEFAULT_ALGORITHMS.split(",") if match_list(name, text[1:]) != 1)
+    return text
+
+
+def rsa_bits(blob: str) -> int:
+    from binascii import a2b_base64
+
+    data = a2b_base64(blob)
+    parts = []
+    while len(data) >= 4:
+        size = int.from_bytes(data[:4], "big")
+        parts.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return int.from_bytes(parts[2], "big").bit_length() if len(parts) > 2 else 0
+
+
+def _of_revocation(case: Case, lines: list[str]) -> Iterable[Obstacle]:
+    path = case.word("revokedkeys", "none")
+    if path.lower() == "none":
+        return
+    data = dict(case.facts.access.revoked).get(path) if case.facts.access is not None else None
+    where = case.where("revokedkeys")
+    if data is None:
+        yield Obstacle(level=CERTAIN, why=f"{where} names a file that does not exist, so that sshd refuses every key")
+    elif data.startswith(KRL):
+        yield Obstacle(level=DOUBT, why=f"{where} names a list that is not read here")
+    else:
+        revoked = {key_identity(line) for line in data.decode("utf-8", "replace").split("\n")}
+        if all(key_identity(line) in revoked for line in lines):
+            yield Obstacle(level=CERTAIN, why=f"{where}: the keys that were given are revoked there")
+
+
+def _of_files(case: Case) -> Iterable[Obstacle]:
+    """At least one of the files that count here has the key, and sshd takes it."""
+    if case.pending or case.account.uid is None:
+        return
+    access, ssh = case.facts.access, case.facts.ssh
+    assert access is not None
+    command = any(
+        case.word(word, "none").lower() != "none"
+        for word in ("authorizedkeyscommand", "authorizedprincipalscommand", "trustedusercakeys")
+    )
+    level = DOUBT if command else CERTAIN
+    names = case.values["authorizedkeysfile"][0].arguments if "authorizedkeysfile" in case.values else None
+    names = names or ssh.authorized_keys_files or DEFAULT_FILES
+    if [name.lower() for name in names] == ["none"]:
+        yield Obstacle(level=level, why=f"{case.where('authorizedkeysfile')}: sshd reads no key files")
+        return
+    home = case.account.home
+    paths = [expanded(name, case.account.name, home, case.facts) for name in names]
+    ways = {way[-1].path: way for way in access.ways if way[-1].path in paths}
+    strict = case.says("strictmodes", default=True)
+    problems: list[Obstacle] = []
+    for path, way in ways.items():
+        shut = closed(way, case.account)
+        refused = strict_problem(way, case.account) if strict else None
+        if shut:
+            problems.append(Obstacle(level=level, why=f"sshd cannot read {path}: {shut}"))
+        elif refused:
+            why = f"StrictModes refuses {path}: {refused[0]}"
+            problems.append(Obstacle(level=level if refused[1] else DOUBT, why=why))
+        else:
+            return
+    none = Obstacle(level=level, why=f"{case.where('authorizedkeysfile')}: none of these is {case.account.name}'s own")
+    yield min(problems, key=lambda one: one.level) if problems else none
+
+
+# ---- passwords and methods
+
+
+def _of_password(case: Case) -> Iterable[Obstacle]:
+    """By either method."""
+    if case.pending:
+        return  # the plan decides about both
+    if not (_takes_passwords(case) or _asks(case)):
+        yield Obstacle(level=CERTAIN, why=f"{case.where('passwordauthentication')} refuses passwords")
+    if case.account.uid == 0 and case.word("permitrootlogin", "prohibit-password").lower() != "yes":
+        yield Obstacle(level=CERTAIN, why=f"{case.where('permitrootlogin')} takes no password of root's")
+
+
+def _takes_passwords(case: Case) -> bool:
+    return case.says("passwordauthentication", default=True)
+
+
+def _asks(case: Case) -> bool:
+    return case.pam and case.says("kbdinteractiveauthentication", default=True)
+
+
+def _methods(case: Case, by_key: list[Obstacle], by_password: list[Obstacle]) -> Iterable[list[Obstacle]]:
+    """What stands in the way of each list of methods that is enough."""
+    wanted = case.values.get("authenticationmethods")
+    if wanted is None or wanted[0].arguments[0].lower() == "any":
+        yield by_key
+        yield by_password
+        return
+    for listed in wanted[0].arguments:
+        found: list[Obstacle] = []
+        names = listed.split(",")
+        for name in names:
+            found += _method(name.partition(":")[0].lower(), case, by_key, by_password)
+        if names.count("publickey") > len(case.metadata.keys):
+            found.append(Obstacle(level=CERTAIN, why=f"{place(wanted[0])} asks for more keys than were given"))
+        yield found
+
+
+def _method(name: str, case: Case, by_key: list[Obstacle], by_password: list[Obstacle]) -> list[Obstacle]:
+    where = case.where("authenticationmethods")
+    if name == "publickey":
+        return [*by_key] if by_key != [NO_KEY] else [Obstacle(level=CERTAIN, why=f"{where}: no key was given")]
+    access = case.facts.access
+    if name == "keyboard-interactive" and not case.metadata.has_password and access is not None and access.pam:
+        plain = all(module.name in PLAIN_AUTH for module in access.pam.auth)
+        return [Obstacle(level=CERTAIN if plain else DOUBT, why=f"{where} asks for more than the key that was given")]
+    if name in ("password", "keyboard-interactive"):
+        if not case.metadata.has_password:
+            return [Obstacle(level=CERTAIN, why=f"{where}: no password was given")]
+        works = _takes_passwords(case) if name == "password" else _asks(case)
+        if works or case.pending:
+            return [*by_password]
+        return [Obstacle(level=CERTAIN, why=f"{where} demands {name}, which is off")]
+    return [Obstacle(level=CERTAIN, why=f"{where} demands {printable(name)}, which neither key nor password is")]

@@ -1,0 +1,205 @@
+"""Image policies: what an image's builder may have decided about logins, and what must come of each.
+
+ready: nothing is said, and every credential given works. note: Ready, one of the credentials is said not to work, the
+other works. doubt: Ready with a warning, and a login that may or may not work (`works` tells here). failed: the failure
+names file, line and directive, and no login works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from support.policy_machine import Policy
+
+READY, NOTE, DOUBT, FAILED = "ready", "note", "doubt", "failed"
+FILE = "/etc/ssh/sshd_config.d/50-policy.conf"
+ADD = "useradd -m -s /bin/bash azureuser"
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    policy: Policy
+    outcome: str
+    says: str = ""  # a part of the failure's or the warning's text
+    works: bool | None = None
+    reason: str = "the admin cannot log in"
+
+
+def config(text: str) -> str:
+    return f"cat > {FILE} <<'EOF'\n{text}\nEOF\n"
+
+
+def sshd(name: str, text: str, outcome: str, says: str = "", *, works: bool | None = None, **more: object) -> Row:
+    before = str(more.pop("setup", ""))
+    return Row(name, Policy(setup=before + "\n" + config(text), **more), outcome, says, works)  # type: ignore[arg-type]
+
+
+def account(name: str, script: str, outcome: str, says: str = "", *, works: bool | None = None, **more: object) -> Row:
+    return Row(name, Policy(setup=f"{ADD}\n{script}", **more), outcome, says, works)  # type: ignore[arg-type]
+
+
+LINE1 = f"{FILE} line 1:"
+ROWS = (
+    Row("nothing", Policy(), READY),
+    Row("nothing, password", Policy(password=True, key=False), READY),
+    Row("nothing, both", Policy(password=True), READY),
+    # ---- Allow and Deny
+    sshd("AllowUsers another", "AllowUsers alice", FAILED, f"{LINE1} 'AllowUsers alice'"),
+    sshd("AllowUsers another, both", "AllowUsers alice", FAILED, LINE1, password=True),
+    sshd("AllowUsers several others", "AllowUsers alice\nAllowUsers bob*\nAllowUsers azureuser2", FAILED, LINE1),
+    sshd("AllowUsers this one", "AllowUsers alice azureuser", READY),
+    sshd("AllowUsers added to", "AllowUsers alice\nAllowUsers azure*", READY),
+    sshd("AllowUsers wildcard", "AllowUsers *user", READY),
+    sshd("AllowUsers negated is literal", "AllowUsers !azureuser *", READY),
+    sshd(
+        "AllowUsers from a private network", "AllowUsers azureuser@10.0.0.0/8", DOUBT, "from some addresses", works=True
+    ),
+    sshd("AllowUsers from elsewhere", "AllowUsers azureuser@192.0.2.0/24", DOUBT, "from some addresses", works=False),
+    sshd("AllowUsers from anywhere", "AllowUsers azureuser@*", READY),
+    sshd("AllowUsers from a name", "AllowUsers azureuser@*.example.org", FAILED, LINE1),
+    sshd("DenyUsers this one", "DenyUsers alice azureuser", FAILED, "DenyUsers alice azureuser"),
+    sshd("DenyUsers pattern", "DenyUsers az???user", FAILED, "DenyUsers"),
+    sshd("DenyUsers another", "DenyUsers alice azureuser2", READY),
+    sshd("DenyUsers beats AllowUsers", "AllowUsers azureuser\nDenyUsers azureuser", FAILED, f"{FILE} line 2:"),
+    sshd("DenyUsers from a network", "DenyUsers azureuser@10.0.0.0/8", DOUBT, "from some", works=False),
+    sshd("AllowGroups another", "AllowGroups operators", FAILED, "AllowGroups operators", setup="groupadd operators"),
+    sshd("AllowGroups primary", "AllowGroups azureuser", READY),
+    sshd("AllowGroups sudo", "AllowGroups sudo", READY),
+    sshd(
+        "AllowGroups by configuration",
+        "AllowGroups operators",
+        READY,
+        setup="groupadd operators",
+        config={"user": {"groups": ["operators"]}},
+    ),
+    sshd("DenyGroups primary", "DenyGroups azureuser", FAILED, "DenyGroups azureuser"),
+    sshd("DenyGroups sudo", "DenyGroups s?do", FAILED, "DenyGroups s?do"),
+    sshd("DenyGroups another", "DenyGroups nogroup", READY),
+    # ---- Match
+    sshd("Match User refuses keys", "Match User azureuser\n  PubkeyAuthentication no", FAILED, "below 'Match User"),
+    sshd("Match another", "Match User alice\n  PubkeyAuthentication no", READY),
+    sshd("Match negated", "Match User *,!azureuser\n  PubkeyAuthentication no", READY),
+    sshd("Match Group sudo refuses", "Match Group sudo\n  DenyUsers *", FAILED, "Match Group sudo"),
+    sshd("Match rescues", "AllowUsers alice\nMatch User azure*\n  AllowUsers azureuser", READY),
+    sshd("Match all refuses", "Match all\n  PubkeyAuthentication no", FAILED, "PubkeyAuthentication no"),
+    sshd("Match Address refuses some", "Match Address 192.0.2.0/24\n  DenyUsers *", DOUBT, "from some", works=True),
+    sshd(
+        "Match Address allows some", "AllowUsers alice\nMatch Address 192.0.2.0/24\n  AllowUsers *", DOUBT, works=False
+    ),
+    sshd(
+        "Match another keys file",
+        "Match User azureuser\n  AuthorizedKeysFile /etc/ssh/azureuser.keys",
+        READY,
+    ),
+    sshd(
+        "Match shared keys file",
+        "Match User azure*\n  AuthorizedKeysFile /etc/ssh/shared",
+        FAILED,
+        "AuthorizedKeysFile",
+    ),
+    # ---- keys
+    sshd("no keys", "PubkeyAuthentication no", FAILED, f"{LINE1} 'PubkeyAuthentication no'"),
+    sshd("no keys, password too", "PubkeyAuthentication no", NOTE, "key that was given", password=True),
+    sshd("no keys, password alone", "PubkeyAuthentication no", READY, password=True, key=False),
+    sshd("algorithms without this one", "PubkeyAcceptedAlgorithms rsa-sha2-512", FAILED, "PubkeyAcceptedAlgorithms"),
+    sshd("algorithms removed", "PubkeyAcceptedAlgorithms -ssh-ed25519*", FAILED, "PubkeyAcceptedAlgorithms"),
+    sshd("algorithms with this one", "PubkeyAcceptedAlgorithms ssh-ed*", READY),
+    sshd("algorithms added", "PubkeyAcceptedAlgorithms +ssh-rsa", READY),
+    sshd("old name", "PubkeyAcceptedKeyTypes ecdsa-sha2-nistp256", FAILED, "PubkeyAcceptedKeyTypes"),
+    sshd("RSA too short", "RequiredRSASize 4096", FAILED, "RequiredRSASize", key_type="rsa", key_bits=2048),
+    sshd("RSA long enough", "RequiredRSASize 2048", READY, key_type="rsa", key_bits=2048),
+    sshd("RSA with SHA-1 alone", "PubkeyAcceptedAlgorithms ssh-rsa", FAILED, LINE1, key_type="rsa", key_bits=2048),
+    sshd("revoked", "RevokedKeys /given.pub", FAILED, "RevokedKeys"),
+    sshd("revocation list missing", "RevokedKeys /etc/ssh/none.krl", FAILED, "RevokedKeys"),
+    sshd("another key revoked", "RevokedKeys /etc/ssh/revoked", READY, setup=": > /etc/ssh/revoked"),
+    sshd("no key files", "AuthorizedKeysFile none", FAILED, "AuthorizedKeysFile none"),
+    sshd("shared key file", "AuthorizedKeysFile /etc/ssh/keys", FAILED, "AuthorizedKeysFile /etc/ssh/keys"),
+    sshd("shared, then own", "AuthorizedKeysFile /etc/ssh/keys %h/.ssh/authorized_keys2", READY),
+    sshd("own by number", "AuthorizedKeysFile /etc/ssh/keys/%U", READY),
+    sshd(
+        "keys by a command",
+        "AuthorizedKeysFile none\nAuthorizedKeysCommand /bin/true\nAuthorizedKeysCommandUser nobody",
+        DOUBT,
+        "AuthorizedKeysFile",
+        works=False,
+    ),
+    sshd(
+        "a closed directory, then an open one",
+        "AuthorizedKeysFile /etc/ssh/closed/%u /etc/ssh/open/%u",
+        READY,
+        setup="mkdir -m 700 /etc/ssh/closed",
+    ),
+    # ---- methods
+    sshd("two keys", "AuthenticationMethods publickey,publickey", FAILED, "more keys than were given"),
+    sshd("key, or key twice", "AuthenticationMethods publickey,publickey publickey", READY),
+    sshd("key alone", "AuthenticationMethods publickey", READY),
+    sshd("any method", "AuthenticationMethods any", READY),
+    # ---- sessions
+    sshd("no sessions", "MaxSessions 0", FAILED, "MaxSessions 0"),
+    sshd("one session", "MaxSessions 1", READY),
+    sshd("one try", "MaxAuthTries 1", READY),
+    sshd("another port", "Port 2222", READY, port=2222),
+    sshd("a command instead", "ForceCommand /bin/true", DOUBT, "ForceCommand", works=True),
+    sshd("a chroot", "ChrootDirectory /var/empty", DOUBT, "ChrootDirectory", works=False, setup="mkdir -p /var/empty"),
+    sshd("loopback alone", "ListenAddress 127.0.0.1", DOUBT, "ListenAddress", works=False),
+    sshd("RSA host key alone", "HostKey /etc/ssh/ssh_host_rsa_key", READY),
+    sshd("a host key of no type", "HostKey /etc/ssh/keys/identity", READY),
+    sshd("customData may mend it", "AllowUsers alice", DOUBT, "customData", works=False, custom_data="#!/bin/sh\n"),
+    sshd("required", "AllowUsers azureuser@10.0.0.0/8", FAILED, works=True, required="true"),
+    sshd("not required", "AllowUsers alice", DOUBT, LINE1, works=False, required="false"),
+    Row(
+        "a broken configuration",
+        Policy(setup=config("NoSuchWord yes")),
+        FAILED,
+        "50-policy.conf",
+        reason="failed to update sshd config",
+    ),
+    # ---- the account
+    account("an account that is there", "", READY),
+    account("expired", "chage -E 2001-01-01 azureuser", FAILED, "expired"),
+    account("expires later", "chage -E 2099-01-01 azureuser", READY),
+    account("nologin", "usermod -s /usr/sbin/nologin azureuser", FAILED, "nologin"),
+    account("false", "usermod -s /bin/false azureuser", FAILED, "/bin/false"),
+    account("a missing shell", "usermod -s /bin/zsh azureuser", FAILED, "/bin/zsh does not exist"),
+    account("a shell that is no program", "touch /opt/sh; usermod -s /opt/sh azureuser", FAILED, "not a program"),
+    account("locked without PAM", f"usermod -p '!' azureuser\n{config('UsePAM no')}", FAILED, "locked"),
+    account("starred without PAM", f"usermod -p '*' azureuser\n{config('UsePAM no')}", READY),
+    account("locked with PAM", "usermod -p '!' azureuser", READY),
+    account(
+        "expired without PAM",
+        f"chage -E 2001-01-01 azureuser; usermod -p '*' azureuser\n{config('UsePAM no')}",
+        FAILED,
+        "expired",
+    ),
+    account("must change a password", "chage -d 0 azureuser", FAILED, "must change"),
+    account("password aged out", "chage -d 2001-01-01 -M 10 -I 5 azureuser", FAILED, "expired for good"),
+    account("a home for everybody", "chmod 0777 /home/azureuser", FAILED, "StrictModes"),
+    account("a home for its own group", "chmod 0770 /home/azureuser", DOUBT, "StrictModes", works=True),
+    account("a home for a group", "chmod 0770 /home/azureuser; chgrp users /home/azureuser", FAILED, "StrictModes"),
+    account("a home for everybody, no StrictModes", f"chmod 0777 /home/azureuser\n{config('StrictModes no')}", READY),
+    account("another's home", "chown 12345 /home/azureuser; chmod 755 /home/azureuser", FAILED, "StrictModes"),
+    account("another's closed home", "chown 12345 /home/azureuser; chmod 700 /home/azureuser", FAILED, "may not enter"),
+    account("root's home", "chown 0:0 /home/azureuser; chmod 755 /home/azureuser", READY),
+    account("a closed home above", "chmod 0700 /home", FAILED, "may not enter /home"),
+    account("a readable home", "chmod 0755 /home/azureuser", READY),
+    account("both, a home for everybody", "chmod 0777 /home/azureuser", NOTE, "key that was given", password=True),
+    Row("/etc/nologin", Policy(setup="echo closed > /etc/nologin"), FAILED, "/etc/nologin"),
+    Row("/run/nologin while it boots", Policy(setup="touch /run/nologin", after="rm /run/nologin"), READY),
+    Row(
+        "pam_access",
+        Policy(
+            setup="sed -i '1i account required pam_access.so' /etc/pam.d/sshd\n"
+            "echo '-:ALL:ALL' > /etc/security/access.conf"
+        ),
+        DOUBT,
+        "pam_access",
+        works=False,
+    ),
+    Row(
+        "without PAM",
+        Policy(setup=config("UsePAM no")),
+        READY,
+    ),
+    Row("without PAM, password", Policy(setup=config("UsePAM no"), password=True, key=False), READY),
+)

@@ -1,0 +1,263 @@
+"""Whether the admin can log in, decided from facts: real logins are tried in tests/adversary/test_policies.py."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from azureinit.config.model import Access as AccessConfig, Config
+from azureinit.errors import LoginImpossible
+from azureinit.facts.access import Module, Node, Pam, Start, read_access
+from azureinit.facts.gather import Facts
+from azureinit.facts.ssh import read_keys_files
+from azureinit.facts.sshd_units import read_start
+from azureinit.plan.access import Account, closed, paths_of, plan_access, questions, strict_problem
+from azureinit.plan.actions import Caution, Declined, Step
+from azureinit.plan.login_rules import rsa_bits
+from azureinit.record import Secret, replace
+from azureinit.sources.imds import PublicKey
+from azureinit.sources.metadata import Metadata
+from support.ssh_trees import DEBIAN, ed25519, facts_of, own, running, tree
+
+MAIN = "/etc/ssh/sshd_config"
+WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+SHADOW = "ada:*:20000:0:99999:7:::\n"
+ADA = Metadata(username="ada", hostname="h", keys=(PublicKey(data=ed25519()),), disable_password=True)
+TODAY = 20100
+PAM = "account required pam_nologin.so\n@include common-account\n"
+FILES = {
+    MAIN: DEBIAN,
+    "/etc/shadow": SHADOW,
+    "/etc/ssh/ssh_host_ed25519_key": WHOLE,
+    "/etc/pam.d/sshd": PAM,
+    "/etc/pam.d/common-account": "account [success=1 new_authtok_reqd=done default=ignore] pam_unix.so\n",
+    "/home/ada/.ssh/authorized_keys": ed25519() + "\n",
+}
+
+
+def machine_facts(tmp_path: Path, files: dict[str, str], **access: Any) -> Facts:
+    """A machine on which everything else is done."""
+    machine = tree(tmp_path, {**FILES, **files})
+    tmp_path.chmod(0o755)  # the machine's /
+    shell = tmp_path / "bin/bash"
+    shell.parent.mkdir()
+    shell.touch(mode=0o755)
+    for path in (tmp_path / "home/ada/.ssh", tmp_path / "home/ada/.ssh/authorized_keys"):
+        own(path)
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    facts = facts_of(machine)
+    paths = paths_of(ADA, facts, Config())
+    found = read_access(machine, facts.ssh, systemd=False, shell="/bin/bash", paths=paths)
+    facts = running(facts, version=(9, 3))
+    facts = replace(facts, keys_files=read_keys_files(machine, home="/home/ada", paths=paths), privileged=True)
+    return replace(facts, access=replace(found, **access))
+
+
+def plan(facts: Facts, *, metadata: Metadata = ADA, required: str = "auto", pending: bool = False) -> tuple[Any, ...]:
+    config = Config(access=AccessConfig(required=required))
+    return plan_access(metadata=metadata, facts=facts, config=config, today=TODAY, pending=pending)
+
+
+def answered(config: str) -> dict[str, Any]:
+    """As sshd would say it for the only address that matters here."""
+    values: dict[str, tuple[str, ...]] = {"usepam": ("yes",)}
+    for line in config.splitlines():
+        word, *arguments = line.split()
+        values.setdefault(word.lower(), tuple(arguments))
+    return {"answers": (("203.0.113.9", values),)}
+
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+
+
+def test_an_ordinary_machine_is_not_worth_a_word(tmp_path: Path) -> None:
+    facts = machine_facts(tmp_path, {})
+    assert plan(facts) == ()
+    assert questions(metadata=ADA, facts=facts, config=Config()) == ()
+
+
+def test_a_certain_refusal_names_file_line_and_directive(tmp_path: Path) -> None:
+    text = "UsePAM yes\nAllowUsers bob\n"
+    facts = machine_facts(tmp_path, {MAIN: text}, **answered("AllowUsers bob"))
+    (step,) = plan(facts)
+    assert isinstance(step, Step)
+    assert step.failure is LoginImpossible
+    (way,) = step.ways
+    assert isinstance(way, Declined)
+    assert "/etc/ssh/sshd_config line 2: 'AllowUsers bob' keeps ada out" in way.why
+    assert "access.required = false" in way.why
+    (asked,) = questions(metadata=ADA, facts=facts, config=Config())
+    assert asked == "user=ada,host=203.0.113.9,addr=203.0.113.9,laddr=10.0.0.4,lport=22"
+
+
+@pytest.mark.parametrize(("required", "kind"), [("auto", Step), ("true", Step), ("false", Caution)])
+def test_what_is_certain_fails_unless_it_never_may(tmp_path: Path, required: str, kind: type) -> None:
+    text = "UsePAM yes\nPubkeyAuthentication no\n"
+    facts = machine_facts(tmp_path, {MAIN: text}, **answered("PubkeyAuthentication no"))
+    (item,) = plan(facts, required=required)
+    assert isinstance(item, kind)
+
+
+@pytest.mark.parametrize(("required", "kind"), [("auto", Caution), ("true", Step), ("false", Caution)])
+@pytest.mark.parametrize("doubt", ["customData", "silent sshd", "address", "command"])
+def test_a_doubt_fails_only_where_a_login_is_required(tmp_path: Path, doubt: str, required: str, kind: type) -> None:
+    text, metadata, access = "UsePAM yes\nAllowUsers bob\n", ADA, answered("AllowUsers bob")
+    if doubt == "customData":
+        metadata = replace(ADA, custom_data=Secret("#!"))
+    elif doubt == "silent sshd":
+        access = {"unanswered": "sshd -T did not say: no"}
+    elif doubt == "address":
+        text, access = "UsePAM yes\nMatch Address 10.0.0.0/8\nDenyUsers *\n", {}
+    else:
+        text = "UsePAM yes\nAuthorizedKeysFile none\nAuthorizedKeysCommand /bin/x\n"
+        access = answered("AuthorizedKeysFile none\nAuthorizedKeysCommand /bin/x")
+    (item,) = plan(machine_facts(tmp_path, {MAIN: text}, **access), metadata=metadata, required=required)
+    assert isinstance(item, kind)
+    assert "ada may not be able to log in" in item.why
+
+
+def test_sshds_own_answer_counts_more_than_our_reading(tmp_path: Path) -> None:
+    facts = machine_facts(tmp_path, {MAIN: "UsePAM yes\nAllowUsers bob\n"}, **answered("AllowUsers ada"))
+    assert plan(facts) == ()
+
+
+def test_a_key_that_is_refused_beside_a_password_that_works_is_a_warning(tmp_path: Path) -> None:
+    text = "UsePAM yes\nPubkeyAuthentication no\n"
+    facts = machine_facts(tmp_path, {MAIN: text}, **answered("PubkeyAuthentication no"))
+    both = replace(ADA, has_password=True, disable_password=False)
+    (caution,) = plan(facts, metadata=both, required="true")
+    assert isinstance(caution, Caution)
+    assert caution.why.startswith("the key that was given does not let ada in: /etc/ssh/sshd_config line 2")
+
+
+def test_no_sshd_and_no_credential_are_no_failure(tmp_path: Path) -> None:
+    facts = machine_facts(tmp_path, {MAIN: "AllowUsers bob\n"})
+    assert plan(replace(facts, ssh=replace(facts.ssh, installed=False))) == ()
+    assert plan(facts, metadata=replace(ADA, keys=())) == ()
+
+
+@pytest.mark.parametrize(
+    ("shadow", "says"),
+    [
+        ("ada:*:20000:0:99999:7::100:\n", "expired"),
+        ("ada:*:20000:0:99999:7::20100:\n", "expired"),
+        ("ada:*:20000:0:99999:7::20101:\n", ""),
+        ("ada:*:0:0:99999:7:::\n", "must change a password first"),
+        ("ada:*:20000:0:50:7:10::\n", "expired for good"),
+        ("ada:*:20000:0:50:7:::\n", "must change"),
+        ("ada:*:20000:0:100:7:::\n", ""),
+        ("ada:!:20000:0:99999:7:::\n", ""),
+    ],
+)
+def test_the_account_itself(tmp_path: Path, shadow: str, says: str) -> None:
+    found = plan(machine_facts(tmp_path, {"/etc/shadow": shadow}))
+    assert [says in item.why for item in found] == ([True] if says else [])
+    assert all(isinstance(item, Step) for item in found)
+
+
+def test_another_source_of_accounts_is_a_doubt(tmp_path: Path) -> None:
+    facts = machine_facts(tmp_path, {"/etc/shadow": "ada:*:20000:0:99999:7::100:\n"})
+    (item,) = plan(replace(facts, accounts=replace(facts.accounts, nss_why="nsswitch.conf asks sss for passwd")))
+    assert isinstance(item, Caution)
+
+
+def test_a_unit_that_nothing_starts(tmp_path: Path) -> None:
+    facts = machine_facts(tmp_path, {}, start=Start(why="ssh.service is disabled", certain=True))
+    (item,) = plan(facts)
+    assert isinstance(item, Step)
+    assert "sshd does not start: ssh.service is disabled" in item.why
+
+
+def node(path: str, uid: int, mode: int, gid: int = 0) -> Node:
+    return Node(path=path, uid=uid, gid=gid, mode=mode)
+
+
+ACCOUNT = Account(
+    name="ada", uid=1000, gid=1000, groups=frozenset(("ada",)), gids=frozenset((1000,)), home="/home/ada", shell="",
+    private_group=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("way", "certain"),
+    [
+        ((node("/", 0, 0o777), node("/home/ada", 1000, 0o755), node("/home/ada/k", 1000, 0o600)), None),
+        ((node("/home/ada", 1000, 0o777), node("/home/ada/k", 1000, 0o600)), True),
+        ((node("/home/ada", 7, 0o755), node("/home/ada/k", 1000, 0o600)), True),
+        ((node("/home/ada", 0, 0o755), node("/home/ada/k", 0, 0o644)), None),
+        ((node("/home/ada", 1000, 0o770, gid=1000), node("/home/ada/k", 1000, 0o600)), False),
+        ((node("/home/ada", 1000, 0o770, gid=50), node("/home/ada/k", 1000, 0o600)), True),
+        ((node("/", 0, 0o777), node("/etc", 0, 0o755), node("/etc/k", 0, 0o644)), True),
+    ],
+)
+def test_strict_modes(way: tuple[Node, ...], certain: bool | None) -> None:
+    found = strict_problem(way, ACCOUNT)
+    assert (found[1] if found else None) is certain
+
+
+def test_a_way_that_is_closed_to_the_user() -> None:
+    file = node("/home/ada/k", 1000, 0o600)
+    assert closed((node("/home", 0, 0o700), file), ACCOUNT) == "ada may not enter /home"
+    assert closed((node("/home", 0, 0o710, gid=1000), file), ACCOUNT) == ""
+    assert closed((node("/home", 0, 0o701), file), ACCOUNT) == ""
+    assert closed((node("/home", 0, 0o701, gid=1000), file), ACCOUNT) != ""
+    assert closed((node("/k", 0, 0o600),), ACCOUNT) == "ada may not read /k"
+
+
+def test_the_pam_stack_is_read_with_its_includes(tmp_path: Path) -> None:
+    machine = tree(
+        tmp_path,
+        {
+            MAIN: "UsePAM yes\n",
+            "/etc/pam.d/sshd": "# x\n@include common\naccount include password-auth\n-account optional a.so \\\n b\n",
+            "/etc/pam.d/common": "auth [success=1 default=ignore] /lib/security/pam_unix.so nullok\n@include sshd\n",
+            "/usr/lib/pam.d/password-auth": "account required pam_unix.so no_pass_expiry\nauth required pam_deny.so\n",
+        },
+    )
+    found = read_access(machine, facts_of(machine).ssh, systemd=False, shell="/bin/sh", paths=())
+    assert isinstance(found.pam, Pam)
+    assert found.pam.auth[0] == Module(control="[success=1 default=ignore]", name="pam_unix", arguments=("nullok",))
+    assert found.pam.account[-2:] == (
+        Module(control="required", name="pam_unix", arguments=("no_pass_expiry",)),
+        Module(control="optional", name="a", arguments=("b",)),
+    )
+    assert found.shell == "its shell /bin/sh does not exist"
+
+
+UNIT = "[Unit]\nConditionPathExists=!/etc/ssh/sshd_not_to_be_run\n[Service]\nExecStart=/usr/sbin/sshd -D\n"
+
+
+def test_whether_systemd_starts_sshd(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {"/usr/lib/systemd/system/ssh.service": UNIT})
+    disabled = read_start(machine)
+    assert disabled == Start(why="ssh.service is disabled (systemctl enable ssh.service)", certain=True)
+    wants = tmp_path / "etc/systemd/system/basic.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "own.service").symlink_to("/etc/systemd/system/own.service")
+    own_unit = tmp_path / "etc/systemd/system/own.service"
+    own_unit.write_text("[Unit]\nAfter=ssh.service\n")
+    assert read_start(machine) == disabled  # an order starts nothing
+    own_unit.write_text("[Service]\nExecStart=/opt/sshd\n")
+    other = read_start(machine)
+    assert other is not None
+    assert not other.certain
+    (wants / "ssh.service").symlink_to("/usr/lib/systemd/system/ssh.service")
+    assert read_start(machine) is None
+    (tmp_path / "etc/ssh").mkdir()
+    (tmp_path / "etc/ssh/sshd_not_to_be_run").touch()
+    forbidden = read_start(machine)
+    assert forbidden is not None
+    assert forbidden.why.startswith("/etc/ssh/sshd_not_to_be_run exists")
+    (tmp_path / "etc/systemd/system/ssh.service").symlink_to("/dev/null")
+    masked = read_start(machine)
+    assert masked is not None
+    assert masked.why.startswith("ssh.service is masked")
+
+
+def test_the_bits_of_an_rsa_key() -> None:
+    from support.ssh_trees import blob
+
+    assert rsa_bits(blob("ssh-rsa", bytes((1, 0, 1)), b"\x00" + b"\xc5" * 256)) == 2048
