@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from azureinit.apply.executor import apply_plan
-from azureinit.errors import NotConverged, PlanStale
+from azureinit.errors import LocalError, NotConverged, PlanStale
 from azureinit.facts.access import read_access
 from azureinit.facts.gather import read_facts
 from azureinit.facts.ssh import MERGER, read_keys_files, read_pieces
 from azureinit.facts.sshd_answer import ask_about
 from azureinit.plan.access import paths_of, questions
-from azureinit.plan.actions import Caution, work_left
+from azureinit.plan.actions import Caution, Unknown, work_left
 from azureinit.plan.keys import key_paths
 from azureinit.plan.plan import home_of
 from azureinit.record import replace
@@ -53,6 +53,9 @@ def converge(
             if isinstance(item, Caution) and item not in told:
                 told.append(item)
                 events.tell(WARN, item.name, item.why)
+        unknown = [f"{item.name} ({item.why})" for item in plan if isinstance(item, Unknown)]
+        if unknown:
+            raise LocalError(f"what is left to do cannot be told: {', '.join(unknown)}", hint="run it as root")
         steps = work_left(plan)
         if not steps:
             return facts, taken

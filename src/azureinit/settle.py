@@ -9,14 +9,14 @@ from azureinit.corridor import gather
 from azureinit.deliver import save, start_in_progress
 from azureinit.engine import identify
 from azureinit.plan.access import plan_access
-from azureinit.plan.actions import Caution, work_left
+from azureinit.plan.actions import Caution, Unknown, work_left
 from azureinit.plan.hostkeys import has_image_keys
 from azureinit.plan.hostname import DHCP_NAME
 from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.plan.waagent import plan_waagent
 from azureinit.record import replace
 from azureinit.sources.metadata import is_specialised
-from azureinit.telemetry.events import INFO, WARN
+from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def own_keys(walk: Walk, facts: Facts) -> frozenset[str] | None:
     if walk.config.ssh.regenerate_host_keys != "auto" or walk.journal is None or walk.instance is None:
         return None
     own = walk.journal.own_keys
+    if not walk.remembers:
+        return None  # shown as unknown
     if not has_image_keys(facts.ssh, own=own, done=walk.journal.done):
         return own
     from azureinit.apply.instance import marker
@@ -128,16 +130,16 @@ def whole_plan(walk: Walk) -> Plan:
     """For showing: everything provision would do, after Ready too. Nothing on this machine is touched."""
     walk.ends_if_done = False  # what is left to do is the question all the same
     walk.remembers = walk.machine.is_open(walk.config.azure_init_data_dir.path)
-    if not walk.remembers:
-        walk.events.tell(WARN, "plan", "what was done before is known to root only: planned as if nothing had been")
     identify(walk)
     gather(walk)
     assert walk.facts is not None
+    path = walk.config.azure_init_data_dir.path
+    before: Plan = () if walk.remembers else (Unknown(name="earlier runs", why=f"{path} cannot be read"),)
     if walk.former is not None:
-        return plan_for(walk, walk.facts)
+        return (*before, *plan_for(walk, walk.facts))
     assert walk.metadata is not None
     if is_specialised(walk.metadata):
-        return ()
+        return before
     from azureinit.upkeep import entropy, growth, publication, tuning
 
     planned = plan_for(walk, walk.facts, shown=True)
@@ -146,7 +148,7 @@ def whole_plan(walk: Walk) -> Plan:
     after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))
     done = frozenset() if walk.journal is None else walk.journal.done
     last = plan_after_ready(facts=walk.facts, config=walk.config, done=done, own_keys=own_keys(walk, walk.facts))
-    return (*planned, *_program(walk), *after, *last)
+    return (*before, *planned, *_program(walk), *after, *last)
 
 
 def _program(walk: Walk) -> Plan:

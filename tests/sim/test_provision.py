@@ -14,7 +14,7 @@ import pytest
 
 from fakeazure import Expect, Imds, Key, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
-from support.bench import SRC, Benches
+from support.bench import PYTHON, SRC, Bench, Benches
 from support.need import need_root
 from support.trees import changed, listing
 
@@ -375,3 +375,56 @@ def test_the_platform_and_the_trace_have_the_same_id_of_every_request(bench: Ben
     sent = [line["fields"]["request_id"] for line in lines if "request_id" in line.get("fields", {})]
     assert len(set(heard)) == len(heard) >= 4
     assert set(heard) == set(sent)
+
+
+UNPRIVILEGED = """
+mount --bind "$1" /mnt && mount --bind "$2" /media && shift 2 &&
+exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+"""
+
+
+def as_nobody(one: Bench, *words: str) -> subprocess.CompletedProcess[str]:
+    """Sees the machine as anybody may, under /mnt."""
+    (one.tree / "config.toml").write_text(one.config.read_text())
+    (one.tree / "config.toml").chmod(0o644)
+    one.tree.chmod(0o755)
+    agent = [PYTHON, "-m", "azureinit", "--config", "/mnt/config.toml", "--root", "/mnt", *words]
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", UNPRIVILEGED, "sh", str(one.tree), str(SRC), *agent],
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": "/media", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_a_plan_for_somebody_who_may_not_read_says_what_it_cannot_tell(bench: Benches) -> None:
+    need_root()
+    one = bench(media=Media(enable=False))
+    assert one.agent().status == 0
+    for name, mode in (("etc/shadow", 0o640), ("etc/sudoers.d", 0o750)):
+        (one.tree / name).chmod(mode)
+    ran = as_nobody(one, "plan", "--check")
+    if "No module named" in ran.stderr or "annot execute" in ran.stderr or ran.returncode in (126, 127):
+        pytest.skip("another user cannot run this Python")
+    unknown = {line.partition(":")[0] for line in ran.stdout.splitlines() if line.startswith("?")}
+    assert {"? earlier runs", "? sudo", "? ssh keys azureuser"} <= unknown, ran.stdout + ran.stderr
+    assert not [line for line in ran.stdout.splitlines() if line[:1] in "+!"], ran.stdout
+    assert "unknown (only root can tell)" in ran.stdout and ran.returncode == 4
+    assert one.agent("plan", "--check").status == 0
+    (one.tree / "etc/hostname").write_text("other\n")
+    assert as_nobody(one, "plan", "--check").returncode == 3, "what can be seen to be wrong is left to do"
+
+
+def test_a_run_does_not_pass_over_what_it_cannot_tell(bench: Benches) -> None:
+    need_root()
+    one = bench(media=Media(eject=False))
+    assert one.agent().status == 0
+    (one.tree / "etc/sudoers.d").chmod(0o750)
+    for path in (one.tree, one.tree / "var/lib/azure-init", one.tree / "var/log"):
+        path.chmod(0o777)
+    one.state("provisioned").unlink()
+    ran = as_nobody(one)
+    if "No module named" in ran.stderr or ran.returncode in (126, 127):
+        pytest.skip("another user cannot run this Python")
+    assert ran.returncode == 1 and not one.state("provisioned").exists(), ran.stderr

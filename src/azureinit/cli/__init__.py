@@ -48,6 +48,7 @@ Environment: AZURE_INIT_LOG sets how much is told: off, error, warn, info, debug
 as in info,libazureinit::http=debug; AZURE_INIT_KVP_FILTER says the same of what the host is told.
 
 Exit codes: 0 done, already done, or not on Azure; 1 failed; 2 usage; 3 plan --check found work to do;
+4 plan --check found none, as far as a user who is not root can tell;
 75 done but the platform has not accepted the verdict yet; 78 configuration error or user missing.
 """
 VERBS = ("provision", "plan", "facts", "config", "clean", "deprovision", "kvp", "help")

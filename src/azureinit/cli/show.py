@@ -9,7 +9,7 @@ from azureinit.cli.parser import Parser, parsed
 from azureinit.config.filters import Filter
 from azureinit.engine import Context, Walk
 from azureinit.facts.gather import read_facts
-from azureinit.plan.actions import work_left
+from azureinit.plan.actions import Unknown, work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
 from azureinit.settle import whole_plan
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.plan.actions import Plan
 
-LEFT = 3
+LEFT, UNKNOWN = 3, 4
+CHECK = f"exit {LEFT} when anything is left to do, {UNKNOWN} when only root can tell"
 ANYWAY = ": platform.require_azure = false asks anyway, `fakeazure run --` before the command asks a made-up platform"
 
 
@@ -36,7 +37,7 @@ def main(verb: str, argv: list[str], *, machine: Machine, configured: Callable[[
 def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:
     parser = Parser(prog="azure-init plan", description="Show what provision would do, and do nothing.")
     parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    parser.add_argument("--check", action="store_true", help=f"exit {LEFT} when anything is left to do")
+    parser.add_argument("--check", action="store_true", help=CHECK)
     options = parsed(parser, argv)
     if options is None:
         return 0
@@ -47,7 +48,13 @@ def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) ->
         print("nobody was asked" + (ANYWAY if stand_down(machine, require_azure=False) is None else ""))
     else:
         print(as_text(made, privileged=machine.privileged), end="")
-    return LEFT if options.check and work_left(made or ()) else 0
+    return _status(made or ()) if options.check else 0
+
+
+def _status(plan: Plan) -> int:
+    if work_left(plan):
+        return LEFT
+    return UNKNOWN if any(isinstance(item, Unknown) for item in plan) else 0
 
 
 def _plan(machine: Machine, config: Config) -> Plan | None:

@@ -49,6 +49,7 @@ class Waagent(Record):
     """WALinuxAgent is here, for extensions; what its directory says of this machine."""
 
     marker: bytes | None  # the VM that is provisioned
+    hidden: bool = False  # cannot be read without privileges
     media: Kept | None = None  # its copy of ovf-env.xml
     disabled: bool = False
     published: bytes | None = None  # the host's name, as DNS was told it
@@ -77,6 +78,8 @@ class Facts(Record):
     name_files: tuple[NameFile, ...] = ()
     sudoers_dir: bool
     sudoers_file: bytes | None
+    # Whether it is there cannot be told without privileges.
+    sudoers_hidden: bool = False
     accounts: Accounts
     ssh: Ssh
     waagent: Waagent | None = None
@@ -110,6 +113,7 @@ def read_facts(
     if before is None or before.ssh.heard is None:
         asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
     accounts = read_accounts(machine, before.accounts if before else None)
+    sudoers = machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS)
     facts = Facts(
         root="" if not machine.rooted else machine.root,
         rooted=machine.rooted,
@@ -123,7 +127,8 @@ def read_facts(
         hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
         name_files=read_name_files(machine),
         sudoers_dir=machine.is_dir(SUDOERS_DIR),
-        sudoers_file=machine.read(SUDOERS) if machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS) else None,
+        sudoers_file=machine.read(SUDOERS) if sudoers else None,
+        sudoers_hidden=not sudoers,
         accounts=accounts,
         ssh=host.ssh,
         waagent=read_waagent(machine, config.waagent.lib_dir),
@@ -161,7 +166,7 @@ def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
     if all(machine.stat(path) is None or machine.read_link(path) == SHIM for path in WAAGENT):
         return None
     if not machine.is_open(lib_dir):
-        return Waagent(marker=None)
+        return Waagent(marker=None, hidden=True)
     library = lib_dir.rstrip("/")
     return Waagent(
         marker=machine.read(f"{library}/provisioned", limit=4096),

@@ -343,6 +343,8 @@ class KeysFile(Record):
     uid: int | None = None
     # Why it cannot be written.
     problem: str | None = None
+    # It cannot be looked at without privileges.
+    hidden: bool = False
 
     @classmethod
     def absent(cls, path: str, home: str) -> KeysFile:
@@ -376,7 +378,7 @@ def _read_keys_file(machine: Machine, file: KeysFile) -> KeysFile:
         way = tuple(_directory(trail, directory.path) for directory in file.directories)
         return _with_content(machine, replace(file, beneath=trail.beneath, directories=way))
     except LocalError as error:
-        return replace(file, problem=str(error))
+        return replace(file, problem=str(error), hidden=not machine.privileged and error.errno in DENIED)
 
 
 def _directory(trail: Trail, path: str) -> Directory:

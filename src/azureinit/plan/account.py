@@ -12,7 +12,7 @@ from azureinit.backends.account import (
 )
 from azureinit.backends.password import SET, PasswordIntent
 from azureinit.errors import InvalidUsername, PasswordFailed, UserFailed
-from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way
+from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Unknown, Way
 from azureinit.plan.names import check_username, listed, quoted
 from azureinit.record import Secret
 
@@ -185,6 +185,8 @@ def _plan_password(
         why = "cannot be used already"
     if why:
         return Satisfied(name=name, why=why)
+    if accounts.user(intent.name) is not None and "/etc/shadow" in accounts.unreadable:
+        return Unknown(name=name, why="/etc/shadow cannot be read")
     ways = tuple(SET[backend](intent, facts) for backend in config.password_provisioners.backends)
     why = "was given" if given else "is to be locked"
     did = f"{'set' if given else 'locked'} the password of {intent.name}"

@@ -137,6 +137,13 @@ class Satisfied(Record):
     why: str
 
 
+class Unknown(Record):
+    """Whether there is anything to do cannot be told without privileges, and why. A run does not go on with it."""
+
+    name: str
+    why: str
+
+
 class Caution(Record):
     """Something that was asked for and will not be done, and why that does not stop the rest."""
 
@@ -146,7 +153,7 @@ class Caution(Record):
 
 if TYPE_CHECKING:
     Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked]
-    Item = Union[Step, Satisfied, Caution]
+    Item = Union[Step, Satisfied, Unknown, Caution]
     Plan = tuple[Item, ...]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.errors import KeysFailed
 from azureinit.facts.ssh import MERGER, READER, KeysFile
 from azureinit.plan.account import default_groups
-from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Unknown, Way, Write
 from azureinit.plan.keyplaces import DEFAULT, below, inside_home, key_places, shares_home, shown
 from azureinit.pubkey import key_identity, parse_key
 from azureinit.record import Record
@@ -58,6 +58,8 @@ def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: F
     seen = {file.path: file for file in facts.keys_files}
     files = [(seen.get(path) or KeysFile.absent(path, home), lines) for path, lines in targets.lines.items()]
     problems = [file.problem for file, _ in files if file.problem]
+    if problems and all(file.hidden for file, _ in files if file.problem):
+        return (*cautions, Unknown(name=name, why=problems[0]))
     if problems:
         why = f"{problems[0]}: keys are not written through it"
         step = Step(name=name, why=why, ways=(Declined(backend=BACKEND, why=why),), failure=KeysFailed)

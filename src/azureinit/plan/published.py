@@ -15,7 +15,7 @@ NAME = "published_hostname"
 
 
 def plan_published(*, hostname: str, waagent: Waagent | None, lib_dir: str) -> Plan:
-    if waagent is None or is_everybodys(hostname):
+    if waagent is None or waagent.hidden or is_everybodys(hostname):
         return ()
     if waagent.published == hostname.encode():
         return (Satisfied(name=NAME, why=f"says {hostname}"),)

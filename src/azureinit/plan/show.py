@@ -17,6 +17,7 @@ from azureinit.plan.actions import (
     Satisfied,
     SetHostname,
     Step,
+    Unknown,
     Write,
 )
 from azureinit.record import Secret
@@ -45,11 +46,14 @@ def as_text(plan: Plan, *, privileged: bool) -> str:
                 for action in way.actions:
                     lines += [f"      {line}" for line in describe(action, privileged=privileged)]
         else:
-            lines.append(f"{'=' if isinstance(item, Satisfied) else '!'} {item.name}: {item.why}")
+            sign = "=" if isinstance(item, Satisfied) else "?" if isinstance(item, Unknown) else "!"
+            lines.append(f"{sign} {item.name}: {item.why}")
     todo = sum(isinstance(item, Step) and _is_possible(item) for item in plan)
     fine = sum(isinstance(item, Satisfied) for item in plan)
-    impossible = len(plan) - todo - fine
+    unknown = sum(isinstance(item, Unknown) for item in plan)
+    impossible = len(plan) - todo - fine - unknown
     summary = f"{todo} to do, {fine} as asked" + (f", {impossible} not possible" if impossible else "")
+    summary += f", {unknown} unknown (only root can tell)" if unknown else ""
     return "\n".join([*map(_printable, lines), summary if plan else "nothing is asked for", ""])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import UserFailed
 from azureinit.facts.gather import SUDOERS
-from azureinit.plan.actions import Caution, Remove, Run, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Remove, Run, Satisfied, Step, Unknown, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ NOT_USERS = ("sudoedit", "sha224", "sha256", "sha384", "sha512")
 
 def plan_sudoers(*, username: str, has_password: bool, facts: Facts, config: Config) -> Plan:
     asked = config.user.sudo
-    if asked == "none":
+    if asked == "none" and not facts.sudoers_hidden:
         return (_plan_none(facts),)
+    if facts.sudoers_hidden:
+        return (Unknown(name="sudo", why=f"{SUDOERS} cannot be read"),)
     if not facts.sudoers_dir:
         return (Caution(name="sudo", why="there is no /etc/sudoers.d: sudo is not installed"),)
     needed = asked == "password" or (asked == "auto" and has_password)

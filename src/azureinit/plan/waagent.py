@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.plan.actions import MakeDir, Satisfied, Step, Way, Write
+from azureinit.plan.actions import MakeDir, Satisfied, Step, Unknown, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ def plan_waagent(*, vm_id: str | None, waagent: Waagent | None, lib_dir: str, me
     """Written whether we succeed or fail: where we failed, its Ready would hide that, and the media are taken away."""
     if waagent is None or vm_id is None:
         return ()
+    if waagent.hidden:
+        return (Unknown(name="waagent marker", why=f"{lib_dir} cannot be read"),)
     document = metadata.document if metadata is not None else None
     off = metadata is not None and metadata.guest_agent_off
     return (
