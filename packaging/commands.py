@@ -58,7 +58,8 @@ class Command:
 
 
 def azure_init() -> Command:
-    from azureinit.cli import HELP, STAGES
+    from azureinit.cli import HELP
+    from azureinit.cli.words import STAGES
 
     options = help_options(HELP, {"--stage": STAGES})
     commands: dict[str, Command] = {}
@@ -86,8 +87,9 @@ def azure_init() -> Command:
 
 def verb_options(words: str) -> tuple[Option, ...]:
     """A verb makes its parser when it is called: it is met where it would print its help."""
-    from azureinit.cli import parse_args, run
+    from azureinit.cli import run
     from azureinit.cli.parser import Parser
+    from azureinit.cli.words import parse_args
 
     met: list[argparse.ArgumentParser] = []
     with mock.patch.object(Parser, "print_help", lambda parser: met.append(parser)):

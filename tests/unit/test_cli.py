@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from azureinit.cli import HELP, VERBS, Command, main, parse_args
+from azureinit.cli import HELP, main
 from azureinit.cli.show import ANYWAY, main as show
+from azureinit.cli.words import VERBS, Command, parse_args
 from azureinit.config.model import Config
 from azureinit.errors import UsageError
 from azureinit.machine import Machine
-from azureinit.version import VERSION
+from azureinit.version import ANSWERS_FOR, VERSION
 from support.need import need_root
 from support.trees import changed, listing, make_tree
 
@@ -81,7 +82,6 @@ def run(*words: str, env: dict[str, str] | None = None, **options: Any) -> subpr
         ("--config=a=b", Command(config="a=b")),
         ("--config=-F", Command(config="-F")),
         ("--config -", Command(config="-")),
-        ("--config a --config b", Command(config="b")),
         ("--root /r", Command(root="/r")),
         ("--root=r", Command(root="r")),
         # An option that belongs to all verbs counts before and after them.
@@ -106,10 +106,22 @@ def run(*words: str, env: dict[str, str] | None = None, **options: Any) -> subpr
         ("help provision", Command(verb="help")),
         ("help help", Command(verb="help")),
         ("help --help", Command(verb="help")),
-        ("-V", Command(verb="version")),
-        ("--version", Command(verb="version")),
-        ("--config F --version", Command(verb="version", config="F")),
-        ("--version clean", Command(verb="version")),
+        ("-V", Command(version=True)),
+        ("--version", Command(version=True)),
+        ("--config F --version", Command(version=True, config="F")),
+        ("--version clean", Command(verb="clean", version=True)),
+        ("-Vga", Command(version=True, groups=("a",))),
+        ("-Vg a", Command(version=True, groups=("a",))),
+        ("-gV", Command(groups=("V",))),
+        ("-hV", Command(verb="help")),
+        ("-Vh", Command(verb="help", version=False)),
+        ("-hx --bogus", Command(verb="help")),
+        ("-h bogus", Command(verb="help")),
+        ("-V help", Command(verb="help", version=True)),
+        ("--config a --config b help", Command(verb="help", config="a")),
+        ("--", Command()),
+        ("clean --", Command(verb="clean", rest=("--",))),
+        ("clean -- --config x", Command(verb="clean", rest=("--", "--config", "x"))),
     ],
 )
 def test_what_the_words_mean(words: str, command: Command) -> None:
@@ -139,7 +151,17 @@ def test_what_the_words_mean(words: str, command: Command) -> None:
         ("-g --config F", "a value is required for -g"),
         ("help bogus", "unknown command: bogus"),
         ("--version --bogus", "unknown option: --bogus"),
-        ("--help --bogus", "unknown option: --bogus"),
+        ("--bogus --help", "unknown option: --bogus"),
+        ("--config a --config b", "--config can be given once only"),
+        ("--config a clean --config b", "--config can be given once only"),
+        ("--config a --config=b help", "--config can be given once only"),
+        ("-V --version", "--version can be given once only"),
+        ("-VV", "--version can be given once only"),
+        ("-Vx", "unknown option: -x"),
+        ("--version=1", "unknown option: --version=1"),
+        ("-- plan", "unknown command: plan; the nearest known is plan"),
+        ("help clean x", "unknown command: x"),
+        ("-g \udcff", "the value of -g is not UTF-8"),
     ],
 )
 def test_what_is_no_command_line(words: str, told: str) -> None:
@@ -165,7 +187,7 @@ def test_any_words_are_a_command_or_a_usage_error(words: list[str]) -> None:
     except UsageError as error:
         assert error.exit_code == 2
     else:
-        assert command.verb in (*VERBS, "version")
+        assert command.verb in VERBS
         assert command.root
 
 
@@ -188,7 +210,15 @@ def test_help_needs_no_manual(word: str, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("word", ["--version", "-V"])
 def test_the_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 0
-    assert capsys.readouterr().out == f"azure-init {VERSION}\n"
+    assert capsys.readouterr().out == f"azure-init {VERSION}, a drop-in for Azure's azure-init {ANSWERS_FOR}\n"
+
+
+def test_the_version_is_told_of_right_words_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-V", "clean", "--logs"]) == 0
+    assert capsys.readouterr().out.startswith(f"azure-init {VERSION},")
+    assert main(["-V", "clean", "--logs", "--logs"]) == 2
+    assert main(["-V", "clean", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: azure-init clean")
 
 
 @pytest.mark.parametrize(

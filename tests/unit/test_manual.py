@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from azureinit.cli import HELP, VERBS
+from azureinit.cli import HELP
+from azureinit.cli.words import VERBS
 
 ROOT = Path(__file__).parents[2]
 

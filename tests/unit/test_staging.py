@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.cli import HELP, VERBS
+from azureinit.cli import HELP
+from azureinit.cli.words import VERBS
 from azureinit.config.model import Config
 from azureinit.version import VERSION
 from support.need import need

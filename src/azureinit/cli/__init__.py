@@ -1,11 +1,11 @@
-"""The command line: one hand parser for the global options and the verb; each verb's module is imported when called."""
+"""The command line: what is printed, what runs, and how it ends; each verb's module is imported when called."""
 
 from __future__ import annotations
 
 import sys
 
+from azureinit.cli.words import Command, parse_args
 from azureinit.errors import AzureInitError, ConfigInvalid, UsageError
-from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,106 +51,8 @@ Exit codes: 0 done, already done, or not on Azure; 1 failed; 2 usage; 3 plan --c
 4 plan --check found none, as far as a user who is not root can tell;
 75 done but the platform has not accepted the verdict yet; 78 configuration error or user missing.
 """
-VERBS = ("provision", "plan", "facts", "config", "clean", "deprovision", "kvp", "help")
-VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root", "--stage": "stage"}
-ROOTLESS = ("config", "kvp")  # they look at single files, in whatever tree
-STAGES = ("local", "failed", "resend", "hostname")
 UNMOUNTED = ("local", "failed")  # they run before the file systems are mounted, or because one could not be
-
-
-class Command(Record):
-    verb: str = "provision"
-    rest: tuple[str, ...] = ()
-    groups: tuple[str, ...] | None = None
-    config: str | None = None
-    root: str = "/"
-    stage: str = ""  # of a boot, beside the run itself
-
-
-def parse_args(argv: list[str]) -> Command:
-    """Global options count before and after the verb; what a verb's own parser must see stays in `rest`."""
-    values: dict[str, str] = {}
-    groups: list[str] = []
-    rest: list[str] = []
-    verb = ""
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        option, equals, value = word.partition("=")
-        if word.startswith("-g") and word[2:]:
-            option, equals, value = "-g", "=", word[2:].removeprefix("=")
-        if option in VALUED:
-            key = VALUED[option]
-            value = value if equals else _following(option, words)
-            if key == "groups":
-                groups += value.split(",")
-            elif not value:
-                raise _wrong(f"a value is required for {option}")
-            else:
-                values[key] = value
-        elif verb:
-            rest.append(word)
-        elif word in ("-h", "--help"):
-            verb = "help"
-        elif word in ("-V", "--version"):
-            verb = "version"
-        elif word in VERBS:
-            verb = word
-        else:
-            raise _unknown(word)
-    verb, rest = _meant(verb or "provision", rest)
-    return Command(
-        verb=verb,
-        rest=tuple(rest),
-        groups=tuple(group for group in groups if group) if groups else None,
-        config=values.get("config"),
-        root=values.get("root", "/"),
-        stage=_stage(values.get("stage", ""), verb),
-    )
-
-
-def _stage(name: str, verb: str) -> str:
-    if name and (name not in STAGES or verb != "provision"):
-        raise _wrong(f"--stage takes one of {', '.join(STAGES)}, and no command but provision")
-    return name
-
-
-def _following(option: str, words: list[str]) -> str:
-    """An option is no other option's value, unless it says so with an equals sign."""
-    if not words or (words[0].startswith("-") and words[0] != "-"):
-        raise _wrong(f"a value is required for {option}")
-    return words.pop(0)
-
-
-def _meant(verb: str, rest: list[str]) -> tuple[str, list[str]]:
-    """`help plan` is `plan --help`; the verbs that have no parser of their own take nothing else."""
-    if verb == "help" and rest and not rest[0].startswith("-"):
-        if rest[0] not in VERBS:
-            raise _unknown(rest[0])
-        verb, rest = rest[0], [*rest[1:], "--help"]
-    if verb not in ("provision", "help", "version"):
-        return verb, rest
-    if verb == "provision" and rest and rest[0] in ("-h", "--help"):
-        verb = "help"
-    wrong = [word for word in rest if word not in (*VERBS, "-h", "--help", "-V", "--version")]
-    if wrong and wrong[0].startswith("-"):
-        raise _unknown(wrong[0])
-    if wrong or (verb == "provision" and rest):
-        raise _wrong(f"{verb} takes no argument: {rest[0]}")
-    return verb, []
-
-
-def _unknown(word: str) -> UsageError:
-    if word.startswith("-"):
-        return _wrong(f"unknown option: {word}")
-    from difflib import get_close_matches
-
-    near = get_close_matches(word[:64], VERBS, n=1)
-    return _wrong(f"unknown command: {word}" + (f"; the nearest known is {near[0]}" if near else ""))
-
-
-def _wrong(what: str) -> UsageError:
-    return UsageError(what, hint="see azure-init --help")
+ROOTLESS = ("config", "kvp")  # they look at single files, in whatever tree
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -193,11 +95,8 @@ def run(command: Command) -> int:
     if command.verb == "help":
         sys.stdout.write(HELP)
         return 0
-    if command.verb == "version":
-        from azureinit.version import VERSION
-
-        sys.stdout.write(f"azure-init {VERSION}\n")
-        return 0
+    if command.version and not {"-h", "--help"} & set(command.rest):
+        return tell_version(command)
     from azureinit.machine import Machine
     from azureinit.machine.limits import forbid_core_dumps
 
@@ -206,6 +105,19 @@ def run(command: Command) -> int:
     if command.root != "/":
         _check_root(command, machine)
     return provision(command, machine) if command.verb == "provision" else operate(command, machine)
+
+
+def tell_version(command: Command) -> int:
+    """A verb that is named beside it does nothing, but its arguments have to be right."""
+    from azureinit.version import ANSWERS_FOR, VERSION
+
+    if command.verb == "clean":
+        from azureinit.cli.clean import parser
+        from azureinit.cli.parser import parsed
+
+        parsed(parser(), list(command.rest))
+    sys.stdout.write(f"azure-init {VERSION}, a drop-in for Azure's azure-init {ANSWERS_FOR}\n")
+    return 0
 
 
 def _check_root(command: Command, machine: Machine) -> None:

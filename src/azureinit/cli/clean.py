@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 
-def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
-    parser = Parser(
+def parser() -> Parser:
+    made = Parser(
         prog="azure-init clean",
         description="Remove every VM's marker, journal, pending verdict and saved media from the data directory. "
         "Accounts, keys and settings stay.",
     )
-    parser.add_argument("--logs", action="store_true", help="remove the log file and the trace too")
-    options = parsed(parser, argv)
+    made.add_argument("--logs", action="store_true", help="remove the log file and the trace too")
+    return made
+
+
+def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
+    options = parsed(parser(), argv)
     if options is None:
         return 0
     config = configured()
