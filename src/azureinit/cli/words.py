@@ -62,6 +62,9 @@ class Words:
                 self.left = []
                 if self.rest and not self.verb:
                     raise _unknown(self.rest[0])
+            elif self.verb and (word == "--help" or word.startswith("-h")):
+                self.rest.append(word)  # printed as soon as it is met
+                self.left = []
             elif word.startswith("--"):
                 self._long(word)
             elif word.startswith("-") and word != "-":
@@ -159,7 +162,7 @@ def _meant(verb: str, rest: list[str]) -> tuple[str, list[str]]:
     if verb == "provision" and rest and rest[0] in ("-h", "--help"):
         verb, rest = "help", []
     rest = [word for word in rest if word not in ("-h", "--help")] if verb == "help" else rest
-    wrong = [word for word in rest if word != "--"]
+    wrong = [word for word in rest if word != "--" or verb == "help"]
     if wrong and wrong[0].startswith("-"):
         raise _unknown(wrong[0])
     if wrong:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from azureinit.config.model import CHOICE, CHOICES, LONGEST_SECONDS, LONGEST_TEXT, SWITCH, Config
+from azureinit.config.model import CHOICE, CHOICES, LONGEST_TEXT, SWITCH, Config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -242,8 +242,8 @@ def _kind_schema(kind: str) -> dict[str, Any]:
     kinds: dict[str, dict[str, Any]] = {
         "bool": {"type": "boolean"},
         "Count": {"type": "integer", "minimum": 0},
-        "Seconds": {"type": "number", "minimum": 0, "maximum": LONGEST_SECONDS},
-        "Timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_SECONDS},
+        "Seconds": {"type": "number", "minimum": 0},
+        "Timeout": {"type": "number", "exclusiveMinimum": 0},
         "Path": text,
         "Place": {**text, "pattern": "^/(?!([^/]*/)*\\.\\.(/|$))[^\\u0000-\\u001f\\u007f]*$"},
         "VmId": {"type": "string", "pattern": "^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})?$"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from azureinit.config.model import Config, checked, named, shown
 from azureinit.config.plain import parse_plain
 from azureinit.errors import ConfigInvalid, LocalError
@@ -25,7 +27,8 @@ CONFIG_VARIABLE = "AZURE_INIT_CONFIG"
 GROUPS_VARIABLE = "AZURE_INIT_USER_GROUPS"
 FILTER_VARIABLE = "AZURE_INIT_KVP_FILTER"
 GROUPS_FLAG = "--groups"
-LARGEST_FILE = 1 << 20
+LARGEST_FILE = 1 << 26
+NO_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a directory, a link to itself, a socket
 MOST_WARNINGS = 20  # a file; one that holds something else entirely is not worth a thousand
 HINT = "`azure-init config schema` tells every key and what it accepts, `azure-init config check FILE` tries one file"
 
@@ -153,10 +156,10 @@ class Layers:
             self._unreadable(path, error)
             return True
         for name in sorted(names or ()):
-            if name.endswith(".toml") and not name.startswith("."):
+            if name.endswith(".toml") and name != ".toml":
                 inside = f"{path.rstrip('/')}/{name}"
                 if not self._read_file(inside, outside=outside):
-                    self._problem(f"{_file_name(inside)}: cannot read: it is a link to nothing")
+                    self._warning(f"{_file_name(inside)}: ignored: it is a link to nothing")
         return names is not None
 
     def _read_file(self, path: str, *, outside: bool) -> bool:
@@ -164,7 +167,10 @@ class Layers:
         try:
             data = read(path, limit=LARGEST_FILE)
         except LocalError as error:
-            self._unreadable(path, error)
+            if error.errno in NO_FILE:
+                self._warning(f"{_file_name(path)}: ignored: it is not a file")
+            else:
+                self._unreadable(path, error)
             return True
         if data is not None:
             self._take_file(data, Origin(layer="file", name=_file_name(path), outside=outside))

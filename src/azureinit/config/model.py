@@ -50,7 +50,7 @@ CHOICE = {
 }
 # What false and true mean where a choice was a switch before.
 SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto"), "Required": ("false", "true")}
-LONGEST_SECONDS = 86400
+LONGEST_SECONDS = 86400  # anything longer counts as this: no run lasts a day
 LONGEST_TEXT = 4096
 
 
@@ -260,9 +260,9 @@ def _bool(value: object) -> bool:
 def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigInvalid(f"must be a number of seconds, not {named(value)}")
-    if not 0 <= value <= LONGEST_SECONDS:  # also how NaN is caught
-        raise ConfigInvalid(f"must be from 0 to {LONGEST_SECONDS} seconds, not {named(value)}")
-    return float(value)
+    if not value >= 0:  # also how NaN is caught
+        raise ConfigInvalid(f"must be 0 seconds or more, not {named(value)}")
+    return float(min(value, LONGEST_SECONDS))
 
 
 def _timeout(value: object) -> float:
@@ -292,7 +292,7 @@ def _text(kind: str, value: object, default: object) -> str | None:
     if kind == "Place" and (value[:1] != "/" or ".." in value.split("/")):
         raise ConfigInvalid(f"must be an absolute path without .. in it, not {named(value)}")
     if kind == "Url" and (value or default):
-        _check_url(value)
+        value = _url(value)
     if kind == "VmId" and value:
         _check_vm_id(value)
     return value
@@ -307,8 +307,9 @@ def _check_vm_id(value: str) -> None:
         raise ConfigInvalid(f"must be a VM's UUID, not {named(value)}")
 
 
-def _check_url(value: str) -> None:
-    if not value.startswith("http://"):
+def _url(value: str) -> str:
+    """With its scheme in small letters."""
+    if value[: len("http://")].lower() != "http://":
         raise ConfigInvalid(f"must start with http://, not {named(value)}")
     authority = value[len("http://") :].split("/", 1)[0]
     host, colon, port = authority.rpartition(":")
@@ -318,6 +319,7 @@ def _check_url(value: str) -> None:
         raise ConfigInvalid(f"must be a plain http:// URL with a host, not {named(value)}")
     if not (port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
         raise ConfigInvalid(f"must have a port from 1 to 65535, not {named(port)}")
+    return "http://" + value[len("http://") :]
 
 
 def _strings(value: object) -> tuple[str, ...]:
