@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 GRACE_SECS = 5.0
+TELL_SECS = 10.0
 
 
 def begin(walk: Walk) -> None:
@@ -41,7 +42,7 @@ def let_logins_go_after_a_while(walk: Walk) -> None:
     """Neither another run nor a platform that does not answer holds up anybody's boot for longer than this."""
     if not is_service(walk.machine):
         return
-    from azureinit.machine.threads import start_later
+    from azureinit.machine.threads import start
 
     def say() -> None:
         from azureinit.deliver import quiet_waagent
@@ -54,7 +55,37 @@ def let_logins_go_after_a_while(walk: Walk) -> None:
 
     held = walk.config.boot.hold_logins_secs
     notify(walk.machine, f"EXTEND_TIMEOUT_USEC={round((held + GRACE_SECS) * 1e6)}")  # only ever lengthens it
-    start_later(held, say)
+    start(lambda: _watch(walk, held, say))
+
+
+def _watch(walk: Walk, held: float, let_go: Callable[[], None]) -> None:
+    """As long as the run lasts: tells what is waited for, and lets logins go when they were held for long enough."""
+    from azureinit.machine.threads import Flag
+
+    clock, held_back = walk.machine.clock, True
+    begun = clock.monotonic()
+    told = begun + TELL_SECS
+    while True:
+        end = min(told, begun + held) if held_back else told
+        Flag().wait(end - clock.monotonic())
+        now = clock.monotonic()
+        if held_back and now >= begun + held:
+            held_back = False
+            let_go()
+        if now >= told:
+            told = now + TELL_SECS
+            _tell_what_is_waited_for(walk)
+
+
+def _tell_what_is_waited_for(walk: Walk) -> None:
+    if not walk.waits_for:
+        return
+    from azureinit.waiting import tell
+
+    try:
+        tell(walk)
+    except Exception as error:  # noqa: BLE001 - the run goes on, told or not
+        walk.events.tell(DEBUG, "status", f"{type(error).__name__}: {error}")
 
 
 def ask_sshd(walk: Walk) -> None:

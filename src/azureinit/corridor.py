@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import read_pending, read_saved, was_another
+from azureinit.apply.instance import ALONE, read_pending, read_saved, was_another
 from azureinit.apply.journal import Unwritten, read_journal
 from azureinit.deliver import look_at_the_network, mend_route, wait_for_wireserver
 from azureinit.engine import know
-from azureinit.errors import ImdsUnavailable, MediaAbsent, VmIdUnknown
+from azureinit.errors import ImdsUnavailable, MediaAbsent, MediaRefused, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
@@ -27,7 +27,7 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Walk
-    from azureinit.errors import AzureInitError
+    from azureinit.errors import AzureInitError, NoNetwork
     from azureinit.facts.gather import Facts
     from azureinit.sources.gather import Gathered
     from azureinit.sources.metadata import Metadata
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LEAST_TIME = 5.0
 PAUSE_SECS = 1.0
+NO_LINK = 0.25  # of boot.network_secs, where no link can come up
+CONFIRM_SECS = 30.0  # for IMDS to agree, once there is a network
 
 
 def gather(walk: Walk) -> None:
@@ -43,27 +45,36 @@ def gather(walk: Walk) -> None:
     if stays(walk):
         walk.facts = read_facts(walk.machine, walk.config)
         return
+    until = walk.context.sources_deadline
+    if walk.alone is not None:  # the network may have come late
+        until = max(until, min(walk.context.work_deadline, walk.machine.clock.monotonic() + CONFIRM_SECS))
+    walk.wait("the platform's metadata")
     with walk.events.step("metadata") as span:
         while True:
             asked = ask_sources(
                 walk.machine,
                 walk.config,
                 saved=saved,
-                deadline=walk.context.sources_deadline,
+                deadline=until,
                 observe=walk.events.observe,
                 route=walk.context.booted is not None,
                 mend=lambda host: mend_route(walk, host),
                 vm_id=walk.vm_id,
+                no_network=lambda seconds: no_network(walk, seconds),
+                trouble=walk.trouble,
             )
             import azureinit.settle  # noqa: F401 - the platform and sshd are thinking: time to load what comes next
 
             walk.facts = read_all(walk)
             gathered = asked()
+            if until - walk.machine.clock.monotonic() < LEAST_TIME:
+                break
             if not _worth_asking_again(walk, gathered, saved):
                 break
             _tell(walk, gathered.failures)
             walk.events.tell(WARN, "metadata", "not complete: asked again, since this boot has time left")
             walk.machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
+        walk.wait("")
         saved = learn(walk, gathered, saved)
         told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
         span.text = f"read from {told} what this machine is to be" if told else "no source answered"
@@ -81,10 +92,9 @@ def read_all(walk: Walk) -> Facts:
 
 
 def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:
-    """Only in a boot, only while something is missing that a silent source may still give, and only for so long."""
-    left = walk.context.sources_deadline - walk.machine.clock.monotonic()
+    """Only in a boot, only while something is missing that a silent source may still give."""
     silent = any(error.recoverable for error in gathered.failures.values())
-    if walk.context.booted is None or left < LEAST_TIME or not silent:
+    if walk.context.booted is None or not silent:
         return False
     answers = {**gathered.answers, **({"saved": saved} if saved is not None else {})}
     merged = merge(answers)
@@ -100,9 +110,13 @@ def recall(walk: Walk) -> Metadata | None:
     if walk.journal is None or walk.journal.path != walk.instance.path("journal"):
         walk.journal = read_journal(walk.machine, walk.instance.path("journal"))
     walk.journal.record_own_keys(walk.machine, walk.own_keys)  # where the id was not known when they were begun
-    walk.previous = (read_pending(walk.machine, walk.instance) or {}).get("failure", "")
-    saved = read_saved(walk.machine, walk.instance)
-    return None if saved is None else from_saved(saved)  # None as well for what has another shape
+    pending = read_pending(walk.machine, walk.instance) or {}
+    walk.previous = pending.get("failure", "")
+    values = read_saved(walk.machine, walk.instance)
+    saved = None if values is None else from_saved(values)  # None as well for what has another shape
+    if pending.get("sources") == ALONE and walk.alone is None:
+        walk.alone = saved
+    return saved
 
 
 def stays(walk: Walk) -> bool:
@@ -145,6 +159,9 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
         answers["saved"] = saved
     if "imds" in answers:
         walk.events.about.update(answers["imds"].about)
+        if walk.alone is not None:
+            kept_name = walk.facts is not None and walk.facts.ignition is not None  # Ignition's goes before the media's
+            check_agreement(answers["imds"], replace(walk.alone, hostname=None) if kept_name else walk.alone)
     walk.metadata, walk.device = redacted(walk, hashed(walk, merge(answers))), gathered.device
     _tell(walk, failures)
     _warn(walk)
@@ -163,6 +180,36 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
         from azureinit.plan.ignition import yielding
 
         walk.metadata = yielding(walk.metadata, walk.facts, done=walk.journal.done)
+    walk.alone = _alone(walk, answers, walk.metadata)
+    if walk.alone is not None:
+        walk.events.tell(WARN, "waiting", f"no network ({failures.get('imds')}): the media alone are applied")
+
+
+def _alone(walk: Walk, answers: dict[str, Metadata], metadata: Metadata) -> Metadata | None:
+    """What was accepted, where it is the media's and IMDS could not be asked for want of a network."""
+    if "imds" in answers or (walk.context.booted is None and walk.alone is None):
+        return None
+    from azureinit.sources.route import has_route, host_of
+
+    return None if has_route(walk.machine, host_of(walk.config.imds.endpoint)) else metadata
+
+
+def check_agreement(imds: Metadata, media: Metadata) -> None:
+    """The media were applied while there was no network."""
+    from azureinit.sources.metadata import disagreements
+
+    found = disagreements(imds, media)
+    if found:
+        raise MediaRefused(f"the media were applied while there was no network, and IMDS disagrees: {'; '.join(found)}")
+
+
+def no_network(walk: Walk, seconds: float) -> NoNetwork | None:
+    """The reason to wait no longer for a route to IMDS, after so many seconds without one."""
+    if seconds < walk.config.boot.network_secs * NO_LINK:
+        return None
+    from azureinit.waiting import no_network
+
+    return no_network(walk, seconds)
 
 
 def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:

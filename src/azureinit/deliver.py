@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import forget_pending, mark_provisioned, write_pending, write_saved, write_verdict
+from azureinit.apply.instance import (
+    ALONE,
+    forget_pending,
+    mark_provisioned,
+    was_alone,
+    write_pending,
+    write_saved,
+    write_verdict,
+)
 from azureinit.errors import AzureInitError, HttpFailed, VerdictUndelivered
 from azureinit.machine import rfc3339
 from azureinit.machine.service import notify
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
     from azureinit.sources.goalstate import GoalState
 
 EJECT_TIMEOUT = 10.0
+UNHEARD = ", not delivered"
 KERNEL_LOG_BYTES = 64 << 10
 
 
@@ -104,10 +113,13 @@ def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     for made in walk.keys:  # where it came to nothing before anybody waited for them
         made.wait()
     if failure is not None:
+        hint = f" ({failure.hint})" if failure.hint else ""
+        walk.events.tell(ERROR, "provision", f"{failure.reason}: {failure}{hint}")
         quiet_waagent(walk)  # it starts as soon as we say that we are ready
     # Whoever waits for us to log in need not wait for the platform's ear.
     walk.ended = True
     notify(walk.machine, "READY=1\nSTATUS=" + ("provisioned" if failure is None else f"failed: {failure.reason}"))
+    walk.wait("the platform to hear " + ("Ready" if failure is None else "of the failure"))
     if walk.in_progress is not None:
         walk.in_progress.wait()
     if failure is None:
@@ -115,6 +127,7 @@ def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     try:
         return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
     finally:
+        walk.wait("")
         _finish_telling(walk)
 
 
@@ -140,21 +153,27 @@ def _note_verdict(walk: Walk, verdict: str) -> None:
 def _deliver_ready(walk: Walk) -> int:
     machine, events = walk.machine, walk.events
     assert walk.instance is not None
-    _eject(walk)
     try:
         with events.step("report Ready") as span:
+            if walk.alone is not None:
+                raise VerdictUndelivered("no network: IMDS has not agreed yet with the media that were applied")
+            _eject(walk)
             _publish(walk, success_report(_subject(walk), walk.doubts))
             wait_for_wireserver(walk, until=walk.context.work_deadline)
             _send(walk, None)
             span.text = "reported Ready: the platform accepted it"
     except VerdictUndelivered as error:
-        _keep(walk, verdict="ready", failure="")
+        keep(walk, verdict="ready", failure="")
         from azureinit.upkeep import start_resending
 
         start_resending(walk)
         look_at_the_network(walk, error)
-        events.tell(WARN, "report Ready", "the platform has not accepted it; sent again at the next start")
+        _note_verdict(walk, "ready" + UNHEARD)
+        notify(machine, "STATUS=provisioned; the platform has not accepted Ready yet")
+        events.tell(WARN, "report Ready", "the platform has not accepted it; it is sent again until it does")
         return error.exit_code
+    walk.wait("")
+    notify(machine, "STATUS=provisioned; the platform has accepted Ready")
     _after_ready(walk)
     try:
         mark_provisioned(machine, walk.instance)
@@ -175,11 +194,11 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
     from azureinit.report.verdict import MAX_DESCRIPTION, MAX_POOLED, failure_report, size_in_the_pool
 
     machine, events = walk.machine, walk.events
-    events.tell(ERROR, "provision", f"{failure.reason}: {failure}" + (f" ({failure.hint})" if failure.hint else ""))
     subject = _subject(walk)
     _save_anyway(walk)  # the host takes the media away after this verdict too
     extra = {"previous": walk.previous} if walk.previous else {}
     report = failure_report(failure, subject, extra, limit=MAX_DESCRIPTION, size=size_on_the_wire)
+    heard = ""
     try:
         with events.step("report failure") as span:
             _publish(walk, failure_report(failure, subject, extra, limit=MAX_POOLED, size=size_in_the_pool))
@@ -190,11 +209,13 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
         if walk.instance is not None:
             forget_pending(machine, walk.instance)
     except VerdictUndelivered as error:
-        _keep(walk, verdict="failure", failure=failure.reason)
+        heard = UNHEARD
+        keep(walk, verdict="failure", failure=failure.reason)
         look_at_the_network(walk, error)
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
-    _note_verdict(walk, "failure")  # not before: who dies in between is told of, and the same twice is no lie
+    notify(machine, f"STATUS=failed: {failure.reason}; the platform has {'not ' if heard else ''}heard it")
+    _note_verdict(walk, "failure" + heard)  # not before: who dies in between is told of, and the same twice is no lie
     return failure.exit_code
 
 
@@ -216,6 +237,7 @@ def _observe_and_flush(walk: Walk) -> Observe:
     def observe(name: str, **fields: Any) -> None:
         walk.events.observe(name, **fields)
         if fields.get("failure"):
+            walk.trouble["wireserver"] = AzureInitError(str(fields["failure"]))
             walk.events.flush()
 
     return observe
@@ -317,12 +339,13 @@ def _save_anyway(walk: Walk) -> None:
         walk.events.tell(WARN, "saved media", str(error))
 
 
-def _keep(walk: Walk, *, verdict: str, failure: str) -> None:
+def keep(walk: Walk, *, verdict: str, failure: str) -> None:
     """An undelivered verdict; where even that cannot be written, the next run simply starts anew."""
     if walk.instance is None:
         return
     try:
-        write_pending(walk.machine, walk.instance, verdict=verdict, failure=failure)
+        alone = ALONE if walk.alone is not None or was_alone(walk.machine, walk.instance) else ""
+        write_pending(walk.machine, walk.instance, verdict=verdict, failure=failure, sources=alone)
     except AzureInitError as error:
         walk.events.tell(WARN, "pending verdict", str(error))
 

@@ -92,7 +92,15 @@ class Walk:
         self.settles = False  # from here on by the plan
         self.ended = False  # well or not: whether logins go is decided
         self.mended: set[str] = set()  # hosts to which a route was added, or could not be
+        self.alone: Metadata | None = None  # what the media said, where it was applied without a word of IMDS
+        self.waits_for, self.waits_since = "", 0.0  # told to people while it lasts
+        self.trouble: dict[str, AzureInitError | None] = {}  # what has not answered yet, and its last error
         self.warned: set[str] = set()  # what was odd about leases, told once however often they are looked at
+
+    def wait(self, what: str) -> None:
+        """What is waited for from now on; nothing, if it is empty."""
+        self.trouble = {}
+        self.waits_for, self.waits_since = what, self.machine.clock.monotonic()
 
 
 class AlreadyProvisioned(Exception):
@@ -139,6 +147,10 @@ def provision(context: Context) -> int:
         from azureinit.settle import settle
 
         settle(walk)
+        if walk.alone is not None:
+            from azureinit.waiting import confirm
+
+            confirm(walk)
     except AlreadyProvisioned as found:
         context.events.tell(INFO, "provision", f"VM {walk.vm_id} is already provisioned{found}: nothing to do")
         return keep_up(walk)

@@ -16,6 +16,7 @@
     |  +- HttpTimeout          operation timed out                        1 the budget was used up before one came
     +- SourceError             failed to read a metadata source           1 root of what a source can do wrong
     |  +- ImdsUnavailable      failed to retrieve instance metadata       1 IMDS gave no usable answer in its time
+    |  |  +- NoNetwork         no network                               1 no link, no lease or no route to the platform
     |  |  +- ImdsConnectTimeout  connection timeout querying IMDS         1 no connection came about in its time
     |  |  +- ImdsConnectFailed   connection error querying IMDS           1 a connection was refused, reset or cut off
     |  |  +- ImdsReadTimeout     read timeout querying IMDS               1 no answer came over the connection
@@ -151,6 +152,11 @@ class SourceError(AzureInitError):
 
 class ImdsUnavailable(SourceError):
     reason = "failed to retrieve instance metadata"
+
+
+class NoNetwork(ImdsUnavailable):
+    reason = "no network"
+    recoverable = True  # a link may come up late
 
 
 class ImdsConnectTimeout(ImdsUnavailable):

@@ -6,7 +6,7 @@ from azureinit.apply.journal import clear_leftovers
 from azureinit.begin import record_own_keys
 from azureinit.converge import converge, today, with_access, with_keys_files
 from azureinit.corridor import gather
-from azureinit.deliver import save, start_in_progress
+from azureinit.deliver import keep, save, start_in_progress
 from azureinit.engine import identify
 from azureinit.plan.access import plan_access
 from azureinit.plan.actions import Caution, Unknown, work_left
@@ -35,6 +35,8 @@ def settle(walk: Walk) -> None:
         walk.events.tell(INFO, "leftover", f"removed {path}, left by a run that was interrupted")
     if walk.metadata is not None:
         save(walk)
+    if walk.alone is not None:  # from the first change on, IMDS has to agree, whatever becomes of this run
+        keep(walk, verdict="unfinished", failure=walk.previous)
     with walk.quieting:
         walk.settles = True
     if walk.former is None and walk.metadata is not None and not is_specialised(walk.metadata):
@@ -50,7 +52,8 @@ def settle(walk: Walk) -> None:
         deadline=walk.context.work_deadline,
     )
     walk.renamed = walk.facts.kernel_hostname != named or DHCP_NAME in taken
-    if walk.metadata is not None and walk.metadata.custom_data is not None:
+    # A program may need the network: where there is none it is run when IMDS has agreed, before Ready.
+    if walk.metadata is not None and walk.metadata.custom_data is not None and walk.alone is None:
         from azureinit.customdata import run_program
 
         run_program(walk)

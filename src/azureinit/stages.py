@@ -109,12 +109,16 @@ def set_hostname(walk: Walk, name: str) -> str:
 
 
 def failed(walk: Walk) -> int:
-    from azureinit.deliver import deliver
+    from azureinit.deliver import UNHEARD, deliver
     from azureinit.facts.mounts import missing_mount, unit_name
 
     verdict = read_verdict(walk.machine)
     if verdict is not None:
-        walk.events.tell(INFO, "failed", f"the run has reported its own verdict ({verdict}): nothing to add")
+        # Ready is written down before it is sent, a failure after that.
+        heard = "the platform has heard it" if verdict == "failure" else "whether the platform heard it is not known"
+        if verdict.endswith(UNHEARD):
+            heard = "the platform has not heard it"
+        walk.events.tell(INFO, "failed", f"the run ended with a verdict ({verdict}), {heard}: nothing to add")
         return 0
     homes = None if walk.machine.rooted else missing_mount(walk.machine, HOMES)
     unmounted = walk.context.unmounted or homes

@@ -101,7 +101,7 @@ def test_a_run_that_dies_while_it_sends_its_failure_is_told_of(system: Any) -> N
     set_up(one)  # the platform is back
     ran = run(one.command("--stage", "failed"))
     assert verdicts(one) == ["failed"], ran.stderr
-    assert "reported its own verdict" in run(one.command("--stage", "failed")).stderr
+    assert "the platform has heard it: nothing to add" in run(one.command("--stage", "failed")).stderr
     assert verdicts(one) == ["failed"]
 
 

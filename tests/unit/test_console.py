@@ -98,6 +98,16 @@ def test_a_failed_run_tells_its_cause_and_whether_the_platform_knows(booting: Bo
     )
 
 
+def test_what_is_waited_for_is_told_whenever_it_is_said(booting: Booting) -> None:
+    events = booting.events
+    with events.step("metadata"):
+        events.tell(INFO, "waiting", "waiting for the network since 10 s: eth0 is down\x1b[2J")
+        events.tell(DEBUG, "waiting", "waiting for the network since 20 s: eth0 is down")
+        events.tell(WARN, "network", "not for the console")
+    told = "azure-init: waiting for the network since {} s: eth0 is down{}\n"
+    assert booting.shown == STARTED + told.format(10, "?[2J") + told.format(20, "")
+
+
 def test_a_configuration_that_cannot_be_used_is_a_run_too(booting: Booting) -> None:
     booting.events.tell(ERROR, "provision", "config_invalid: no")
     with pytest.raises(VerdictUndelivered), booting.events.step("report failure"):

@@ -18,6 +18,7 @@ from azureinit.errors import (
     ImdsUnavailable,
     MediaAbsent,
     MediaRefused,
+    NoNetwork,
     OvfInvalid,
     ProxyAgentFailed,
     ProxyAgentMissing,
@@ -461,3 +462,52 @@ def test_a_bug_in_a_source_reaches_the_verdict(tmp_path: Path, media: Path) -> N
         computer, settings(unused_url(), media), deadline=Clock().monotonic() + 0.2, observe=unheard
     )
     assert "media: ZeroDivisionError: a bug" in str(finish().failures["media"])
+
+
+# ---- without a network
+
+
+NO_WAY = NoNetwork("eth0 is down: nothing has brought it up")
+
+
+def given_up_after(seconds: float) -> Callable[[Metadata, float], AzureInitError | None]:
+    return lambda _known, passed: NO_WAY if passed >= seconds else None
+
+
+def without_a_route(
+    *messages: tuple[float, str, Metadata | AzureInitError], alone: float
+) -> tuple[float, dict[str, Metadata], dict[str, AzureInitError]]:
+    post = Post(*messages)
+    asked = given_up_after(alone)
+    answers, failures = collect(post.receive, clock=post, deadline=START + 40, config=CONFIG, routed=False, alone=asked)
+    return round(post.at - START, 6), answers, failures
+
+
+def test_media_that_have_answered_are_enough_once_there_is_no_hope_for_a_network() -> None:
+    took, answers, failures = without_a_route((0.5, "media", ENOUGH), alone=15)
+    assert 15 <= took < 17
+    assert (set(answers), failures) == ({"media"}, {"imds": NO_WAY})
+
+
+def test_without_media_the_network_is_waited_for_to_the_end() -> None:
+    took, answers, failures = without_a_route((1.0, "media", ABSENT), alone=15)
+    assert took >= 40
+    assert not answers and failures["imds"] is not NO_WAY
+
+
+def test_media_that_come_late_are_applied_when_they_come() -> None:
+    took, answers, _failures = without_a_route((25.0, "media", ENOUGH), alone=15)
+    assert 25 <= took <= 26 and set(answers) == {"media"}
+
+
+def test_a_network_that_comes_in_time_is_used() -> None:
+    took, answers, failures = without_a_route(
+        (0.5, "media", ENOUGH), (14.0, "route", Metadata()), (14.2, "imds", ENOUGH), alone=15
+    )
+    assert (took, set(answers), failures) == (14.2, {"imds", "media"}, {})
+
+
+def test_an_imds_that_is_silent_on_a_network_gets_its_grace_and_no_more() -> None:
+    took, _answers, failures = without_a_route((0.5, "media", ENOUGH), (2.0, "route", Metadata()), alone=30)
+    assert took == 2.0 + CONFIG.sources.grace_secs
+    assert failures["imds"] is not NO_WAY

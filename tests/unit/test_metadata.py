@@ -34,6 +34,7 @@ from azureinit.sources.metadata import (
     Metadata,
     check_complete,
     contradiction,
+    disagreements,
     from_imds,
     from_ovf,
     is_enough,
@@ -42,6 +43,7 @@ from azureinit.sources.metadata import (
     merge,
     named_keys,
     needs_media,
+    needs_no_network,
     with_usable_keys,
 )
 from azureinit.sources.ovf import Ovf, OvfKey
@@ -557,3 +559,60 @@ def test_what_may_be_a_secret_in_the_place_of_a_key_is_not_told(text: str) -> No
 def test_a_comment_has_no_power_over_lines_and_is_short() -> None:
     _, (told,) = usable(ADAS, "ssh-rsa AAAA \x1b[31m" + "x" * 500)
     assert told.isprintable() and len(told) < 200
+
+
+# ---- media that were applied before IMDS could be asked
+
+
+APPLIED = Metadata(username="azureuser", hostname="web-1", disable_password=True, keys=(PublicKey(data=ed25519()),))
+
+
+def test_sources_that_say_the_same_or_nothing_do_not_disagree() -> None:
+    assert disagreements(APPLIED, APPLIED) == ()
+    assert disagreements(Metadata(vm_id=ID, has_profile=True), APPLIED) == ()
+    commented = PublicKey(data=f"{APPLIED.keys[0].data} another comment")
+    assert disagreements(replace(APPLIED, keys=(commented,)), APPLIED) == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("username", "somebody", "username: IMDS says 'somebody', the media say 'azureuser'"),
+        ("hostname", "web-2", "hostname: IMDS says 'web-2', the media say 'web-1'"),
+        ("disable_password", False, "disable_password: IMDS says false, the media say true"),
+    ],
+)
+def test_a_disagreement_names_both(field: str, value: object, told: str) -> None:
+    assert disagreements(replace(APPLIED, **{field: value}), APPLIED) == (told,)
+
+
+def test_other_keys_are_a_disagreement() -> None:
+    other = PublicKey(data=ADAS)
+    (told,) = disagreements(replace(APPLIED, keys=(other,)), APPLIED)
+    assert told.startswith("keys: IMDS says ssh-ed25519") and "the media say ssh-ed25519" in told
+    (told,) = disagreements(replace(APPLIED, keys=(*APPLIED.keys, other)), APPLIED)
+    assert told.startswith("keys: ")
+
+
+def test_a_key_that_cannot_be_used_is_no_disagreement() -> None:
+    bad = PublicKey(data="ssh-rsa AAAA bob@desk")
+    assert disagreements(replace(APPLIED, keys=(bad, *APPLIED.keys)), APPLIED) == ()
+    assert disagreements(APPLIED, replace(APPLIED, keys=(*APPLIED.keys, bad))) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "applied"),
+    [
+        ({}, True),
+        ({"keys": (), "has_password": True, "disable_password": False}, True),
+        ({"keys": ()}, False),
+        ({"username": None}, False),
+        ({"pps_type": "Running"}, False),
+        ({"thumbprints": (("AB12", None),)}, False),
+        ({"disable_password": False}, False),
+    ],
+)
+def test_media_are_applied_alone_where_nothing_of_theirs_needs_the_network(
+    change: dict[str, object], applied: bool
+) -> None:
+    assert needs_no_network(replace(APPLIED, **change)) is applied

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from azureinit.machine.threads import Flag, Inbox, start, start_later
+from azureinit.machine.threads import Flag, Inbox, start
 
 
 def test_a_flag_is_waited_for_by_anybody_and_stays_up() -> None:
@@ -32,14 +32,6 @@ def test_work_that_waits_goes_on_when_told() -> None:
     assert done == [1]
 
 
-def test_later_is_later() -> None:
-    heard = Flag()
-    began = time.monotonic()
-    start_later(0.05, heard.set)
-    assert heard.wait(30)
-    assert time.monotonic() - began >= 0.05
-
-
 def test_messages_come_in_order_and_none_is_lost() -> None:
     inbox, count = Inbox(), 500
     writers = [start(lambda who=who: [inbox.put((who, number)) for number in range(count)]) for who in range(4)]  # type: ignore[misc]
@@ -55,5 +47,5 @@ def test_who_waits_for_a_message_waits_no_longer_than_told() -> None:
     began = time.monotonic()
     assert inbox.get(0.05) is None
     assert time.monotonic() - began >= 0.05
-    start_later(0.01, lambda: inbox.put("late"))
+    start(lambda: Flag().wait(0.01) or inbox.put("late"))
     assert inbox.get(30) == "late"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 VERDICT = "/run/azure-init/verdict"
+ALONE = "media alone"
 KINDS = ("provisioned", "pending", "saved", "journal")
 
 
@@ -110,10 +111,17 @@ def forget_pending(machine: Machine, instance: Instance) -> None:
     machine.remove(instance.path("pending"))
 
 
-def write_pending(machine: Machine, instance: Instance, *, verdict: str, failure: str) -> None:
+def write_pending(machine: Machine, instance: Instance, *, verdict: str, failure: str, sources: str = "") -> None:
+    """`sources`: ALONE where IMDS has not agreed yet."""
     from azureinit.apply.sealed import seal
 
-    machine.write(instance.path("pending"), seal({"verdict": verdict, "failure": failure}), mode=0o600)
+    values = {"verdict": verdict, "failure": failure, **({"sources": sources} if sources else {})}
+    machine.write(instance.path("pending"), seal(values), mode=0o600)
+
+
+def was_alone(machine: Machine, instance: Instance) -> bool:
+    """Whether an earlier run applied the media while IMDS could not be asked."""
+    return (read_pending(machine, instance) or {}).get("sources") == ALONE
 
 
 def read_pending(machine: Machine, instance: Instance) -> dict[str, str] | None:

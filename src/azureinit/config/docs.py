@@ -116,6 +116,8 @@ KEYS: dict[str, str] = {
     "run.deadline_secs": "Longest time for a whole run.",
     "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
     "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
+    "boot.network_secs": "How long a boot waits for a route to IMDS before it applies the media alone; a quarter of it "
+    "where no link is up.",
     "boot.sources_secs": "How long a boot asks sources that are silent, from the start of the service; "
     "`imds.total_retry_timeout_secs`, where that is longer.",
     "boot.deadline_secs": "Longest time from the machine's start to the verdict; counts beside `run.deadline_secs`; "

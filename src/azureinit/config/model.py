@@ -159,6 +159,7 @@ class Run(Record):
 
 class Boot(Record):
     hold_logins_secs: Seconds = 120.0
+    network_secs: Timeout = 60.0
     sources_secs: Timeout = 360.0
     deadline_secs: Timeout = 900.0
 

@@ -74,7 +74,3 @@ def start(work: Callable[[], object]) -> Flag:
     setswitchinterval(SHORT_TURN)
     start_new_thread(body, ())
     return ended
-
-
-def start_later(seconds: float, work: Callable[[], object]) -> None:
-    start(lambda: Flag().wait(seconds) or work())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 
-from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, MediaRefused, ProxyAgentFailed
+from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, ProxyAgentFailed
 from azureinit.record import Record, Secret, replace
 from azureinit.sources.metadata import (
     SAVED,
@@ -21,12 +21,13 @@ from azureinit.sources.metadata import (
     is_specialised,
     merge,
     needs_media,
+    needs_no_network,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, Union
 
     from azureinit.config.model import Config
     from azureinit.http import Observe
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
     from azureinit.sources.proxy_agent import ProxyAgent
 
     Ask = Callable[[], Metadata]
+    NoRoute = Callable[[float], Union[AzureInitError, None]]
 
+DRIVE = "/dev/sr"  # an optical one
+LOOK_SECS = 1.0
 # A source that keeps its own limit knows better why it failed: it gets this long to say so.
 LAST_WORD = 1.0
 # No sources, but news of whether IMDS can be reached.
@@ -59,18 +63,23 @@ def ask_sources(
     route: bool = False,
     mend: Callable[[str], bool] | None = None,
     vm_id: str | None = None,
+    no_network: NoRoute | None = None,
+    trouble: dict[str, AzureInitError | None] | None = None,
 ) -> Callable[[], Gathered]:
     """Starts asking at once; what it returns waits for the answers. `saved`: what an earlier run kept of the media.
 
     `route`: the network may still be on its way up, so IMDS is asked once there is a way to it; `mend` is told of a
-    host to which there is none for long. `vm_id`: this machine's, as far as it is known.
+    host to which there is none for long. `vm_id`: this machine's, as far as it is known. `no_network` is asked for the
+    reason to give up waiting for a way, after so many seconds; the media are applied alone then, if they can be.
+    `trouble` becomes: which sources have not answered yet, and the last error of each.
     """
     from azureinit.machine.threads import Flag, Inbox, start
 
     inbox = Inbox()
     media_known = Flag()
     media: list[Medium] = []
-    trouble: dict[str, AzureInitError] = {}  # why a source has not answered so far
+    trouble = {} if trouble is None else trouble
+    trouble.update(imds=None, media=None)
 
     agents: list[ProxyAgent] = []
     making = allocate_lock()
@@ -103,7 +112,8 @@ def ask_sources(
             from azureinit.sources.route import host_of, wait_for_route
 
             host = host_of(config.imds.endpoint)
-            wait_for_route(machine, host, until=deadline, late=lambda: mend is not None and mend(host))
+            if not wait_for_route(machine, host, until=deadline, late=lambda: mend is not None and mend(host)):
+                raise (no_network and no_network(float("inf"))) or NoNetwork(f"no route to {host}")
             inbox.put((ROUTE, Metadata()))
 
         def wait_for_proxy(refusal: str) -> str:
@@ -122,8 +132,13 @@ def ask_sources(
             query_imds(config, clock=machine.clock, deadline=deadline, observe=noting, wait_for_proxy=wait_for_proxy)
         )
 
+    def alone(known: Metadata, seconds: float) -> AzureInitError | None:
+        """A disk that anybody attached is no drive: it does not stand for the platform."""
+        own = media and (config.provisioning_media.path or (media[0].device or "").startswith(DRIVE))
+        return no_network(seconds) if no_network is not None and own and needs_no_network(known) else None
+
     for name, ask in (("imds", ask_imds), ("media", ask_media)):
-        start(_answerer(inbox.put, name, ask))
+        start(_answerer(inbox.put, trouble, name, ask))
 
     def finish() -> Gathered:
         answers, failures = collect(
@@ -134,6 +149,7 @@ def ask_sources(
             config=config,
             routed=not route,
             trouble=trouble,
+            alone=alone if route else None,
         )
         refuse_contradiction(answers, failures, vm_id=vm_id)
         if "media" in answers and answers["media"].proxy_agent:
@@ -165,9 +181,13 @@ def collect(
     deadline: float,
     config: Config,
     routed: bool = True,
-    trouble: Mapping[str, AzureInitError] = {},
+    trouble: Mapping[str, AzureInitError | None] = {},
+    alone: Callable[[Metadata, float], AzureInitError | None] | None = None,
 ) -> tuple[dict[str, Metadata], dict[str, AzureInitError]]:
-    """Both answers, or one and the reason why the other was not waited for any longer."""
+    """Both answers, or one and the reason why the other was not waited for any longer.
+
+    `alone` is asked every second, while the media have answered and there is no way to IMDS: why they do without it.
+    """
     started = clock.monotonic()
     answers: dict[str, Metadata] = {}
     failures: dict[str, AzureInitError] = {}
@@ -178,10 +198,15 @@ def collect(
         if not waiting:
             return answers, failures
         name, limit = min(waiting.items(), key=lambda item: item[1])
-        message = clock.wait(receive, limit - clock.monotonic())
+        ask = alone if not routed and "media" in answers else None
+        left = limit - clock.monotonic()
+        message = clock.wait(receive, left if ask is None else min(left, LOOK_SECS))
         now = clock.monotonic()
         if message is None:
-            if now >= limit:
+            given_up = None if ask is None else ask(answers["media"], now - started)
+            if given_up is not None:
+                failures["imds"] = given_up
+            elif now >= limit:
                 failures[name] = _too_late(name, now - started, trouble.get(name))
             continue
         name, answer = message
@@ -212,14 +237,22 @@ def _too_late(name: str, seconds: float, trouble: AzureInitError | None) -> Azur
     return error
 
 
-def _answerer(put: Callable[[tuple[str, Metadata | AzureInitError]], None], name: str, ask: Ask) -> Callable[[], None]:
+def _answerer(
+    put: Callable[[tuple[str, Metadata | AzureInitError]], None],
+    trouble: dict[str, AzureInitError | None],
+    name: str,
+    ask: Ask,
+) -> Callable[[], None]:
     def answer() -> None:
+        found: Metadata | AzureInitError
         try:
-            put((name, ask()))
+            found = ask()
         except AzureInitError as error:
-            put((name, error))
+            found = error
         except Exception as error:  # noqa: BLE001 - a thread's bug must reach the verdict too
-            put((name, AzureInitError(f"{name}: {type(error).__name__}: {error}")))
+            found = AzureInitError(f"{name}: {type(error).__name__}: {error}")
+        trouble.pop(name, None)
+        put((name, found))
 
     return answer
 

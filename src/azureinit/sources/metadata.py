@@ -158,6 +158,28 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
     return Metadata(**values, provenance=provenance, warnings=tuple(warnings))  # type: ignore[arg-type]
 
 
+def disagreements(imds: Metadata, media: Metadata) -> tuple[str, ...]:
+    """What the two say differently, each in a sentence that names both."""
+    found = []
+    imds, media = (replace(each, keys=_good(each.keys)) for each in (imds, media))
+    for field in COMPARED:
+        one, other = getattr(imds, field), getattr(media, field)
+        if _says(field, one) and _says(field, other) and _comparable(one) != _comparable(other):
+            found.append(f"{field}: IMDS says {_in_words(one)}, the media say {_in_words(other)}")
+    return tuple(found)
+
+
+def _good(keys: tuple[PublicKey, ...]) -> tuple[PublicKey, ...]:
+    bad = {number for number, _why in bad_keys(keys)}
+    return tuple(key for number, key in enumerate(keys, 1) if number not in bad)
+
+
+def needs_no_network(media: Metadata) -> bool:
+    """Enough to log in, and neither pre-provisioning nor a certificate of the wireserver's is asked for."""
+    waits = media.pps_type or media.thumbprints or media.key_pairs
+    return is_enough(media) and not needs_media(media) and not waits
+
+
 def _sources_of_bad_keys(answers: Mapping[str, Metadata], warnings: list[str]) -> list[str]:
     """The sources whose keys are passed over, because those of a later source are better.
 

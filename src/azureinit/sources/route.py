@@ -51,6 +51,15 @@ def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[
     return True
 
 
+def has_route(machine: Machine, host: str) -> bool:
+    """Also where it cannot be told."""
+    address = parse_address(host)
+    try:
+        return address is None or address >> 24 == 127 or _leads(machine, address)
+    except AzureInitError:
+        return True
+
+
 def _leads(machine: Machine, address: int) -> bool:
     table = read_table(machine)
     return table is None or leads(table.decode("ascii", "replace"), address)

@@ -1,4 +1,4 @@
-"""The listener on the console, which boot diagnostics show: start, verdict with its cause, host keys, nothing else."""
+"""The listener on the console, which boot diagnostics show: start, waits, verdict with its cause, host keys."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from azureinit.telemetry.events import Event
 
 CONSOLE = "/dev/console"
+WAITING = "waiting"
 READY, FAILURE = "report Ready", "report failure"
 HOST_KEYS = "/etc/ssh"
 LONGEST_KEY = 1 << 14
@@ -43,6 +44,8 @@ class ConsoleListener:
         if not self.begun and (cause or event.kind == "start"):
             self.begun = True
             self._say(f"version {VERSION} started")
+        if event.kind == "event" and event.name == WAITING:
+            self._say(one_line(event.text))
         if cause:
             self._say(f"provisioning failed: {one_line(event.text)}")
         if event.kind != "finish":
