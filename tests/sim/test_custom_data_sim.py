@@ -194,3 +194,12 @@ def test_a_program_may_say_as_much_as_it_likes(system: Any) -> None:
     assert sum(path.stat().st_size for path in kept) <= 2 << 20
     assert one.log.read_text().endswith("x\nend\n")
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in kept)
+
+
+def test_a_machine_without_the_key_value_daemon_is_told_of_it_at_info_and_provisioned(system: Any) -> None:
+    one = system(b"#!/bin/sh\n")
+    ran = one.agent()
+    assert ran.returncode == 0, ran.stderr
+    (line,) = [line for line in ran.stderr.splitlines() if "key-value daemon" in line]
+    assert line.startswith("azure-init: the host gets no diagnostics of this run: ") and "hyperv-daemons" in line
+    assert "warning" not in line and one.fabric.judge().ok
