@@ -13,6 +13,7 @@ from azureinit.apply.instance import (
 )
 from azureinit.errors import AzureInitError, HttpFailed, VerdictUndelivered
 from azureinit.machine import rfc3339
+from azureinit.machine.durable import make_durable
 from azureinit.machine.service import notify
 from azureinit.report.health import size_on_the_wire
 from azureinit.report.protocol import send_progress, send_verdict
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from azureinit.engine import Walk
     from azureinit.http import Observe
+    from azureinit.plan.actions import Step
     from azureinit.report.goalstate import Fetch
     from azureinit.sources.goalstate import GoalState
 
@@ -180,12 +182,14 @@ def _deliver_ready(walk: Walk) -> int:
         return error.exit_code
     walk.wait("")
     notify(machine, "STATUS=provisioned; the platform has accepted Ready")
-    _after_ready(walk)
+    _forget_hash(walk)
+    left = _plan_after_ready(walk)
     try:
-        mark_provisioned(machine, walk.instance)
+        mark_provisioned(machine, walk.instance, unfinished=bool(left))
     except AzureInitError as error:
         # Done and told: the next start finds nothing to do and says Ready once more.
         events.tell(WARN, "marker", str(error))
+    _after_ready(walk, left)
     from azureinit.upkeep import tell_fingerprint, tune, watch_hostname
 
     watch_hostname(walk)
@@ -341,6 +345,7 @@ def _save_anyway(walk: Walk) -> None:
         return
     try:
         save(walk)
+        make_durable(walk.machine, walk.instance.data_dir)
     except AzureInitError as error:
         walk.events.tell(WARN, "saved media", str(error))
 
@@ -370,32 +375,39 @@ def _eject(walk: Walk) -> None:
 
 
 def _forget_hash(walk: Walk) -> None:
-    """It has done its work; better to forget everything than to keep it."""
+    """Its work is done. Before the marker, after which no run looks at it again; better to lose all that is saved."""
+    if walk.metadata is None or (walk.metadata.password_hash is None and not walk.metadata.key_pairs):
+        return
     assert walk.instance is not None
     try:
         save(walk, with_hash=False)
     except AzureInitError as error:
         walk.events.tell(WARN, "saved media", str(error))
-        walk.machine.remove(walk.instance.path("saved"))
+        try:
+            walk.machine.remove(walk.instance.path("saved"))
+        except AzureInitError as error:
+            walk.events.tell(WARN, "saved media", str(error))
 
 
-def _after_ready(walk: Walk) -> None:
-    """What nobody waits for; it can fail only into the log."""
-    from azureinit.apply.executor import apply_plan
+def _after_ready(walk: Walk, steps: tuple[Step, ...]) -> None:
+    """What no login depends on; it can fail only into the log, and is tried again at the next boot."""
+    from azureinit.upkeep import finish, grow, publish
+
+    grow(walk)
+    if walk.metadata is not None and not is_specialised(walk.metadata):
+        publish(walk)
+    finish(walk, steps)
+
+
+def _plan_after_ready(walk: Walk) -> tuple[Step, ...]:
     from azureinit.plan.actions import work_left
     from azureinit.plan.plan import plan_after_ready
-    from azureinit.upkeep import grow, publish
 
     assert walk.journal is not None and walk.facts is not None
+    if walk.metadata is None or is_specialised(walk.metadata):
+        return ()
     try:
-        if walk.metadata is not None and (walk.metadata.password_hash is not None or walk.metadata.key_pairs):
-            _forget_hash(walk)
-        grow(walk)
-        if walk.metadata is None or is_specialised(walk.metadata):
-            return
-        publish(walk)
-        plan = plan_after_ready(facts=walk.facts, config=walk.config, done=walk.journal.done)
-        if work_left(plan):
-            apply_plan(walk.machine, plan, journal=walk.journal, events=walk.events, deadline=walk.context.deadline)
+        return work_left(plan_after_ready(facts=walk.facts, config=walk.config, done=walk.journal.done))
     except Exception as error:  # noqa: BLE001 - the verdict has left: nothing may contradict it
         walk.events.tell(WARN, "after Ready", f"{type(error).__name__}: {error}")
+        return ()

@@ -168,10 +168,11 @@ def provision(context: Context) -> int:
 
 def keep_up(walk: Walk) -> int:
     """What every boot of a provisioned machine does."""
-    from azureinit.upkeep import grow, tune, watch_hostname
+    from azureinit.upkeep import finish_after_ready, grow, tune, watch_hostname
 
     watch_hostname(walk)
     grow(walk)
+    finish_after_ready(walk)
     tune(walk)
     return 0
 

@@ -8,6 +8,7 @@ from azureinit.converge import converge, today, with_access, with_keys_files
 from azureinit.corridor import gather
 from azureinit.deliver import keep, save, start_in_progress
 from azureinit.engine import identify
+from azureinit.machine.durable import make_durable
 from azureinit.plan.access import plan_access
 from azureinit.plan.actions import Caution, Unknown, work_left
 from azureinit.plan.hostkeys import has_image_keys
@@ -57,6 +58,18 @@ def settle(walk: Walk) -> None:
         from azureinit.customdata import run_program
 
         run_program(walk)
+    sync(walk)
+
+
+def sync(walk: Walk) -> None:
+    """Everything that Ready vouches for is on the disk before it leaves."""
+    assert walk.instance is not None and walk.facts is not None
+    machine = walk.machine
+    machine.unsynced.changed(machine.real("/etc/hostname"))  # the local stage, another process, may have written it
+    machine.unsynced.changed(machine.real(walk.instance.path("journal")), content=True)
+    username = walk.metadata.username if walk.metadata is not None else None
+    home = walk.facts.accounts.home_of(username) if username else "/"
+    make_durable(machine, walk.instance.data_dir, also=("/", "/etc", home))
 
 
 def plan_for(walk: Walk, facts: Facts, *, shown: bool = False) -> Plan:

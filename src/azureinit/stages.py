@@ -105,6 +105,11 @@ def set_hostname(walk: Walk, name: str) -> str:
         name = kept_hostname(name, facts.hostname_file, ignition, done=done) or name
     plan = plan_hostname(hostname=name, facts=facts, config=walk.config)
     apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.work_deadline)
+    unsynced = walk.machine.unsynced
+    if unsynced.unknown or unsynced.directories - {walk.machine.real("/etc")}:  # the run syncs /etc itself
+        from azureinit.machine.durable import make_durable
+
+        make_durable(walk.machine, "/etc")
     return name
 
 

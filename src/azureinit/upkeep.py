@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError
+from azureinit.errors import AzureInitError, LockTimeout
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Walk
     from azureinit.machine import Machine
-    from azureinit.plan.actions import Plan
+    from azureinit.plan.actions import Plan, Step
     from azureinit.report.goalstate import Fetch
 
 FINGERPRINT_SECS = START_SECS = 10.0
@@ -41,6 +41,48 @@ def growth(walk: Walk) -> Plan:
     from azureinit.plan.grow import plan_grow
 
     return plan_grow(disk)
+
+
+def finish_after_ready(walk: Walk) -> None:
+    """What an earlier boot could not do after Ready, such as the RSA host key; the marker says that there is some."""
+    from azureinit.apply.instance import is_unfinished, prepare
+
+    if walk.instance is None or not is_unfinished(walk.machine, walk.instance):
+        return
+    from azureinit.apply.journal import read_journal
+    from azureinit.facts.gather import read_facts
+    from azureinit.plan.actions import work_left
+    from azureinit.plan.plan import plan_after_ready
+
+    try:
+        prepare(walk.machine, walk.instance.data_dir, timeout=0)
+        done = read_journal(walk.machine, walk.instance.path("journal")).done
+        facts = read_facts(walk.machine, walk.config)
+        finish(walk, work_left(plan_after_ready(facts=facts, config=walk.config, done=done)))
+    except LockTimeout:
+        pass  # the run that is at work does it
+    except Exception as error:  # noqa: BLE001
+        walk.events.tell(WARN, "after Ready", f"{type(error).__name__}: {error}")
+
+
+def finish(walk: Walk, steps: tuple[Step, ...]) -> None:
+    """Each by itself; once all of them are done and on the disk, no later boot looks for them."""
+    from azureinit.apply.instance import is_unfinished, mark_finished
+    from azureinit.machine.durable import make_durable
+
+    failed = False
+    for step in steps:
+        try:
+            _apply(walk, (step,))
+        except Exception as error:  # noqa: BLE001
+            failed = True
+            walk.events.tell(WARN, "after Ready", f"{error}; tried again at the next boot")
+    try:
+        if walk.instance is not None and not failed and is_unfinished(walk.machine, walk.instance):
+            make_durable(walk.machine, walk.instance.data_dir)
+            mark_finished(walk.machine, walk.instance)
+    except AzureInitError as error:
+        walk.events.tell(WARN, "marker", str(error))
 
 
 def publish(walk: Walk) -> None:

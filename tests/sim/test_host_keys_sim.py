@@ -262,14 +262,54 @@ def test_it_is_not_told_where_nobody_wants_it(bench: Benches) -> None:
     assert [request.target for request in one.fabric.ledger.requests if "comp=" in request.target] == []
 
 
-@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("ssh-ed25519 AAAA\n")])
-def test_what_has_no_fingerprint_is_passed_over(bench: Benches, spoil: Callable[[Path], Any]) -> None:
+def test_what_has_no_fingerprint_is_passed_over(bench: Benches) -> None:
     need("ssh-keygen")
     one = bench()
     with_keys(one, regenerate_host_keys="never")
-    spoil(one.tree / "etc/ssh/ssh_host_ed25519_key.pub")
+    (one.tree / "etc/ssh/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAA\n")
     assert one.agent().status == 0
     assert properties(one) == [{"CertificateThumbprint": by_ssh_keygen(one, "ecdsa")}]
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["missing", "empty"])
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_public_half_that_is_lost_is_made_from_the_private_one(
+    bench: Benches, kind: str, spoil: Callable[[Path], Any]
+) -> None:
+    need("ssh-keygen")
+    one = bench()
+    image = with_keys(one, regenerate_host_keys="never")
+    public = one.tree / f"etc/ssh/ssh_host_{kind}_key.pub"
+    spoil(public)
+    assert one.agent().status == 0
+    assert public.read_bytes().split()[:2] == image[public.name].split()[:2]
+    assert public.stat().st_mode & 0o777 == 0o644
+    assert set(keys(one)) == set(image), "nothing is left beside them"
+    assert properties(one) == [{"CertificateThumbprint": by_ssh_keygen(one, "ed25519")}]
+    assert one.state("provisioned").read_bytes() == b""
+
+
+def test_a_key_that_failed_after_ready_is_made_at_the_next_boot(bench: Benches) -> None:
+    one = bench()
+    one.install_sshd()
+    keygen = one.tools / "ssh-keygen"
+    works = keygen.read_text()
+    keygen.write_text(works.replace("#!/bin/sh\n", '#!/bin/sh\n[ "$3" != rsa ] || exit 1\n'))
+    ran = one.agent()
+    assert ran.status == 0 and one.fabric.judge().ok
+    assert "tried again at the next boot" in ran.err
+    assert one.host_keys() == {"ssh_host_ed25519_key", "ssh_host_ecdsa_key"}
+    asked = len(one.fabric.ledger.requests)
+    assert one.agent().status == 0
+    assert one.host_keys() == {"ssh_host_ed25519_key", "ssh_host_ecdsa_key"}, "it fails once more"
+    keygen.write_text(works)
+    assert one.agent().status == 0
+    assert one.host_keys() == {f"ssh_host_{kind}_key" for kind in TYPES}
+    # An admin who removes it then is not contradicted.
+    (one.tree / "etc/ssh/ssh_host_rsa_key").unlink()
+    assert one.agent().status == 0
+    assert one.host_keys() == {"ssh_host_ed25519_key", "ssh_host_ecdsa_key"}
+    assert len(one.fabric.ledger.requests) == asked, "the platform has its verdict"
 
 
 def test_a_failure_has_no_fingerprint(bench: Benches) -> None:

@@ -31,8 +31,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "sources": {"grace_secs": 0.3},
 }
 
-# ssh-keygen -q -t TYPE -N "" -C "" -f FILE
+# ssh-keygen -q -t TYPE -N "" -C "" -f FILE; ssh-keygen -y -P "" -f FILE
 KEYGEN = """#!/bin/sh
+[ "$1" != -y ] || { echo "ssh-$(sed -n 2p "$5") AAAA"; exit; }
 printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\\n%s\\n-----END OPENSSH PRIVATE KEY-----\\n' "$3" >"$9"
 chmod 600 "$9"
 echo "ssh-$3 AAAA" >"$9.pub"

@@ -174,7 +174,12 @@ print(*sorted(name for name in sys.modules if name.startswith("azureinit.machine
 """
     src = str(Path(__file__).parents[2] / "src")
     ran = subprocess.run([sys.executable, "-c", script, src, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["azureinit.machine.clock", "azureinit.machine.files", "azureinit.machine.paths"]
+    assert ran.stdout.split() == [
+        "azureinit.machine.clock",
+        "azureinit.machine.durable",
+        "azureinit.machine.files",
+        "azureinit.machine.paths",
+    ]
 
 
 @given(st.binary(max_size=200).map(lambda data: data.replace(b"\0", b"")))  # no path has that in it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale, SubprocessTimeout
 from azureinit.machine import KERNEL, MOST_BYTES
+from azureinit.machine.durable import sync_elsewhere, sync_files
 from azureinit.plan.actions import (
     Declined,
     EditLine,
@@ -84,6 +85,12 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
         raise PlanStale(f"{action.makes} appeared while provisioning: {ran.told}", path=action.makes)
     ran.check()
+    if action.makes is not None:
+        made = machine.real(action.makes)
+        sync_files((made, f"{made}.pub"))
+        machine.unsynced.changed(made)
+    elif action.changes:
+        machine.unsynced.unknown = True
 
 
 def _end_unit(machine: Machine, unit: str) -> None:
@@ -113,7 +120,6 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
         mode=action.mode,
         owner=action.owner,
         beneath=action.beneath,
-        sync=action.sync,
     )
     if action.check is None:
         return
@@ -166,6 +172,7 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
         # All of them are worked out before any is written, so a stale plan changes nothing.
         contents = {path: (machine.read(path, limit=MOST_BYTES) or b"") for path in files}
         results = {path: edited(contents[path], edits) for path, edits in files.items()}
+        sync_elsewhere(machine, "/etc")  # no account without the home that was made for it before
         for path, data in results.items():
             if data == contents[path]:
                 continue

@@ -1,6 +1,6 @@
 """What this VM remembers of itself in the data directory, each file bound to the VM id, 0600.
 
-<vm id>.provisioned   Ready was accepted: nothing is left to do
+<vm id>.provisioned   Ready was accepted; empty, or UNFINISHED where something that follows Ready is still to be done
 <vm id>.pending       a verdict the platform has not accepted yet
 <vm id>.saved         what a later run still needs of the media: the host ejects it after any verdict
 <vm id>.journal       what was done
@@ -12,6 +12,7 @@ from _stat import S_ISREG
 
 from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import MOST_BYTES, is_temporary
+from azureinit.machine.durable import make_durable
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 VERDICT = "/run/azure-init/verdict"
 ALONE = "media alone"
+UNFINISHED = b"unfinished\n"
 KINDS = ("provisioned", "pending", "saved", "journal")
 
 
@@ -36,15 +38,17 @@ class Instance(Record):
 def prepare(machine: Machine, data_dir: str, *, timeout: float) -> None:
     """The directory, and nobody else of us at work in it until this process ends."""
     machine.make_dirs(data_dir, mode=0o700)
-    lock = f"{data_dir.rstrip('/')}/lock"
+    lock, boot = f"{data_dir.rstrip('/')}/lock", machine.boot_id().encode()
     try:
-        machine.hold(lock, timeout=timeout)
+        last = machine.hold(lock, timeout=timeout, note=boot)
     except LockTimeout:
         raise
     except LocalError:
         if not _clear(machine, lock):
             raise
-        machine.hold(lock, timeout=timeout)
+        last = machine.hold(lock, timeout=timeout, note=boot)
+    # What an earlier run of this boot changed is found done, and may not be on the disk yet.
+    machine.unsynced.unknown = machine.unsynced.unknown or last == boot
     for name in machine.names(data_dir) or ():
         if is_temporary(name) or _is_ours(name):
             _clear(machine, f"{data_dir.rstrip('/')}/{name}", whole=is_temporary(name))
@@ -94,8 +98,21 @@ def take_over(machine: Machine, lib_dir: str) -> bool:
     return True
 
 
-def mark_provisioned(machine: Machine, instance: Instance) -> None:
-    machine.write(instance.path("provisioned"), b"", mode=0o600)
+def is_unfinished(machine: Machine, instance: Instance) -> bool:
+    """Provisioned, but what follows Ready was cut off or failed."""
+    found = machine.stat(instance.path("provisioned"))
+    return found is not None and found.st_size > 0
+
+
+def mark_finished(machine: Machine, instance: Instance) -> None:
+    """Not synced: where this is lost, the next boot looks once more."""
+    machine.write(instance.path("provisioned"), b"", mode=0o600, sync=False)
+
+
+def mark_provisioned(machine: Machine, instance: Instance, *, unfinished: bool) -> None:
+    """Durable at once: a machine that is switched off right after Ready is not provisioned again."""
+    machine.write(instance.path("provisioned"), UNFINISHED if unfinished else b"", mode=0o600)
+    make_durable(machine, instance.data_dir)
     machine.remove(instance.path("pending"))
     _forget_others(machine, instance)
 

@@ -140,8 +140,7 @@ def make_home(home: str, *, owner: str, facts: Facts) -> Iterator[Action]:
         if found and entry.path in found.has:
             continue
         if entry.data is not None:
-            # As after useradd, a power cut in these seconds may leave an empty one: nobody's login depends on it.
-            yield Write(path=path, data=entry.data, mode=entry.mode, owner=owner, beneath=home, sync=False)
+            yield Write(path=path, data=entry.data, mode=entry.mode, owner=owner, beneath=home)
         elif entry.target is not None:
             yield Link(path=path, target=_retargeted(entry.target, home, accounts), owner=owner, beneath=home)
         else:

@@ -11,4 +11,4 @@ def ip_route(*, host: str, link: str, gateway: str) -> Way:
     """`onlink`: the server that gave the address says that the gateway is there, whatever the address's prefix."""
     through = ("via", gateway, "dev", link, "onlink") if gateway else ("dev", link, "scope", "link")
     argv = ("ip", "-4", "route", "add", f"{host}/32", *through, "metric", str(METRIC))
-    return Way(backend="ip", actions=(Run(argv=argv, timeout=10.0),))
+    return Way(backend="ip", actions=(Run(argv=argv, timeout=10.0, changes=False),))

@@ -66,6 +66,8 @@ class HostKey(Record):
     whole: bool
     # What is in it, where others may read that too: sshd takes no such key.
     exposed: Secret | None = None
+    # Its public half is there, and not empty.
+    public: bool = True
     # A link in the place of its public half, which a program would follow out of --root.
     public_link: str | None = None
     # Directories on the way to it that do not exist, outermost first.
@@ -282,12 +284,18 @@ def _read_host_key(machine: Machine, type_: str, path: str) -> HostKey:
             there=found is not None,
             whole=whole,
             exposed=Secret(data) if exposed and data is not None else None,
+            public=_has_content(machine, f"{path}.pub"),
             public_link=_public_link(machine, real) if machine.rooted else None,
             missing=_missing(machine, path) if found is None else (),
             problem=problem,
         )
     except LocalError as error:
         return HostKey(type=type_, path=path, real=path, there=False, whole=False, problem=problem or str(error))
+
+
+def _has_content(machine: Machine, path: str) -> bool:
+    found = machine.stat(path)
+    return found is not None and found.st_size > 0
 
 
 def _missing(machine: Machine, path: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import posix as os
 
 from azureinit.errors import LocalError
 from azureinit.machine.clock import Clock as Clock, rfc3339 as rfc3339
+from azureinit.machine.durable import Unsynced
 from azureinit.machine.files import (
     DIRECTORY,
     Appender as Appender,
@@ -70,6 +71,7 @@ class Machine:
         self.clock = clock or Clock()
         self.privileged = os.geteuid() == 0
         self.pid = os.getpid()
+        self.unsynced = Unsynced()
         self._known_ids: dict[str, tuple[int, int]] = {}
 
     @property
@@ -211,6 +213,7 @@ class Machine:
             finally:
                 os.close(file)
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            self.unsynced.changed(self._seen(path, name, directory), content=not sync)
         except (OSError, LocalError) as error:
             try:
                 unlink(temporary, directory)
@@ -231,6 +234,7 @@ class Machine:
             unlink(name, None)
             if found is None:
                 os.link(self.real(path), name)
+            self.unsynced.changed(name)
         except OSError as error:
             raise local_error(error, "write", copy) from error
         if found is not None:
@@ -250,6 +254,8 @@ class Machine:
                 pass
             follow = 0 if beneath is None else os.O_NOFOLLOW
             made = os.open(name, DIRECTORY | follow, dir_fd=directory)
+            self.unsynced.changed(self._seen(path, name, directory) + "/")  # its mode and owner
+            self.unsynced.changed(self._seen(path, name, directory))
             try:
                 if owner and self.privileged:
                     os.fchown(made, *self.owner_ids(owner))
@@ -265,7 +271,8 @@ class Machine:
     def make_dirs(self, path: str, *, mode: int) -> None:
         """Every missing directory down to `path`; the ones there are left as they are."""
         try:
-            make_directories(self.real(path), mode=mode)
+            for made in make_directories(self.real(path), mode=mode):
+                self.unsynced.changed(made)
         except OSError as error:
             raise local_error(error, "make directory", path) from error
 
@@ -276,6 +283,7 @@ class Machine:
             os.symlink(target, name, dir_fd=directory)
             if owner and self.privileged:
                 os.chown(name, *self.owner_ids(owner), dir_fd=directory, follow_symlinks=False)
+            self.unsynced.changed(self._seen(path, name, directory))
         except OSError as error:
             raise local_error(error, "make link", path) from error
         finally:
@@ -283,8 +291,10 @@ class Machine:
 
     def remove(self, path: str) -> bool:
         """True if there was something to remove."""
+        real = self.real(path, final=False)
         try:
-            os.unlink(self.real(path, final=False))
+            os.unlink(real)
+            self.unsynced.changed(real)
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
@@ -315,6 +325,10 @@ class Machine:
             return None, real
         except OSError as error:
             raise local_error(error, "write", path) from error
+
+    def _seen(self, path: str, name: str, directory: int | None) -> str:
+        """The whole path of what `_place` found."""
+        return name if directory is None else self.real(path, final=False)
 
     # ---- the rest of the computer
 
@@ -366,11 +380,11 @@ class Machine:
 
         return kernel.mount_and_read(self, device, name, limit=limit)
 
-    def hold(self, path: str, *, timeout: float) -> None:
-        """Keep others of us out for as long as this process lives."""
+    def hold(self, path: str, *, timeout: float, note: bytes = b"") -> bytes:
+        """Keep others of us out for as long as this process lives; what the last of them noted."""
         from azureinit.machine import kernel
 
-        kernel.hold(self, path, timeout=timeout)
+        return kernel.hold(self, path, timeout=timeout, note=note)
 
     def is_another(self, pid: int) -> bool:
         """True for a living process that is not us: our own number may have had a bearer before."""

@@ -96,7 +96,8 @@ def mount_and_read(machine: Machine, device: str, name: str, *, limit: int) -> b
     return ran.out
 
 
-def hold(machine: Machine, path: str, *, timeout: float) -> None:
+def hold(machine: Machine, path: str, *, timeout: float, note: bytes = b"") -> bytes:
+    """What the last holder noted in the file; `note` replaces it."""
     try:
         file = os.open(machine.real(path, final=False), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -111,4 +112,16 @@ def hold(machine: Machine, path: str, *, timeout: float) -> None:
                 raise LockTimeout(f"another azure-init has held {path} for {timeout:g} s", path=path) from None
             machine.clock.sleep(0.1)
         else:
-            return
+            return _exchange(file, note)
+
+
+def _exchange(file: int, note: bytes) -> bytes:
+    """A note that cannot be written, or read, is no reason not to hold the lock."""
+    try:
+        before = os.pread(file, 4096, 0)
+        if before != note:
+            os.ftruncate(file, 0)
+            os.pwrite(file, note, 0)
+    except OSError:
+        return b""
+    return before

@@ -40,16 +40,17 @@ def is_same(one: posix.stat_result, other: posix.stat_result) -> bool:
     return (one.st_ino, one.st_dev) == (other.st_ino, other.st_dev)
 
 
-def make_directories(path: str, *, mode: int) -> None:
-    """Those that are missing; only the last of them gets the mode, the others what the umask leaves of 0777."""
+def make_directories(path: str, *, mode: int) -> list[str]:
+    """Those that are missing, and are returned; only the last of them gets the mode, the others 0777 and the umask."""
     above = path.rstrip("/").rpartition("/")[0]
-    if above and not is_there(above):
-        make_directories(above, mode=0o777)
+    made = make_directories(above, mode=0o777) if above and not is_there(above) else []
     try:
         posix.mkdir(path, mode)
     except FileExistsError:
         if not is_directory(path):
             raise
+        return made
+    return [*made, path]
 
 
 def without_links(path: str) -> str:

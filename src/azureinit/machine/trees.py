@@ -31,6 +31,8 @@ def remove_tree(machine: Machine, path: str) -> bool:
         raise LocalError(f"cannot remove {path}: its directories are nested too deep", path=path) from None
     finally:
         os.close(above)
+    if there:
+        machine.unsynced.changed(f"{directory}/{name}")
     if failures:
         raise failures[0]
     return there

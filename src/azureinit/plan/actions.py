@@ -16,6 +16,7 @@ class Run(Record):
     """A program, by name; `stdin` is the only way a secret reaches it.
 
     `makes`: a file it makes and never overwrites. One that is there when it fails is somebody else's: a stale plan.
+    `changes`: it may change files that this plan does not name, so that whole file systems are synced before Ready.
     `output`: a log of its own for what it says, which nobody else is told. `unit`: it lives there; what still does when
     it is started or has taken too long is ended.
     """
@@ -24,6 +25,7 @@ class Run(Record):
     stdin: Secret | None = None
     timeout: float = 60.0
     makes: str | None = None
+    changes: bool = True
     output: str | None = None
     unit: str | None = None
 
@@ -32,9 +34,7 @@ class Write(Record):
     """A whole file. Unset mode and owner stay as they were (0644 and ours for a new one).
 
     `was` is what the planner saw: another content at the time of writing stops the step. `check` runs after the
-    write; if it fails the old bytes are put back. `beneath`: no link is followed below that directory. `sync`: it is
-    on the disk before anything else is done.
-    """
+    write; if it fails the old bytes are put back. `beneath`: no link is followed below that directory."""
 
     path: str
     data: bytes | Secret
@@ -43,7 +43,6 @@ class Write(Record):
     beneath: str | None = None
     was: bytes | Secret | None = None
     check: Run | None = None
-    sync: bool = True
 
 
 class MakeDir(Record):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 TOOL = "ssh-keygen"
 NOT_IN_FIPS = "ed25519"
 BEFORE_READY = ("ed25519", "ecdsa")
+# The whole line appears at once.
+PUBLIC_HALF = 'umask 022; ssh-keygen -y -P "" -f "$1" >"$1.pub.new" && mv -f "$1.pub.new" "$1.pub"'
 IMAGE_KEYS = "host keys of the image"
 
 
@@ -53,6 +55,23 @@ def _plan_type(kind: str, facts: Facts | KeyHost) -> Plan:
     if kind == NOT_IN_FIPS and facts.ssh.fips and not all(key.whole for key in keys):
         return (Satisfied(name=name, why="the kernel is in FIPS mode, which has no such keys"),)
     return tuple(_plan_key(name if len(keys) == 1 else f"{name} {key.path}", key, facts) for key in keys)
+
+
+def plan_public_halves(facts: Facts) -> Plan:
+    """Those that a crash has lost: sshd does without, but fingerprints are read from them."""
+    if not facts.ssh.installed or TOOL not in facts.tools:
+        return ()
+    lost = (key for key in facts.ssh.host_keys if key.whole and key.there and not key.public and not key.public_link)
+    return tuple(_plan_public_half(key, facts) for key in lost)
+
+
+def _plan_public_half(key: HostKey, facts: Facts) -> Step:
+    path = f"{key.path}.pub"
+    actions: tuple[Action, ...] = (Run(argv=("sh", "-c", PUBLIC_HALF, TOOL, key.real)),)
+    if facts.selinux and "restorecon" in facts.tools:
+        actions += (Run(argv=("restorecon", "-F", path)),)
+    ways = (Way(backend=TOOL, actions=actions),)
+    return Step(name=f"public host key {path}", why="missing or empty", ways=ways, failure=HostKeysFailed)
 
 
 def _plan_key(name: str, key: HostKey, facts: Facts | KeyHost) -> Item:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.facts.gather import SUDOERS
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, work_left
-from azureinit.plan.hostkeys import has_image_keys, plan_host_keys, types_before_ready
+from azureinit.plan.hostkeys import has_image_keys, plan_host_keys, plan_public_halves, types_before_ready
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
 from azureinit.plan.sshd import plan_sshd
@@ -126,7 +126,7 @@ def plan_after_ready(
     _before, facts = _plan_host_keys(facts, config, done, own_keys)
     early = types_before_ready(config.ssh.host_key_types, facts.ssh)
     types = tuple(kind for kind in config.ssh.host_key_types if kind not in early)
-    plan = plan_host_keys(types=types, facts=facts) if facts.ssh.installed else ()
+    plan = (*plan_host_keys(types=types, facts=facts), *plan_public_halves(facts)) if facts.ssh.installed else ()
     return tuple(replace(item, why=f"{item.why}; after Ready") if isinstance(item, Step) else item for item in plan)
 
 

@@ -64,7 +64,7 @@ def _reload(facts: Facts) -> list[Action]:
     ssh = facts.ssh
     if not (ssh.running and facts.systemd and ssh.unit and "systemctl" in facts.tools):
         return []
-    return [Run(argv=("systemctl", "--no-block", "try-reload-or-restart", ssh.unit))]
+    return [Run(argv=("systemctl", "--no-block", "try-reload-or-restart", ssh.unit), changes=False)]
 
 
 def _left_alone(old: list[str], facts: Facts, *, every: bool) -> Plan:

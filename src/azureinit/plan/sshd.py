@@ -179,7 +179,7 @@ def _check(facts: Facts, config: Config) -> Run | None:
     made = [kind for kind in ("", *early) if kind not in slow and not (kind == NOT_IN_FIPS and facts.ssh.fips)]
     keys = sorted(facts.ssh.host_keys, key=lambda key: not key.whole)
     key = next((key.path for key in keys if key.whole or key.type in made), None)
-    return Run(argv=("sshd", "-t", "-h", key)) if key else None
+    return Run(argv=("sshd", "-t", "-h", key), changes=False) if key else None
 
 
 def _step(write: Write, why: str, did: str, facts: Facts) -> Plan:
@@ -198,7 +198,7 @@ def _step(write: Write, why: str, did: str, facts: Facts) -> Plan:
         cautions = (Caution(name=NAME, why=why_file),)
     if ssh.running and facts.systemd and ssh.unit and "systemctl" in facts.tools:
         # Not waited for: sshd may be ordered after the unit we are, and the reload with it.
-        actions.append(Run(argv=("systemctl", "--no-block", "try-reload-or-restart", ssh.unit)))
+        actions.append(Run(argv=("systemctl", "--no-block", "try-reload-or-restart", ssh.unit), changes=False))
     elif ssh.running:
         late = "is running and not under systemd: heeded when it is next started"
         cautions = (*cautions, Caution(name=NAME, why=late))

@@ -53,7 +53,7 @@ def _plan_file(username: str, line: bytes, needed: bool, facts: Facts) -> Plan:
         return (Satisfied(name="sudo", why=f"{username} is a sudoer"),)
     # Of a plain name sudo thinks what we do.
     checked = not _is_plain(username) and "visudo" in facts.tools and not facts.rooted
-    check = Run(argv=("visudo", "-c", "-f", SUDOERS)) if checked else None
+    check = Run(argv=("visudo", "-c", "-f", SUDOERS), changes=False) if checked else None
     write = Write(path=SUDOERS, data=line, mode=MODE, owner="0:0", was=facts.sudoers_file, check=check)
     why = f"{username} may become root" + ("" if needed else " without a password")
     did = f"gave {username} sudo" + ("" if needed else " without a password")
