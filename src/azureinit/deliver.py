@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 EJECT_TIMEOUT = 10.0
 UNHEARD = ", not delivered"
-NO_POOLS = (
-    "the host gets no diagnostics of this run: Hyper-V's key-value daemon is not installed or does not run; "
-    "install hyperv-daemons, or linux-cloud-tools on Ubuntu"
-)
 KERNEL_LOG_BYTES = 64 << 10
 
 
@@ -141,11 +137,9 @@ def _finish_telling(walk: Walk) -> None:
     """After the verdict: what is left for those who listen, and what did not reach them."""
     context, events = walk.context, walk.events
     events.flush()
-    if context.kvp is not None and context.kvp.missing:
-        level = DEBUG if walk.machine.rooted else INFO
-        events.tell(level, "kvp", f"{NO_POOLS} ({context.kvp.failure})")
-    elif context.kvp is not None and context.kvp.failure:
-        events.tell(WARN, "kvp", f"the host was not told everything: {context.kvp.failure}")
+    if context.kvp is not None and context.kvp.failure:
+        level = WARN if not context.kvp.missing else DEBUG if walk.machine.rooted else INFO
+        events.tell(level, "kvp", f"the host does not get everything of this run: {context.kvp.failure}")
     if context.otlp is not None:
         context.otlp.send(context.deadline, tell=events.tell)
     events.flush()

@@ -46,6 +46,9 @@ def chosen_filter(text: str | None, warn: list[str]) -> Filter:
     return found or DEFAULT
 
 
+NO_DAEMON = "; Hyper-V's key-value daemon is not installed or does not run: install hyperv-daemons, or linux-cloud-tools on Ubuntu"
+
+
 class KvpLayer:
     """`about` tells who we are once it is known: vm_id."""
 
@@ -114,6 +117,7 @@ class KvpLayer:
         except Exception as error:  # noqa: BLE001 - whatever it is, the verdict waits for us
             self.failure = str(error) or type(error).__name__
             self.missing = getattr(error, "errno", None) in (ENOENT, ENOTDIR)
+            self.failure += NO_DAEMON if self.missing else ""
         self._waited += clock.monotonic() - started
 
     def _room(self, store: Store) -> int:
