@@ -63,8 +63,8 @@ def main(
     steps = work_left(made)
     if options.dry_run or not steps:
         return 0
-    if not options.force and not _agreed(answers or sys.stdin):
-        print("azure-init: nothing was done", file=sys.stderr)
+    if not options.force and (refusal := _refusal(answers or sys.stdin)):
+        print(f"azure-init: {refusal}", file=sys.stderr)
         return 1
     return _told(_apply(machine, config.azure_init_data_dir.path, steps), len(steps))
 
@@ -171,10 +171,14 @@ def _media_user(machine: Machine, path: str) -> str | None:
         return None
 
 
-def _agreed(answers: TextIO) -> bool:
+def _refusal(answers: TextIO) -> str:
     sys.stdout.write(QUESTION)
     sys.stdout.flush()
-    return answers.readline().strip().lower().startswith("y")
+    answer = answers.readline()
+    if not answer:  # no terminal, as in a build
+        sys.stdout.write("\n")
+        return "nothing was done: the question was not answered; --force does it without asking"
+    return "" if answer.strip().lower().startswith("y") else "nothing was done"
 
 
 def _apply(machine: Machine, data_dir: str, steps: tuple[Step, ...]) -> list[str]:

@@ -46,7 +46,10 @@ def chosen_filter(text: str | None, warn: list[str]) -> Filter:
     return found or DEFAULT
 
 
-NO_DAEMON = "; Hyper-V's key-value daemon is not installed or does not run: install hyperv-daemons, or linux-cloud-tools on Ubuntu"
+NO_DAEMON = (
+    "; Hyper-V's key-value daemon is not installed or does not run: "
+    "install hyperv-daemons, or linux-cloud-tools on Ubuntu"
+)
 
 
 class KvpLayer:
