@@ -193,7 +193,8 @@ def test_without_a_yes_nothing_is_done(tree: Path, answer: str, capsys: pytest.C
     assert listing(tree) == before
     told = capsys.readouterr()
     assert told.out.count("[y/N]") == 1
-    assert told.err == "azure-init: nothing was done\n"
+    unanswered = ": the question was not answered; --force does it without asking" if not answer else ""
+    assert told.err == f"azure-init: nothing was done{unanswered}\n"
 
 
 @pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
