@@ -147,6 +147,12 @@ def test_routes_are_read_in_each_form_up_to_the_first_error(
     assert lease.routes == routes
 
 
+@pytest.mark.parametrize("blank", ["\x1f", "\x1c", "\x85", "\u2003", "\u00a0"])
+def test_what_only_python_takes_for_a_blank_is_none(blank: str) -> None:
+    (lease,) = parse_leases(f"ip_address=10.0.0.4\nprivate_245=a{blank}:3f:81:10\n".encode(), client="c", link="eth0")
+    assert lease.wireserver == "" and lease.odd
+
+
 def test_without_routes_the_router_is_the_way() -> None:
     data = b"ADDRESS=10.0.0.4\nROUTER=10.0.0.1 10.0.0.9\n"
     assert parse_leases(data, client="c", link="eth0")[0].routes == ROUTES[:1]

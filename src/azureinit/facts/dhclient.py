@@ -113,7 +113,8 @@ def route_octets(value: str) -> bytes:
 
 def _numbers(parts: list[str], base: int) -> bytes | None:
     known = "0123456789abcdefABCDEF"[: 10 if base == 10 else None]
-    if any(not part.strip() or part.strip().strip(known) or len(part.strip()) > 3 for part in parts):
+    parts = [part.strip(" \t") for part in parts]
+    if any(not part or part.strip(known) or len(part) > 3 for part in parts):
         return None
     numbers = [int(part, base) for part in parts]
     return bytes(numbers) if max(numbers, default=0) < 256 else None
