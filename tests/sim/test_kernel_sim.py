@@ -55,7 +55,7 @@ def test_what_is_asked_of_the_kernel_is_shown_done_and_taken_back(bench: Benches
     done = listing(one.tree)
     assert changed(image, done) >= OURS
     told = ran.err
-    assert told.index("report Ready") < told.index("kernel command line")
+    assert told.index("reported Ready") < told.index("kernel command line")
     assert "0 to do" in one.agent("plan").out
     assert one.agent().status == 0  # as the next boot would
     assert {name: what for name, what in listing(one.tree).items() if name in OURS} == {

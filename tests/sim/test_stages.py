@@ -27,7 +27,7 @@ def pending(one: Bench) -> dict[str, str]:
 def test_local_sets_the_name_from_the_medium_and_tells_nobody(bench: Benches) -> None:
     one = bench(vm=Vm(name="web-1"), expect=Expect(verdict="none"))
     ran = one.agent("--stage", "local")
-    assert ran.status == 0 and "this is web-1" in ran.err
+    assert ran.status == 0 and "the host name is web-1" in ran.err
     assert one.read("etc/hostname") == "web-1\n"
     assert one.fabric.ledger.requests == ()
     assert not list((one.tree / "home").iterdir()), "the rest is the run's"
@@ -166,10 +166,10 @@ def in_a_boot(one: System) -> subprocess.CompletedProcess[str]:
 def test_hostname_watches_only_where_it_is_asked_to_and_on_a_machine_that_runs(bench: Benches) -> None:
     one = bench(expect=Expect(verdict="none"))
     ran = one.agent("--stage", "hostname")
-    assert ran.status == 0 and "hostname.monitor is false: the name is not watched" in ran.err
+    assert ran.status == 0 and "the host name is not watched: hostname.monitor is false" in ran.err
     one.configure(hostname={"monitor": True})
     ran = one.agent("--stage", "hostname")
-    assert ran.status == 0 and "not the running system: the name is not watched" in ran.err
+    assert ran.status == 0 and "the host name is not watched: this tree is not the running system" in ran.err
     assert one.fabric.ledger.requests == () and not (one.data / "published_hostname").exists()
 
 
