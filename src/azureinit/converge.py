@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     Planner = Callable[[Facts], Plan]
 
-MOST_PLANS = 3  # what keeps changing under us is someone else's fight
+MOST_PLANS = 3  # of those that were applied: what is undone again and again is someone else's fight
+MOST_STALE = 20  # of those that were not: another program takes every number that we choose
 DAY = 86400
 
 
@@ -47,7 +48,8 @@ def converge(
     """The machine as it is then, and the names of the steps that were taken, or begun before a plan was stale."""
     taken: tuple[str, ...] = ()
     told: list[Caution] = []
-    for attempt in range(MOST_PLANS):
+    applied = stale = 0
+    while applied < MOST_PLANS:
         plan = planner(facts)
         for item in plan:
             if isinstance(item, Caution) and item not in told:
@@ -62,8 +64,10 @@ def converge(
         taken = (*taken, *(step.name for step in steps if step.name not in taken))
         try:
             apply_plan(machine, plan, journal=journal, events=events, deadline=deadline)
+            applied += 1
         except PlanStale:
-            if attempt + 1 == MOST_PLANS:
+            stale += 1
+            if stale == MOST_STALE:
                 raise
         facts = read_facts(machine, config, before=facts)
     left = work_left(planner(facts))

@@ -257,6 +257,22 @@ def test_one_stale_edit_and_no_file_changes(machine: Machine, tree: Path, stale:
     assert changed(before, listing(tree)) <= {"etc/.pwd.lock"}, "and no lock is left either"
 
 
+def test_what_needs_the_number_is_done_under_the_locks_and_not_at_all_where_it_is_taken(
+    machine: Machine, tree: Path
+) -> None:
+    home = (MakeDir(path="/home/ada", mode=0o750, owner="1000:1000"), Write(path="/home/ada/.profile", data=b"x"))
+    (tree / "home").mkdir(exist_ok=True)
+    passwd = (tree / "etc/passwd").read_text()
+    (tree / "etc/passwd").write_text(passwd + "rival:x:1000:1000::/home/rival:/bin/sh\n")
+    with pytest.raises(PlanStale):
+        do(machine, Locked(edits=(append("ada", 1000),), first=home))
+    assert not (tree / "home/ada").exists(), "it would be the rival's"
+    (tree / "etc/passwd").write_text(passwd)
+    do(machine, Locked(edits=(append("ada", 1000),), first=home))
+    assert (tree / "home/ada/.profile").exists()
+    assert "ada:x:1000:" in (tree / "etc/passwd").read_text()
+
+
 def test_an_edit_that_changes_nothing_writes_nothing(machine: Machine, tree: Path) -> None:
     (tree / "etc/group").write_text("adm:x:4:ada\n")
     before = listing(tree)

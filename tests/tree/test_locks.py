@@ -121,6 +121,27 @@ def test_the_c_librarys_lock_is_waited_for_and_its_holder_named(machine: Machine
     hold(machine)
 
 
+def test_the_c_librarys_lock_is_waited_for_longer_than_a_lock_file(machine: Machine) -> None:
+    """Its holder lives: the run's own deadline is the limit."""
+    script = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    argv = [sys.executable, "-c", script, machine.real("/etc/.pwd.lock")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        holder.stdout.readline()
+        feed = holder.stdin
+
+        class Patient(OwnClock):
+            def sleep(self, seconds: float) -> None:
+                super().sleep(seconds)
+                if self.time > 100 and not feed.closed:
+                    feed.close()
+                    holder.wait()
+
+        machine.clock = Patient()
+        with account_locks(machine, FILES, timeout=15, patience=600, record=lambda _paths: None):
+            assert machine.clock.monotonic() > 100
+
+
 def test_a_lock_given_up_meanwhile_is_obtained(machine: Machine) -> None:
     lock = Path(machine.real("/etc/shadow.lock"))
     lock.write_bytes(b"%d\0" % os.getppid())

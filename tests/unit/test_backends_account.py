@@ -181,8 +181,8 @@ def test_links_into_the_skeleton_become_links_into_the_home(tmp_path: Path) -> N
     (tmp_path / "etc/skel").mkdir(parents=True)
     (tmp_path / "etc/skel/abs").symlink_to("/etc/skel/x")
     (tmp_path / "etc/skel/out").symlink_to("/etc/skeleton")
-    made = actions(plan(facts_of(tmp_path)), "user bob", "files")
-    links = {action.path: action.target for action in made if isinstance(action, Link)}
+    (locked,) = actions(plan(facts_of(tmp_path)), "user bob", "files")
+    links = {action.path: action.target for action in locked.first if isinstance(action, Link)}
     assert links == {"/home/bob/abs": "/home/bob/x", "/home/bob/out": "/etc/skeleton"}
 
 
@@ -290,3 +290,12 @@ def test_a_home_useradd_would_leave_to_a_stranger_is_taken_over(tmp_path: Path) 
 
 def test_facts_of_the_running_system_are_readable() -> None:
     assert read_accounts(Machine()).user("root")
+
+
+@pytest.mark.parametrize("home", ["/root", "/root/", "/home/ann"])
+def test_a_home_that_another_account_has_too_keeps_its_owner(tmp_path: Path, home: str) -> None:
+    (tmp_path / "root").mkdir()
+    passwd = f"root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:1001::{home}:/bin/sh\n"
+    facts = facts_of(tmp_path, {**FILES, "passwd": passwd, "shadow": "bob:*:1::::::\n", "group": "bob:x:1001:\n"})
+    (item,) = (item for item in plan(facts) if item.name == "home of bob")
+    assert isinstance(item, Satisfied) and "stays as it is" in item.why

@@ -167,11 +167,14 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
     files: dict[str, list[EditLine]] = {}
     for edit in action.edits:
         files.setdefault(edit.path, []).append(edit)
-    timeout = min(LOCK_TIMEOUT, deadline - machine.clock.monotonic())
-    with account_locks(machine, tuple(files), timeout=timeout, record=journal.record_locks):
+    left = deadline - machine.clock.monotonic()
+    timeout, patience = min(LOCK_TIMEOUT, left), left if left < float("inf") else LOCK_TIMEOUT
+    with account_locks(machine, tuple(files), timeout=timeout, patience=patience, record=journal.record_locks):
         # All of them are worked out before any is written, so a stale plan changes nothing.
         contents = {path: (machine.read(path, limit=MOST_BYTES) or b"") for path in files}
         results = {path: edited(contents[path], edits) for path, edits in files.items()}
+        for inner in action.first:
+            perform(machine, inner, journal=journal, deadline=deadline)
         sync_elsewhere(machine, "/etc")  # no account without the home that was made for it before
         for path, data in results.items():
             if data == contents[path]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from azureinit.machine import Appender, Machine
-    from azureinit.plan.actions import Plan
+    from azureinit.plan.actions import Action, Plan
 
 MOST_BYTES = 16 << 20
 MOST_PID = 1 << 22  # the kernel's own limit
@@ -166,9 +166,13 @@ def _left_behind(plan: Plan) -> tuple[set[str], set[str]]:
 def _written(plan: Plan) -> Iterator[tuple[str, bool]]:
     for item in plan:
         for way in item.ways if isinstance(item, Step) else ():
-            for action in way.actions if isinstance(way, Way) else ():
-                if isinstance(action, (Write, Link)):
-                    yield action.path, False
-                elif isinstance(action, Locked):
-                    for edit in action.edits:
-                        yield edit.path, True
+            yield from _written_by(way.actions if isinstance(way, Way) else ())
+
+
+def _written_by(actions: tuple[Action, ...]) -> Iterator[tuple[str, bool]]:
+    for action in actions:
+        if isinstance(action, (Write, Link)):
+            yield action.path, False
+        elif isinstance(action, Locked):
+            yield from _written_by(action.first)
+            yield from ((edit.path, True) for edit in action.edits)

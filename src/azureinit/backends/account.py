@@ -98,8 +98,8 @@ def files(intent: AccountIntent, facts: Facts) -> Way | Declined:
         owner = f"{ids.uid}:{ids.gid}"
         actions += make_home(accounts.home_of(intent.name), owner=owner, facts=facts)
         actions += _make_mailbox(intent.name, ids, accounts)
-    actions.append(Locked(edits=tuple(_account_lines(intent, ids, accounts))))
-    return Way(backend="files", actions=tuple(actions))
+    edits = tuple(_account_lines(intent, ids, accounts))
+    return Way(backend="files", actions=(Locked(edits=edits, first=tuple(actions)),))
 
 
 def files_groups(intent: GroupsIntent, facts: Facts) -> Way | Declined:

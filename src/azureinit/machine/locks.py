@@ -28,22 +28,23 @@ class AccountLocks:
         files: tuple[str, ...],
         *,
         timeout: float,
+        patience: float,
         record: Callable[[tuple[str, ...]], None],
     ) -> None:
         self.machine = machine
         self.files = files
-        self.timeout = timeout
+        self.timeout, self.patience = timeout, patience
         self.record = record
-        self.deadline = 0.0
+        self.waiting = self.deadline = 0.0
         self._password_lock = -1
         self._held: list[str] = []
 
     def __enter__(self) -> AccountLocks:
         self.record(tuple(f"{file}.lock" for file in self.files))
-        self.deadline = self.machine.clock.monotonic() + self.timeout
         try:
-            self._lock_passwords()
-            self._lock_files()
+            # The kernel's lock has a holder that lives; a lock file may be a dead program's, and its number another's.
+            self._until(self.patience, self._lock_passwords)
+            self._until(self.timeout, self._lock_files)
         except BaseException:
             self._release()
             raise
@@ -53,6 +54,10 @@ class AccountLocks:
         failure = self._release()
         if failure is not None and kind is None:
             raise failure
+
+    def _until(self, seconds: float, lock: Callable[[], None]) -> None:
+        self.waiting, self.deadline = seconds, self.machine.clock.monotonic() + seconds
+        lock()
 
     def _lock_passwords(self) -> None:
         try:
@@ -117,7 +122,7 @@ class AccountLocks:
         if self.machine.clock.monotonic() >= self.deadline:
             who = f"process {holder}" if holder else "an unknown process"
             hint = f"end it, or remove {lock} if it is not at work on the accounts" if lock != PASSWORD_LOCK else ""
-            raise LockTimeout(f"{lock} was held by {who} for {self.timeout:g} s", hint=hint, path=lock)
+            raise LockTimeout(f"{lock} was held by {who} for {self.waiting:g} s", hint=hint, path=lock)
         self.machine.clock.sleep(PAUSE)
 
     def _release(self) -> Exception | None:
@@ -136,9 +141,17 @@ class AccountLocks:
 
 
 def account_locks(
-    machine: Machine, files: tuple[str, ...], *, timeout: float, record: Callable[[tuple[str, ...]], None]
+    machine: Machine,
+    files: tuple[str, ...],
+    *,
+    timeout: float,
+    patience: float | None = None,
+    record: Callable[[tuple[str, ...]], None],
 ) -> AccountLocks:
-    return AccountLocks(machine, files, timeout=timeout, record=record)
+    """`patience`: how long the C library's lock is waited for, where that is longer than for the lock files."""
+    return AccountLocks(
+        machine, files, timeout=timeout, patience=timeout if patience is None else patience, record=record
+    )
 
 
 def clear_stale(machine: Machine, locks: tuple[str, ...], *, pid: int) -> tuple[str, ...]:

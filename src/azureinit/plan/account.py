@@ -143,6 +143,9 @@ def _plan_home(user: Passwd, facts: Facts) -> Plan:
     home = facts.accounts.home(user.home)
     if is_systems(user, facts.accounts) and user.name != facts.distro.admin:
         return (Satisfied(name=name, why=f"is the system's affair: {user.home}"),)
+    other = next((one.name for one in facts.accounts.users if _is_same_home(one, user)), None)
+    if other is not None:
+        return (Satisfied(name=name, why=f"is {user.home}, which is {other}'s too and stays as it is"),)
     if home is not None and not (home.uid == 0 and home.empty and user.uid and facts.privileged):
         return (Satisfied(name=name, why=f"is {user.home}"),)
     way: Way | Declined
@@ -153,6 +156,10 @@ def _plan_home(user: Passwd, facts: Facts) -> Plan:
     why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and not its own"
     did = f"made {user.home}, the home of {user.name}"
     return (Step(name=name, why=why, did=did, ways=(way,), failure=UserFailed),)
+
+
+def _is_same_home(one: Passwd, user: Passwd) -> bool:
+    return one.uid != user.uid and (one.home.rstrip("/") or "/") == (user.home.rstrip("/") or "/")
 
 
 def _plan_groups(intent: AccountIntent, facts: Facts, backends: tuple[str, ...]) -> Plan:

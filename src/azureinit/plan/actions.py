@@ -96,9 +96,14 @@ class EditLine(Record):
 
 
 class Locked(Record):
-    """Edits of the account files under both kinds of lock, each file replaced whole, its old self kept as `file-`."""
+    """Edits of the account files under both kinds of lock, each file replaced whole, its old self kept as `file-`.
+
+    `first`: done under the same locks, once it is certain that no edit is stale; a home belongs to a number, and that
+    number has to be free still.
+    """
 
     edits: tuple[EditLine, ...]
+    first: tuple[Action, ...] = ()
 
 
 class Way(Record):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from azureinit.plan.actions import Action, Item, Plan
 
-HIDDEN = ("was", "sync")  # of an action: for the executor alone
+HIDDEN = ("was", "changes")  # of an action: for the executor alone
 
 
 def as_text(plan: Plan, *, privileged: bool) -> str:
@@ -89,6 +89,8 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
         yield f"set the kernel's host name to {action.name}"
     elif isinstance(action, Locked):
         yield "under the account locks:"
+        for inner in action.first:
+            yield from (f"  {line}" for line in describe(inner, privileged=privileged))
         for edit in action.edits:
             yield f"  {_edit(edit)}"
 
