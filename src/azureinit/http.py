@@ -7,7 +7,7 @@ attempt can fail is counted and told when the request is given up.
 from __future__ import annotations
 
 import posix as os
-from _socket import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket  # without the enums of `socket`
+from _socket import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket, timeout  # without the enums of `socket`
 
 from azureinit.errors import AzureInitError, HttpFailed, HttpTimeout
 from azureinit.record import Record
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_HEADERS = 64 * 1024
 MAX_RETRY_AFTER = 60.0
 SHORTEST_DELAY = 0.05  # where a policy starts with none: it still grows
+TIMED_OUT = (TimeoutError, timeout)  # one and the same from Python 3.10 on
 TRANSPORT = 0  # the status of an attempt that got no answer
 REQUEST_ID = "x-ms-client-request-id"
 FINAL_ANSWERS = 5  # so many of the same kind in a row, for `Retry.final_secs`, are not asked for again
@@ -124,7 +125,7 @@ class _Failure:
 
     def __init__(self, told: str, *, status: int = TRANSPORT, cause: Exception | None = None) -> None:
         self.told, self.status, self.cause = told, status, cause
-        timed_out = isinstance(cause, TimeoutError)
+        timed_out = isinstance(cause, TIMED_OUT)
         self.timeout = "connect" if isinstance(cause, _ConnectTimeout) else "read" if timed_out else ""
         reason = cause.reason if isinstance(cause, AzureInitError) else ""
         self.kind = (status, self.timeout, reason)
@@ -214,7 +215,7 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
         connection.settimeout(min(retry.connect_timeout, left()))
         try:
             connection.connect((host, port))
-        except TimeoutError:
+        except TIMED_OUT:
             raise _ConnectTimeout from None
         connection.settimeout(left())
         connection.sendall(request)
@@ -344,7 +345,7 @@ def _jitter() -> float:
 
 
 def _in_words(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TIMED_OUT):
         return "connection timed out" if isinstance(error, _ConnectTimeout) else "timed out"
     if isinstance(error, gaierror):
         return "not an address"

@@ -219,10 +219,12 @@ def test_a_connection_that_never_comes_about_is_told_as_such() -> None:
             one.setblocking(False)
             one.connect_ex(full.getsockname())
         imds = ImdsConfig(endpoint=url, connection_timeout_secs=0.2, total_retry_timeout_secs=0.5)
-        with pytest.raises(ImdsConnectTimeout, match="connection timed out"):
-            query_imds(Config(imds=imds), clock=Clock(), deadline=1e9)
-        for one in waiting:
-            one.close()
+        try:
+            with pytest.raises(ImdsConnectTimeout, match="connection timed out"):
+                query_imds(Config(imds=imds), clock=Clock(), deadline=1e9)
+        finally:
+            for one in waiting:
+                one.close()
 
 
 def test_every_request_has_an_id_of_its_own_that_the_log_has_too() -> None:
