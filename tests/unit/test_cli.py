@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.cli import HELP, main
-from azureinit.cli.show import ANYWAY, main as show
+from azureinit.cli.show import ANYWAY, NOTHING, main as show
 from azureinit.cli.words import VERBS, Command, parse_args
 from azureinit.config.model import Config
 from azureinit.errors import UsageError
@@ -287,7 +287,7 @@ def test_a_root_may_be_relative(tree: Path, config: str) -> None:
 
 def test_not_on_azure_nothing_is_to_be_done(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = listing(tree)
-    nobody = f"nobody was asked{ANYWAY}\n"
+    nobody = f"{NOTHING}{ANYWAY}\n"
     for words, out in ((["plan"], nobody), (["plan", "--json", "--check"], "[]\n"), ([], "")):
         assert main(["--root", str(tree), *words]) == 0
         told = capsys.readouterr()
@@ -304,7 +304,7 @@ def test_where_the_kernel_s_command_line_forbids_it_no_setting_is_offered(
     machine = Machine(root=str(tree), kernel=str(tmp_path / "kernel"), environ={})
     assert show("plan", [], machine=machine, configured=Config) == 0
     told = capsys.readouterr()
-    assert told.out == "nobody was asked\n" and "azure-init=off" in told.err
+    assert told.out == f"{NOTHING}\n" and "azure-init=off" in told.err
 
 
 def test_a_plan_that_cannot_be_made_says_why(tree: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -211,7 +211,7 @@ def test_a_stream_gets_one_line_an_event_from_its_level_on() -> None:
     assert lines == [
         "azure-init: a; b\n",
         "azure-init: warning: user: a; b\n",
-        "azure-init: error: user: a; b\n",
+        "azure-init: error: user failed: a; b\n",
     ]
 
 

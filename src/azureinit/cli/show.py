@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 LEFT, UNKNOWN = 3, 4
 CHECK = f"exit {LEFT} when anything is left to do, {UNKNOWN} when only root can tell"
-ANYWAY = ": platform.require_azure = false asks anyway, `fakeazure run --` before the command asks a made-up platform"
+NOTHING = "no plan: the platform was not asked"
+ANYWAY = "; `fakeazure run --` before the command asks a made-up platform, platform.require_azure = false a real one"
 
 
 def main(verb: str, argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
@@ -45,7 +46,7 @@ def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) ->
     if options.json:
         print(as_json(made or ()), end="")
     elif made is None:
-        print("nobody was asked" + (ANYWAY if stand_down(machine, require_azure=False) is None else ""))
+        print(NOTHING + (ANYWAY if stand_down(machine, require_azure=False) is None else ""))
     else:
         print(as_text(made, privileged=machine.privileged), end="")
     return _status(made or ()) if options.check else 0

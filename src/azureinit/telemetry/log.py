@@ -51,7 +51,8 @@ def statement(event: Event, *, text: str | None = None) -> str:
     said = one_line(event.text) if text is None else text
     if said.strip() and event.level == INFO and not event.failed:
         return said
-    return f"{one_line(event.name)}{' failed' if event.failed else ''}{': ' + said if said else ''}"
+    failed = event.failed or event.level >= ERROR
+    return f"{one_line(event.name)}{' failed' if failed else ''}{': ' + said if said else ''}"
 
 
 def took(event: Event) -> str:
