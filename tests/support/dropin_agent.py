@@ -102,7 +102,8 @@ FAULTS = [
 ]
 NAMES = ["a.toml", "b.toml", ".hidden.toml", ".toml", "c.toml.bak", "d.conf", "E.TOML", "\u00e9.toml"]
 ODD_ENTRIES = ["directory", "dangling", "loop", "large"]
-DATA = '[azure_init_data_dir]\npath = "@DIR@/data"\n'
+CONFIG = "@DIR@/config"
+DATA = '[azure_init_data_dir]\npath = "@DIR@/data"\n[waagent]\nlib_dir = "@DIR@/waagent"\n'
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def cases(seed: int) -> Iterator[Case]:
     while True:
         if chance.random() < 0.4:
             case = Case([chance.choice(WORDS) for _word in range(chance.randrange(1, 6))], {"config": DATA}, {})
-            if not _provisions(case):
+            if not _reaches_this_machine(case):
                 yield case
             continue
         words = ["--config", "@DIR@/config", "clean"]
@@ -129,12 +130,15 @@ def cases(seed: int) -> Iterator[Case]:
         yield Case(words, {**named, "config/zz.toml": DATA}, odd)
 
 
-def _provisions(case: Case) -> bool:
+def _reaches_this_machine(case: Case) -> bool:
+    """It would provision, or clean what is not the test's own."""
     try:
         command = parse_args(list(case.words))
     except UsageError:
         return False
-    return command.verb not in ("clean", "help") and not command.version
+    if command.verb == "help" or command.version:
+        return False
+    return command.verb != "clean" or command.config not in (None, CONFIG)
 
 
 def _toml(chance: random.Random) -> str:
@@ -172,7 +176,7 @@ def outcome(place: Path, status: int | str, out: bytes) -> list[object]:
 
 def run_rust(rust: str, case: Case, place: Path) -> list[object]:
     words = prepared(case, place)
-    environ = {"PATH": os.environ["PATH"]}
+    environ = {"PATH": os.environ["PATH"], "AZURE_INIT_CONFIG": str(place / "config")}
     with subprocess.Popen(
         [rust, *map(os.fsencode, words)], env=environ, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -194,11 +198,13 @@ def run_ours(case: Case, place: Path) -> list[object]:
     here, environ = os.getcwd(), dict(os.environ)
     os.chdir(place)
     os.environ.clear()
+    os.environ["AZURE_INIT_CONFIG"] = str(place / "config")
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = azure_init(words)
     finally:
         os.chdir(here)
+        os.environ.clear()
         os.environ.update(environ)
     return outcome(place, REFUSED if status == 78 else status, out.getvalue().encode("utf-8", "surrogateescape"))
 
