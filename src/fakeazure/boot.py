@@ -139,6 +139,7 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
         introduce(fabric, disk, hardware)
         command = qemu.command(qemu.find_program(), vm, hardware)
         end, said = "", [""]
+        hardware.console.write_bytes(b"")
         for number in range(wishes.boots):
             if stop.number:
                 break

@@ -151,6 +151,7 @@ def boot(scenario: Scenario, root: Path, wishes: Wishes) -> int:
             console=wishes.console or place.directory / "console",
             private_key=private_key,
         )
+        site.console.write_bytes(b"")
         with site.fabric as fabric, furnished(site):
             introduce(site, root)
             for number in range(wishes.boots):

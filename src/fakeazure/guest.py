@@ -28,7 +28,8 @@ class Guest:
         self._console, self._medium = console, medium
         self._log = directory / "qemu.log"
         self._full = medium.exists()
-        self._seen, self._panicked = 0, False
+        self._start = self._seen = console.stat().st_size if console.exists() else 0  # before it: an earlier boot's
+        self._panicked = False
         self._monitor = Monitor(directory / "monitor")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -83,7 +84,7 @@ class Guest:
 
     def _has_panicked(self) -> bool:
         with contextlib.suppress(OSError), self._console.open("rb") as console:
-            console.seek(max(0, self._seen - len(PANIC)))
+            console.seek(max(self._start, self._seen - len(PANIC)))
             self._panicked = self._panicked or PANIC in console.read()
             self._seen = console.tell()
         return self._panicked

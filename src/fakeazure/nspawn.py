@@ -99,7 +99,7 @@ def environment() -> dict[str, str]:
 
 
 def start(whole: Path, console: Path, *, binds: Iterable[str], place: Workplace) -> subprocess.Popen[bytes]:
-    """`console`: where the machine's goes. `binds`: options as systemd-nspawn takes them."""
+    """`console`: what the machine's is added to. `binds`: options as systemd-nspawn takes them."""
     groups.remove(place.control_groups)  # of an earlier boot
     try:
         groups.make(place.control_groups)
@@ -113,7 +113,7 @@ def start(whole: Path, console: Path, *, binds: Iterable[str], place: Workplace)
         "--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off",
         "--timezone=off", f"--network-interface={INTERFACE}", *binds, *INIT_WORDS,
     ]  # fmt: skip
-    with console.open("wb") as output:
+    with console.open("ab") as output:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -139,7 +139,7 @@ def command(program: str, vm: Vm, hardware: Hardware) -> list[str]:
         "-smp", str(hardware.cores), "-m", str(hardware.memory_mb),
         "-chardev", f"socket,id=monitor,path={escape(hardware.directory / 'monitor')}",
         "-mon", "chardev=monitor,mode=control",
-        "-chardev", f"file,id=console,path={escape(hardware.console)}", "-serial", "chardev:console",
+        "-chardev", f"file,id=console,path={escape(hardware.console)},append=on", "-serial", "chardev:console",
         *clock(hardware),
         *firmware(vm, hardware),
         *tables(vm),

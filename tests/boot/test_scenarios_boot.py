@@ -1,12 +1,13 @@
 """Every scenario that fakeazure ships, as a boot: a Debian with the package installed, and the scenario's own verdict.
 
-The boots run side by side, ahead of the tests that look at them: a boot waits more than it works. Where an honest agent
-gives up, the image shortens its budgets, except in two scenarios of `scripts/test --all`.
+The boots run side by side, ahead of the tests that look at them: a boot waits more than it works. A scenario may
+shorten the budgets of the agent; `scripts/test --all` also boots those that end in a failure with the default budgets.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,13 +27,8 @@ pytestmark = pytest.mark.newer
 
 AT_ONCE = 12
 SILENCE_SECS = 45  # for a machine that must not be heard; it has told all it can after a few
-QUICK = """
-[boot]
-deadline_secs = 60
-[run]
-verdict_reserve_secs = 10
-"""
-DEFAULT_BUDGET = ("no-sources", "imds-html-for-good")
+BUDGETS = re.compile(r"^\[azure-init\]\n(?:[^\[\n].*\n)*", re.MULTILINE)
+UNHURRIED = "+default-budgets"
 BOOT = """
 mount -t overlay -o "lowerdir=$1" overlay "$2/machine" || exit 1
 shift 2
@@ -41,49 +37,46 @@ exec "$@"
 Results = dict[str, "Future[subprocess.CompletedProcess[str]]"]
 
 
-class Boots:
-    """One boot a scenario, each in a directory of its own. No boot changes the image."""
-
-    def __init__(self, image: tuple[Path, ...], place: Path) -> None:
-        self.image, self.place = image, place
-        quick = place / "quick/etc/azure-init/azure-init.toml.d/50-quick.toml"
-        quick.parent.mkdir(parents=True)
-        quick.write_text(QUICK)
-
-    def __call__(self, name: str) -> subprocess.CompletedProcess[str]:
-        place = self.place / name
-        for part in ("machine", "tmp"):
-            (place / part).mkdir(parents=True)
-        layers = (
-            self.image if verdict(name) == "ready" or has_default_budget(name) else (self.place / "quick", *self.image)
-        )
-        scenario = place / f"{name}.toml"
-        scenario.write_text(scenario_text(name).replace("[expect]\n", f"[expect]\nwithin_secs = {within(name)}\n"))
-        return subprocess.run(
-            (
-                *("unshare", "--mount", "sh", "-c", BOOT, "sh", ":".join(map(str, layers)), str(place)),
-                *(sys.executable, "-B", "-m", "fakeazure", "container", str(place / "machine"), str(scenario)),
-                *("--ledger", str(place / "ledger.jsonl"), "--console", str(place / "console")),
-            ),
-            env={**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(place / "tmp")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=900,
-        )
-
-
 def verdict(name: str) -> str:
     expect = find_scenario(name).expect
     return expect.verdict if expect else "ready"
 
 
-def has_default_budget(name: str) -> bool:
-    return ALL and name in DEFAULT_BUDGET
+def text_of(test: str) -> str:
+    """The scenario's file, changed as the test's name says; silence is not waited for longer than it takes."""
+    name = test.removesuffix(UNHURRIED)
+    text = scenario_text(name)
+    if name != test:
+        text, count = BUDGETS.subn("", text)
+        assert count == 1
+    seconds = SILENCE_SECS if verdict(name) == "none" else 600
+    return text.replace("[expect]\n", f"[expect]\nwithin_secs = {seconds}\n")
 
 
-def within(name: str) -> int:
-    return SILENCE_SECS if verdict(name) == "none" else 600
+TESTS = names()
+if ALL:
+    TESTS += [f"{name}{UNHURRIED}" for name in names() if verdict(name) == "failure" and find_scenario(name).azure_init]
+
+
+def boot(image: tuple[Path, ...], place: Path, test: str) -> subprocess.CompletedProcess[str]:
+    """In a directory of its own. The image is not changed."""
+    place = place / test
+    for part in ("machine", "tmp"):
+        (place / part).mkdir(parents=True)
+    scenario = place / "scenario.toml"
+    scenario.write_text(text_of(test))
+    return subprocess.run(
+        (
+            *("unshare", "--mount", "sh", "-c", BOOT, "sh", ":".join(map(str, image)), str(place)),
+            *(sys.executable, "-B", "-m", "fakeazure", "container", str(place / "machine"), str(scenario)),
+            *("--ledger", str(place / "ledger.jsonl"), "--console", str(place / "console")),
+        ),
+        env={**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(place / "tmp")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -96,22 +89,23 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def booted(images: Images, place: Path, request: pytest.FixtureRequest) -> Iterator[Results]:
     """All that were selected, those that wait longest first."""
-    boots = Boots(images("trixie", "openssl"), place)
-    selected = [name for name in names() if any(f"[{name}]" in item.name for item in request.session.items)]
-    selected.sort(key=lambda name: verdict(name) == "ready")
+    image = images("trixie", "openssl")
+    selected = [test for test in TESTS if any(f"[{test}]" in item.name for item in request.session.items)]
+    selected.sort(key=lambda test: (UNHURRIED not in test, verdict(test.removesuffix(UNHURRIED)) == "ready"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {name: pool.submit(boots, name) for name in selected}
+        yield {test: pool.submit(boot, image, place, test) for test in selected}
         pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", names())
-def test_a_boot_ends_as_its_scenario_says(booted: Results, place: Path, name: str) -> None:
-    ran = booted[name].result()
-    console = (place / name / "console").read_text(errors="replace")
+@pytest.mark.parametrize("test", TESTS)
+def test_a_boot_ends_as_its_scenario_says(booted: Results, place: Path, test: str) -> None:
+    ran = booted[test].result()
+    console = (place / test / "console").read_text(errors="replace")
     assert "Traceback" not in ran.stderr + console, ran.stderr + console
     assert ran.returncode == 0, ran.stdout + ran.stderr + console[-2000:]
-    events = read_events(place / name / "ledger.jsonl")
+    events = read_events(place / test / "ledger.jsonl")
     assert judge(events).ok
     asked = [event.path for event in events if isinstance(event, Request)]
-    assert "/metadata/instance" in asked or not find_scenario(name).imds.enable, "it came as far as the network"
-    assert list((place / name / "tmp").iterdir()) == []
+    served = find_scenario(test.removesuffix(UNHURRIED)).imds.enable
+    assert "/metadata/instance" in asked or not served, "it came as far as the network"
+    assert list((place / test / "tmp").iterdir()) == []

@@ -118,7 +118,7 @@ def test_a_dead_collector_changes_nothing_and_costs_its_budget_at_most(bench: Be
     assert [told.kind for told in ill.fabric.ledger.told] == [told.kind for told in well.fabric.ledger.told]
     assert ill.state("provisioned").exists()
     assert "warning: otlp: " in ran.err
-    assert taken < without + BUDGET + 5.0, "the budget, and what a busy machine adds to it"
+    assert taken < without + BUDGET + 30.0, "the budget, and what a busy machine adds to it"
 
 
 def test_a_provisioned_machine_tells_nothing(bench: Benches) -> None:

@@ -64,7 +64,7 @@ def verdicts(one: System) -> list[str]:
 
 
 def wait_for(seen: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not seen():
         assert time.monotonic() < until, "it did not come to that"
         time.sleep(0.05)

@@ -210,7 +210,7 @@ def test_a_reader_that_leaves_and_an_output_that_is_full(pool: Pool) -> None:
 
 def test_watch_shows_what_comes(pool: Pool) -> None:
     pool.out("write", "first", "1")
-    argv = [*COMMAND, "watch", "--dir", str(pool.directory), "--seconds", "30"]
+    argv = [*COMMAND, "watch", "--dir", str(pool.directory), "--seconds", "300"]
     with subprocess.Popen(argv, env=ENVIRON, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout
         assert watching.stdout.readline() == "first is 1\n"
@@ -219,7 +219,7 @@ def test_watch_shows_what_comes(pool: Pool) -> None:
         pool.out("clear")
         assert watching.stdout.readline() == "(the pool was cleared)\n"
         watching.send_signal(2)
-        assert watching.wait(20) == 0
+        assert watching.wait(60) == 0
 
 
 # ---- deaths, full disks, crowds
