@@ -22,6 +22,7 @@ ASK = '#!/bin/sh\nexec cat "$0.secret"\n'
 REFUSED = "Permission denied"
 REFUSALS = 3  # an sshd that is told to read its configuration again may be asked with the old one
 PAUSE = 0.5
+DENIED_SECS = 10.0  # of trying a machine that says that no login is possible
 ONE_TRY = 20.0
 
 
@@ -45,8 +46,9 @@ def prove_login(
     A machine that failed because no login is possible is tried too: one that lets its owner in was wrong.
     """
     vm = machine.vm
-    tried = any(told.kind == "ready" or says_no_login(told) for told in machine.ledger.verdicts)
-    if not tried or vm.specialised:
+    verdicts = machine.ledger.verdicts
+    ready = any(told.kind == "ready" for told in verdicts)
+    if vm.specialised or not (ready or any(map(says_no_login, verdicts))):
         return
     logins = try_login(
         address=address,
@@ -55,7 +57,7 @@ def prove_login(
         private_key=private_key,
         password=None if vm.password_disabled else vm.password,
         directory=directory,
-        timeout=timeout,
+        timeout=timeout if ready else min(timeout, DENIED_SECS),
         now=machine.ledger.now,
         stopped=stopped,
         group=group,

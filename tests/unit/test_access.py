@@ -240,6 +240,10 @@ def test_whether_systemd_starts_sshd(tmp_path: Path) -> None:
     own_unit = tmp_path / "etc/systemd/system/own.service"
     own_unit.write_text("[Unit]\nAfter=ssh.service\n")
     assert read_start(machine) == disabled  # an order starts nothing
+    own_unit.write_text("[Service]\nExecStart=/usr/libexec/openssh/sshd-keygen rsa\n")
+    assert read_start(machine) == disabled
+    own_unit.write_text("[Unit]\nWants=x.service ssh.service\n")
+    assert read_start(machine) == replace(disabled, why=f"{disabled.why}, but own.service may start one", certain=False)
     own_unit.write_text("[Service]\nExecStart=/opt/sshd\n")
     other = read_start(machine)
     assert other is not None

@@ -24,7 +24,7 @@ PLACES = (
 PULLS = (".wants", ".requires", ".upholds")
 SERVICES = ("ssh.service", "sshd.service")
 SOCKETS = ("ssh.socket", "sshd.socket")
-SERVERS = ("ssh", "dropbear")  # as they occur in the names and texts of other units
+SERVERS = ("sshd", "dropbear", "tinysshd")
 MOST_UNITS = 400
 LONGEST_UNIT = 64 * 1024
 
@@ -39,11 +39,11 @@ def read_start(machine: Machine) -> Start | None:
     enabled = [unit for unit in pulled if unit in there and unit not in masked]
     other = next((unit for unit in pulled if unit not in there and _starts_a_server(machine, unit)), "")
     why = ""
-    if masked and all(unit in masked for unit in services):
+    if masked and (not enabled or all(unit in masked for unit in services)):
         why = f"{masked[0]} is masked (systemctl unmask {masked[0]})"
     elif not enabled:
         why = f"{there[0]} is disabled (systemctl enable {there[0]})"
-    elif machine.stat(FORBIDDING) is not None and any(_says(machine, unit, FORBIDDING) for unit in services):
+    elif machine.stat(FORBIDDING) is not None and any(_forbids(machine, unit) for unit in services):
         why = f"{FORBIDDING} exists"
     if not why:
         return None
@@ -77,17 +77,22 @@ def _names(machine: Machine, path: str) -> tuple[str, ...]:
 
 
 def _starts_a_server(machine: Machine, unit: str) -> bool:
-    """A unit of somebody's own that runs an SSH server, or wants sshd's unit."""
-    if unit.startswith("azure-init"):
-        return False
-    return any(server in unit for server in SERVERS) or any(
-        _says(machine, unit, text) for text in ("/sshd", "ssh.service", "ssh.socket", "dropbear")
-    )
+    """A unit of somebody's own that runs an SSH server, or wants sshd's unit. An ordering starts nothing."""
+    for line in _lines(machine, unit):
+        key, _, value = line.partition("=")
+        words = value.replace("'", " ").replace('"', " ").split()
+        if key.startswith("Exec") and any(word.lstrip("-@+!:").rpartition("/")[2] in SERVERS for word in words):
+            return True
+        if key.strip() in ("Wants", "Requires", "Upholds") and any(word in (*SERVICES, *SOCKETS) for word in words):
+            return True
+    return False
 
 
-def _says(machine: Machine, unit: str, text: str) -> bool:
-    """In a line that starts or wants something, or is a condition: an ordering starts nothing."""
+def _forbids(machine: Machine, unit: str) -> bool:
+    return any(FORBIDDING in line for line in _lines(machine, unit) if line.startswith("Condition"))
+
+
+def _lines(machine: Machine, unit: str) -> list[str]:
     path = _file(machine, unit)
     data = machine.read(path, limit=LONGEST_UNIT) if path not in (None, MASKED) else None
-    lines = (data or b"").decode("utf-8", "replace").split("\n")
-    return any(text in line for line in lines if line.startswith(("Exec", "Wants", "Requires", "Upholds", "Condition")))
+    return (data or b"").decode("utf-8", "replace").split("\n")
