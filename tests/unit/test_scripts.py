@@ -210,3 +210,20 @@ def test_another_apt_is_waited_for_and_any_other_failure_is_not(problem: str, st
     assert waited[:4] == (["update"] * 3 + ["install"] if status == 0 else ["update", "install"])
     assert ("waiting for it" in ran.stdout) == (status == 0)
     assert (f"E: {problem}" in ran.stderr) == (status != 0)
+
+
+def test_the_demo_runs_what_it_prints(tmp_path: Path) -> None:
+    """Each command stands before its output, and the platform saw what they did."""
+    ran = call(ROOT / "scripts/demo", TMPDIR=str(tmp_path))
+    if "needs Python 3.11" in ran.stderr:
+        pytest.skip("no Python for fakeazure")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    printed = [line[2:] for line in ran.stdout.splitlines() if line.startswith("$ ")]
+    assert printed[:3] == [
+        "fakeazure run scenario.toml -- demo inside",
+        "azure-init --root machine plan",
+        "azure-init --root machine",
+    ]
+    assert "$ cat machine/etc/hostname\nweb-1\n" in ran.stdout
+    assert "created azureuser, in adm and sudo" in ran.stdout and "\nVerdict: Ready after" in ran.stdout
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
