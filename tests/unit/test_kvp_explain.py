@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -80,6 +82,17 @@ def test_old_values_in_pieces_are_put_together() -> None:
     key = f"{OLD}|INFO|x|{EVENT}"
     told = explain([(key, "Time: t | Event: mess"), ("k", "v"), (key, "age=long")])
     assert told == ["t azure-init 0.1.1: x said: message=long", "k is v"]
+
+
+def test_a_pool_full_of_one_key_takes_linear_time() -> None:
+    """Four times the records take about four times as long; quadratic would be sixteen times."""
+    key, value = f"{OLD}|INFO|x|{EVENT}", "y" * 1000
+    taken: dict[int, list[float]] = {2_000: [], 8_000: []}
+    for count in (2_000, 8_000) * 5:
+        started = process_time()
+        explain([(key, value)] * count)
+        taken[count].append(process_time() - started)
+    assert min(taken[8_000]) < 10 * min(taken[2_000])
 
 
 def diagnostic(name: str, payload: str | bytes) -> Diagnostic:

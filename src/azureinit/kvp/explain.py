@@ -41,17 +41,16 @@ def printable(text: str) -> str:
 
 def _joined(pairs: Iterable[Pair]) -> list[Pair]:
     """azure-init 0.1.1 cut long values into records of one and the same key, a new one for each event."""
-    joined: list[Pair] = []
-    places: dict[str, int] = {}
+    joined: list[tuple[str, list[str]]] = []
+    pieces: dict[str, list[str]] = {}
     for key, value in pairs:
-        if not key.startswith(OLD_AGENT) or key.count("|") != 4:
-            joined.append((key, value))
-        elif key in places:
-            joined[places[key]] = key, joined[places[key]][1] + value
-        else:
-            places[key] = len(joined)
-            joined.append((key, value))
-    return joined
+        if key in pieces:
+            pieces[key].append(value)
+            continue
+        joined.append((key, [value]))
+        if key.startswith(OLD_AGENT) and key.count("|") == 4:
+            pieces[key] = joined[-1][1]
+    return [(key, "".join(values)) for key, values in joined]
 
 
 def _sentence(entry: Entry) -> str:
