@@ -78,7 +78,8 @@ def _watch(walk: Walk, held: float, let_go: Callable[[], None]) -> None:
 
 
 def _tell_what_is_waited_for(walk: Walk) -> None:
-    if not walk.waits_for:
+    waited = walk.machine.clock.monotonic() - walk.waits_since
+    if not walk.waits_for or waited < TELL_SECS / 2:
         return
     from azureinit.waiting import tell
 
