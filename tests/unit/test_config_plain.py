@@ -117,3 +117,8 @@ def test_they_agree_on_ordinary_files(document: dict[str, dict[str, str]]) -> No
     for section, values in document.items():
         lines += [f"[{section}]", *(f"{key} = {value}" for key, value in values.items())]
     agree("\n".join(lines))
+
+
+def test_lists_without_end_inside_each_other_are_for_the_real_parser() -> None:
+    assert parse_plain("a = " + "[" * 50_000) is None
+    assert parse_plain("a = " + "[" * 50_000 + "]" * 50_000) is None

@@ -49,7 +49,7 @@ def parse_plain(text: str) -> dict[str, Any] | None:
             rest = rest.lstrip(BLANK)
             if rest and not rest.startswith("#"):
                 return None
-    except _NotPlainError:
+    except (_NotPlainError, RecursionError):
         return None
     return document
 
