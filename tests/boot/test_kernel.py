@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from azureinit.sources.udf import MOST_NAMES
 from fakeazure import Fabric, Media, Vm, media as discs
 from support.container import lay_agent
 from support.need import need, need_root
@@ -182,12 +183,26 @@ def test_a_mount_for_reading_leaves_nothing_mounted(guest: Guest, fabric: Fabric
 
 
 def test_a_disc_that_only_the_kernel_can_read_is_read_by_it(guest: Guest, fabric: Fabric, tmp_path: Path) -> None:
-    disc = written(tmp_path / "disc", fabric.vm, "udf")
-    disc.write_bytes(with_wrong_checksum(disc.read_bytes()))
+    many = {f"driver-{number}": b"" for number in range(MOST_NAMES)}
+    disc = tmp_path / "disc"
+    disc.write_bytes(discs.disc({**many, **discs.files(fabric.vm, Media())}, form="udf", made=datetime.now(UTC)))
     guest.insert("scsi", disc)
     found = guest.call(inside_read_media, wait=LONG)
     assert (found["hostname"], found["how"]) == (fabric.vm.name, "mounted")
     assert guest.call(inside_left)["mounts"] == []
+
+
+def test_a_disc_that_contradicts_itself_is_refused_though_the_kernel_reads_it(
+    guest: Guest, fabric: Fabric, tmp_path: Path
+) -> None:
+    disc = written(tmp_path / "disc", fabric.vm, "udf")
+    disc.write_bytes(with_wrong_checksum(disc.read_bytes()))
+    guest.insert("scsi", disc)
+    found = guest.call(inside_read_media, wait=LONG)
+    assert found["error"] == "MediaUnreadable"
+    assert guest.call(inside_left) == {"filesystems": [], "mounts": []}
+    mounted = guest.call(inside_mount, device=guest.call(inside_devices)["scsi"], kind="udf")
+    assert "ovf-env.xml" in mounted["files"]
 
 
 def test_the_firmware_tells_the_vm_id(guest: Guest, fabric: Fabric) -> None:

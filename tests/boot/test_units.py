@@ -91,11 +91,15 @@ def is_orderly(boot: Boot) -> None:
 
 
 def picture(boot: Boot) -> str:
-    """All that provisioning is to leave on a machine, in one text; no keys, which differ by themselves."""
+    """All that provisioning is to leave on a machine, in one text; no keys, which differ by themselves.
+
+    Nor sudo's own note in the home, which comes with the first use by a member of the group sudo.
+    """
     script = """
     cd /etc; cat passwd group hostname hosts subuid subgid sudoers.d/* ssh/sshd_config.d/*; cut -d: -f1,2 shadow
     stat -c '%n %A %U %G' passwd shadow group gshadow sudoers.d/* ssh/ssh_host_* ssh/sshd_config.d/*
-    find /home -printf '%p %M %U %G %l\\n' | sort; ls -A /var/lib/azure-init | sed 's/^[^.]*//' | sort
+    find /home ! -name .sudo_as_admin_successful -printf '%p %M %U %G %l\\n' | sort
+    ls -A /var/lib/azure-init | sed 's/^[^.]*//' | sort
     """
     return boot.out("sh", "-ec", script)
 
