@@ -132,3 +132,48 @@ def provisioned_as_another(one: Bench) -> None:
     (library / "provisioned").write_text("c0ffee00-1111-4222-8333-444444444444")
     for name in ("Protocol", "GoalState.1.xml", "ovf-env.xml"):
         (library / name).write_text("x")
+
+
+def test_killed_anywhere_no_host_key_of_the_image_stays_and_none_is_made_again_later(
+    bench: Benches, tmp_path: Path
+) -> None:
+    """By default: a run that died half-way through the keys is finished by the next one, and by no other."""
+    need("strace")
+    calls = "unlink,write,fsync"
+    whole, trace = with_image_keys(bench()), tmp_path / "trace"
+    assert strace(whole, "-o", str(trace), "-e", f"trace={calls}") == 0
+    points = [(call, n) for call, times in sorted(count(trace).items()) for n in range(1, times + 1)]
+    removals = count(trace, of='"[^"]*/etc/ssh/ssh_host_')["unlink"]
+    assert removals >= 6, "private and public halves of three keys"
+    for call, n in (*((call, n) for call, n in points if call == "unlink"), *points[::17]):
+        one = with_image_keys(bench(expect=Expect(verdict="ready")))
+        if strace(one, "-o", "/dev/null", "-e", f"inject={call}:signal=KILL:when={n}") == KILLED:
+            one.fabric.reboot()
+            assert one.agent().status == 0, f"after a kill before {call} {n}"
+        keys = image_keys(one)
+        assert len(keys) >= 3 and not [name for name in keys if IMAGE in keys[name][0]], (
+            f"after a kill before {call} {n}"
+        )
+        one.state("provisioned").unlink()
+        one.fabric.reboot()
+        assert one.agent().status == 0
+        assert image_keys(one) == keys, f"made again after a kill before {call} {n}"
+        one.fabric.stop()
+
+
+IMAGE = b"of the image"
+
+
+def with_image_keys(one: Bench) -> Bench:
+    one.install_sshd()
+    for kind in ("ed25519", "ecdsa", "rsa"):
+        key = one.tree / f"etc/ssh/ssh_host_{kind}_key"
+        key.write_bytes(b"-----BEGIN OPENSSH PRIVATE KEY-----\n%s\n-----END OPENSSH PRIVATE KEY-----\n" % IMAGE)
+        key.chmod(0o600)
+        key.with_suffix(".pub").write_bytes(b"ssh-%s AAAA %s\n" % (kind.encode(), IMAGE))
+    return one
+
+
+def image_keys(one: Bench) -> dict[str, tuple[bytes, int]]:
+    found = (one.tree / "etc/ssh").glob("ssh_host_*_key")
+    return {path.name: (path.read_bytes(), path.stat().st_ino) for path in found}
