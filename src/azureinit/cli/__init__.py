@@ -36,6 +36,7 @@ Commands:
 
 Options:
   -g, --groups <GROUPS>   supplementary groups of the admin, comma separated, repeatable [env: AZURE_INIT_USER_GROUPS]
+                          (without it a new account joins those of adm, sudo and wheel that exist; "" is none)
       --config <CONFIG>   configuration file or directory, read last [env: AZURE_INIT_CONFIG]
       --stage <STAGE>     a boot's unit beside the run itself: local (the host name, before DHCP), failed (tell the
                           platform that the run died), resend (a Ready it has not accepted yet), hostname (wait for
