@@ -91,7 +91,8 @@ def plan_access(*, metadata: Metadata, facts: Facts, config: Config, today: int,
     if not pending and must_ask(account, facts, config) and not ssh.privsep_dir:
         # An sshd that does not know -G says what counts only where this directory exists; its unit makes it later.
         way = Way(backend="native", actions=(MakeDir(path=PRIVSEP, mode=0o755),))
-        return (Step(name=name, why=f"sshd needs {PRIVSEP} to say what counts for it", ways=(way,)),)
+        why, did = f"sshd needs {PRIVSEP} to say what counts for it", f"made {PRIVSEP}, which sshd needs"
+        return (Step(name=name, why=why, did=did, ways=(way,)),)
     if config.access.required == "false" or (config.access.required == "auto" and verdict.level == 1):
         return (*notes, Caution(name=name, why=verdict.why))
     why = f"{verdict.why}. Change that in the image, or set access.required = false"

@@ -71,7 +71,8 @@ def _plan_public_half(key: HostKey, facts: Facts) -> Step:
     if facts.selinux and "restorecon" in facts.tools:
         actions += (Run(argv=("restorecon", "-F", path)),)
     ways = (Way(backend=TOOL, actions=actions),)
-    return Step(name=f"public host key {path}", why="missing or empty", ways=ways, failure=HostKeysFailed)
+    name, did = f"public host key {path}", f"made {path} of its private key"
+    return Step(name=name, why="missing or empty", did=did, ways=ways, failure=HostKeysFailed)
 
 
 def _plan_key(name: str, key: HostKey, facts: Facts | KeyHost) -> Item:
