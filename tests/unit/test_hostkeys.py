@@ -69,6 +69,10 @@ def test_keys_are_made_where_the_configuration_looks_for_them(tmp_path: Path) ->
         ("HostKey /etc/ssh/ssh_host_rsa_key\n", ("ed25519",), ("ed25519", "rsa")),
         ("HostKey /etc/ssh/ssh_host_ed25519_key\nHostKey /etc/ssh/ssh_host_rsa_key\n", ("ed25519",), ("ed25519",)),
         ("HostKey /etc/ssh/identity\n", ("ecdsa", "rsa"), ("ecdsa", "rsa")),
+        ("HostKeyAlgorithms rsa-sha2-512\n", ("ed25519", "rsa"), ("ed25519", "rsa")),
+        ("HostKeyAlgorithms -ssh-ed*\n", ("ed25519", "rsa"), ("ed25519", "rsa")),
+        ("HostKeyAlgorithms -ssh-ed*\n", ("ed25519", "ecdsa", "rsa"), ("ed25519", "ecdsa")),
+        ("HostKeyAlgorithms +ssh-rsa\n", ("ed25519", "rsa"), ("ed25519",)),
     ],
 )
 def test_every_key_that_sshd_is_told_to_load_is_made_before_logins(

@@ -120,8 +120,7 @@ def must_ask(account: Account, facts: Facts, config: Config) -> bool:
 
 
 def _can_ask(facts: Facts, config: Config) -> bool:
-    known = facts.ssh.version is not None or not facts.ssh.query_failure
-    return config.ssh.query_sshd_config and not facts.rooted and facts.privileged and "sshd" in facts.tools and known
+    return config.ssh.query_sshd_config and not facts.rooted and facts.privileged and "sshd" in facts.tools
 
 
 def _needs_privsep(facts: Facts) -> bool:

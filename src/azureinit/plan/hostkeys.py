@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TOOL = "ssh-keygen"
 NOT_IN_FIPS = "ed25519"
 BEFORE_READY = ("ed25519", "ecdsa")
+ALGORITHMS = {"ed25519": ("ssh-ed25519",), "ecdsa": ("ecdsa-sha2-nistp256",)}
 # The whole line appears at once.
 PUBLIC_HALF = 'umask 022; ssh-keygen -y -P "" -f "$1" >"$1.pub.new" && mv -f "$1.pub.new" "$1.pub"'
 IMAGE_KEYS = "host keys of the image"
@@ -33,9 +34,22 @@ def types_before_ready(types: tuple[str, ...], ssh: Ssh) -> tuple[str, ...]:
     only those are named. Else those that are quickly made; all of them where none of those is wanted.
     """
     if not ssh.host_keys_named:
-        return tuple(kind for kind in types if kind in BEFORE_READY) or types
+        quick = tuple(kind for kind in types if kind in BEFORE_READY)
+        offered = _offered(ssh, quick) if "hostkeyalgorithms" in ssh.said else quick
+        return quick if offered else types
     named = tuple(dict.fromkeys(key.type for key in ssh.host_keys if key.type))
     return types if not named or any(kind in types for kind in named) else (*types, *named)
+
+
+def _offered(ssh: Ssh, types: tuple[str, ...]) -> bool:
+    """Whether HostKeyAlgorithms lets sshd show a key of one of these types."""
+    from azureinit.plan.sshd_match import match_list
+
+    text = ssh.said["hostkeyalgorithms"][0]
+    names = [name for kind in types for name in ALGORITHMS[kind]]
+    if text[:1] in ("+", "^"):
+        return True
+    return any(match_list(name, text.lstrip("-")) == (0 if text[:1] == "-" else 1) for name in names)
 
 
 def plan_host_keys(*, types: tuple[str, ...], facts: Facts | KeyHost) -> Plan:
