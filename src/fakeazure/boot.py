@@ -153,7 +153,8 @@ def boot(scenario: Scenario, disk: Path, wishes: Wishes) -> int:
                     fabric, guest, stop, seconds=fabric.expect.within_secs, patience=DHCP_SECS[accelerator]
                 )
                 if wishes.login:
-                    log_in(fabric, guest, stop, private_key=private_key, place=place)
+                    seconds = max(LOGIN_SECS, fabric.expect.within_secs) if again else LOGIN_SECS  # it has yet to start
+                    log_in(fabric, guest, stop, private_key=private_key, place=place, seconds=seconds)
                 if again and not any(isinstance(event, Login) for event in fabric.ledger.boot):
                     attend(fabric, guest, stop, seconds=SETTLED_SECS, patience=DHCP_SECS[accelerator])
                 if wishes.stay and number + 1 == wishes.boots:
@@ -249,14 +250,16 @@ def attend(fabric: Fabric, guest: Guest, stop: Stop, *, seconds: float, patience
     return bool(stop.number or fabric.ledger.has_verdict or guest.ended())
 
 
-def log_in(fabric: Fabric, guest: Guest, stop: Stop, *, private_key: Path | None, place: Workplace) -> None:
+def log_in(
+    fabric: Fabric, guest: Guest, stop: Stop, *, private_key: Path | None, place: Workplace, seconds: float
+) -> None:
     vm = fabric.vm
     prove_login(
         fabric,
         address=vm.interfaces[0].address,
         private_key=private_key,
         directory=place.directory,
-        timeout=LOGIN_SECS,
+        timeout=seconds,
         stopped=lambda: bool(stop.number or guest.ended()),
         group=place.group,
     )

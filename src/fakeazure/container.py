@@ -245,7 +245,7 @@ def attend(site: Site, *, login: bool, stay: bool) -> None:
             address=site.fabric.vm.interfaces[0].address,
             private_key=site.private_key,
             directory=site.place.directory,
-            timeout=LOGIN_SECS,
+            timeout=max(LOGIN_SECS, site.fabric.expect.within_secs) if again else LOGIN_SECS,  # it has yet to start
             stopped=lambda: bool(site.stop.number) or has_ended(child),
             group=site.place.group,
         )

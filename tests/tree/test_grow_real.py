@@ -23,7 +23,7 @@ MIB = 1 << 20
 BEFORE, PARTITION, AFTER = 500, 400, 1024  # MiB
 MADE = {"xfs": ("mkfs.xfs", "-q"), "btrfs": ("mkfs.btrfs", "-q", "-f")}
 NEVER = float("inf")
-SOON = 10.0
+SOON = 60.0
 
 
 def run(*command: str, text: str = "") -> str:

@@ -1,4 +1,4 @@
-"""What the suite starts heeds signals, also where the suite itself was started in the background."""
+"""The suite itself: any of its files run together, and what it starts heeds signals, also in the background."""
 
 from __future__ import annotations
 
@@ -30,3 +30,9 @@ def test_a_suite_in_the_background_lives_on_and_what_it_starts_heeds_the_signal(
         env={"PYTHONPATH": str(TESTS)}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout.strip()) == (0, str(-number))
+
+
+def test_no_two_modules_share_a_name() -> None:
+    """They are imported by it alone: two of one name cannot be selected together."""
+    modules = sorted(path.stem for path in TESTS.rglob("test_*.py"))
+    assert modules == sorted(set(modules))
