@@ -196,7 +196,7 @@ def with_tree(disk: Disk, tree: Path, directory: Path) -> Iterator[Path]:
 
 
 def orders(tree: Path) -> Iterator[str]:
-    """What debugfs is to do. It complains of a directory that is there already, and goes on."""
+    """What debugfs is to do. It complains of a directory that is there already or a file that is not, and goes on."""
     for path in sorted(tree.rglob("*")):
         inside = f"/{path.relative_to(tree)}"
         if path.is_symlink():
@@ -204,6 +204,7 @@ def orders(tree: Path) -> Iterator[str]:
         elif path.is_dir():
             yield f"mkdir {inside}"
         else:
+            yield f"rm {inside}"
             yield f"write {path} {inside}"
             yield f"set_inode_field {inside} mode 0{path.stat().st_mode:o}"
 
