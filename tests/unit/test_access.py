@@ -16,7 +16,7 @@ from azureinit.facts.ssh import read_keys_files
 from azureinit.facts.sshd_units import read_start
 from azureinit.plan.access import Account, closed, paths_of, plan_access, questions, strict_problem
 from azureinit.plan.actions import Caution, Declined, Step
-from azureinit.plan.login_rules import rsa_bits
+from azureinit.plan.login_keys import rsa_bits
 from azureinit.record import Secret, replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata

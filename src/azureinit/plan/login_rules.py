@@ -6,10 +6,10 @@ works where nothing stands in its way. Loaded only where plan/access.py finds so
 
 from __future__ import annotations
 
-from azureinit.plan.access import NEVER, UNKNOWN_MODULES, Verdict, closed, is_plain, strict_problem
-from azureinit.plan.keyplaces import expanded
-from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, clients, in_force, match_list, turned_away
-from azureinit.pubkey import key_identity
+from azureinit.plan.access import NEVER, UNKNOWN_MODULES, Verdict, is_plain
+from azureinit.plan.login_case import CERTAIN, DOUBT, Case, Obstacle, place, printable
+from azureinit.plan.login_keys import of_keys
+from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, clients, in_force, turned_away
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -20,19 +20,10 @@ if TYPE_CHECKING:
     from azureinit.facts.ssh import Ssh
     from azureinit.facts.sshd_config import Values
     from azureinit.plan.access import Account
-    from azureinit.plan.sshd_match import Client
     from azureinit.sources.metadata import Metadata
 
-DOUBT, CERTAIN = 1, 2
 MOST_ASKED = 6
 LOCAL = "10.0.0.4"
-DEFAULT_FILES = (".ssh/authorized_keys", ".ssh/authorized_keys2")
-DEFAULT_ALGORITHMS = (
-    "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,sk-ssh-ed25519@openssh.com,"
-    "sk-ecdsa-sha2-nistp256@openssh.com,rsa-sha2-512,rsa-sha2-256"
-)
-# What a key of that kind signs with. No client of our time offers RSA with SHA-1 by default.
-SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 PLAIN_AUTH = (
     "pam_unix",
@@ -44,60 +35,12 @@ PLAIN_AUTH = (
     "pam_cap",
     "pam_localuser",
 )
-KRL = b"SSHKRL\n\0"
-
-
-class Obstacle(Record):
-    level: int
-    why: str
-    # What could still remove it: another source of accounts.
-    by_account: bool = False
 
 
 class Outcome(Record):
     level: int
     whys: tuple[str, ...]
     notes: tuple[str, ...] = ()
-
-
-class Case(Record):
-    """One connection of one account with what was given, on one machine."""
-
-    account: Account
-    client: Client
-    values: dict[str, tuple[InForce, ...]]
-    metadata: Metadata
-    facts: Facts
-    today: int
-    pending: bool
-
-    def word(self, keyword: str, default: str) -> str:
-        found = self.values.get(keyword)
-        return found[0].arguments[0] if found else default
-
-    def says(self, keyword: str, *, default: bool) -> bool:
-        return self.word(keyword, "yes" if default else "no").lower() in ("yes", "true")
-
-    def where(self, keyword: str) -> str:
-        found = self.values.get(keyword)
-        return place(found[0]) if found else keyword
-
-    @property
-    def pam(self) -> bool:
-        return self.says("usepam", default=False)
-
-
-def place(value: InForce) -> str:
-    """File, line and directive."""
-    said = value.said
-    if said is None:
-        return f"{value.keyword} {' '.join(value.arguments)}, says sshd"
-    under = "" if said.block is None else f" (below '{printable(said.block.line)}')"
-    return f"{said.path} line {said.number}: '{printable(said.line)}'{under}"
-
-
-def printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:100])
 
 
 def connections(account: Account, ssh: Ssh) -> tuple[str, ...]:
@@ -173,7 +116,7 @@ def settled(own: dict[str, tuple[InForce, ...]], answer: Values) -> dict[str, tu
 def outcome(case: Case, *, asked: bool) -> Outcome:
     """`asked`: sshd said itself what counts here, or will be asked; else what its files say is a doubt."""
     common = [*_of_machine(case), *_of_account(case), *_weakened(_of_server(case), asked=asked)]
-    by_key = [*_weakened(_of_keys(case), asked=asked)] if case.metadata.keys else [NO_KEY]
+    by_key = [*_weakened(of_keys(case), asked=asked)] if case.metadata.keys else [NO_KEY]
     by_password = [*_weakened(_of_password(case), asked=asked)] if case.metadata.has_password else [NO_PASSWORD]
     ways = list(_methods(case, by_key, by_password))
     best = min(ways, key=_level)
@@ -296,107 +239,6 @@ def _of_root(case: Case) -> Iterable[Obstacle]:
         yield Obstacle(level=CERTAIN, why=f"{case.where('permitrootlogin')} keeps root out")
     if value == "forced-commands-only":
         yield Obstacle(level=DOUBT, why=f"{case.where('permitrootlogin')} lets root in for commands alone")
-
-
-# ---- keys
-
-
-def _of_keys(case: Case) -> Iterable[Obstacle]:
-    if not case.says("pubkeyauthentication", default=True):
-        yield Obstacle(level=CERTAIN, why=f"{case.where('pubkeyauthentication')} refuses keys")
-        return
-    lines = [key.data.strip() for key in case.metadata.keys]
-    left = [line for line in lines if _accepted(line, case)]
-    if not left:
-        words = "pubkeyacceptedalgorithms", "requiredrsasize"
-        named = [case.where(word) for word in words if word in case.values]
-        yield Obstacle(level=CERTAIN, why=f"{' and '.join(named) or 'sshd'} takes no key of the kind that was given")
-        return
-    yield from _of_revocation(case, left)
-    yield from _of_files(case)
-
-
-def _accepted(line: str, case: Case) -> bool:
-    identity = key_identity(line)
-    kind, blob = identity if identity is not None else ("", "")
-    listed = algorithms(case.values.get("pubkeyacceptedalgorithms", ()))
-    if not any(match_list(name, listed) == 1 for name in SIGNATURES.get(kind, (kind,))):
-        return False
-    least = case.word("requiredrsasize", "1024")
-    return kind != "ssh-rsa" or not least.isdecimal() or rsa_bits(blob) >= int(least)
-
-
-def algorithms(values: tuple[InForce, ...]) -> str:
-    """The list, with what `+`, `-` and `^` do to sshd's own."""
-    text = values[0].arguments[0] if values else DEFAULT_ALGORITHMS
-    if text[:1] in ("+", "^"):
-        return f"{DEFAULT_ALGORITHMS},{text[1:]}"
-    if text[:1] == "-":
-        return ",".join(name for name in DEFAULT_ALGORITHMS.split(",") if match_list(name, text[1:]) != 1)
-    return text
-
-
-def rsa_bits(blob: str) -> int:
-    from binascii import a2b_base64
-
-    data = a2b_base64(blob)
-    parts = []
-    while len(data) >= 4:
-        size = int.from_bytes(data[:4], "big")
-        parts.append(data[4 : 4 + size])
-        data = data[4 + size :]
-    return int.from_bytes(parts[2], "big").bit_length() if len(parts) > 2 else 0
-
-
-def _of_revocation(case: Case, lines: list[str]) -> Iterable[Obstacle]:
-    path = case.word("revokedkeys", "none")
-    if path.lower() == "none":
-        return
-    data = dict(case.facts.access.revoked).get(path) if case.facts.access is not None else None
-    where = case.where("revokedkeys")
-    if data is None:
-        yield Obstacle(level=CERTAIN, why=f"{where} names a file that does not exist, so that sshd refuses every key")
-    elif data.startswith(KRL):
-        yield Obstacle(level=DOUBT, why=f"{where} names a list that is not read here")
-    else:
-        revoked = {key_identity(line) for line in data.decode("utf-8", "replace").split("\n")}
-        if all(key_identity(line) in revoked for line in lines):
-            yield Obstacle(level=CERTAIN, why=f"{where}: the keys that were given are revoked there")
-
-
-def _of_files(case: Case) -> Iterable[Obstacle]:
-    """At least one of the files that count here has the key, and sshd takes it."""
-    if case.pending or case.account.uid is None:
-        return
-    access, ssh = case.facts.access, case.facts.ssh
-    assert access is not None
-    command = any(
-        case.word(word, "none").lower() != "none"
-        for word in ("authorizedkeyscommand", "authorizedprincipalscommand", "trustedusercakeys")
-    )
-    level = DOUBT if command else CERTAIN
-    names = case.values["authorizedkeysfile"][0].arguments if "authorizedkeysfile" in case.values else None
-    names = names or ssh.authorized_keys_files or DEFAULT_FILES
-    if [name.lower() for name in names] == ["none"]:
-        yield Obstacle(level=level, why=f"{case.where('authorizedkeysfile')}: sshd reads no key files")
-        return
-    home = case.account.home
-    paths = [expanded(name, case.account.name, home, case.facts) for name in names]
-    ways = {way[-1].path: way for way in access.ways if way[-1].path in paths}
-    strict = case.says("strictmodes", default=True)
-    problems: list[Obstacle] = []
-    for path, way in ways.items():
-        shut = closed(way, case.account)
-        refused = strict_problem(way, case.account) if strict else None
-        if shut:
-            problems.append(Obstacle(level=level, why=f"sshd cannot read {path}: {shut}"))
-        elif refused:
-            why = f"StrictModes refuses {path}: {refused[0]}"
-            problems.append(Obstacle(level=level if refused[1] else DOUBT, why=why))
-        else:
-            return
-    none = Obstacle(level=level, why=f"{case.where('authorizedkeysfile')}: none of these is {case.account.name}'s own")
-    yield min(problems, key=lambda one: one.level) if problems else none
 
 
 # ---- passwords and methods

@@ -1,0 +1,59 @@
+"""One connection of one account, as the rules about logins look at it, and what they find in its way."""
+
+from __future__ import annotations
+
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.access import Account
+    from azureinit.plan.sshd_match import Client, InForce
+    from azureinit.sources.metadata import Metadata
+
+DOUBT, CERTAIN = 1, 2
+
+
+class Obstacle(Record):
+    level: int
+    why: str
+
+
+class Case(Record):
+    """One connection of one account with what was given, on one machine."""
+
+    account: Account
+    client: Client
+    values: dict[str, tuple[InForce, ...]]
+    metadata: Metadata
+    facts: Facts
+    today: int
+    pending: bool
+
+    def word(self, keyword: str, default: str) -> str:
+        found = self.values.get(keyword)
+        return found[0].arguments[0] if found else default
+
+    def says(self, keyword: str, *, default: bool) -> bool:
+        return self.word(keyword, "yes" if default else "no").lower() in ("yes", "true")
+
+    def where(self, keyword: str) -> str:
+        found = self.values.get(keyword)
+        return place(found[0]) if found else keyword
+
+    @property
+    def pam(self) -> bool:
+        return self.says("usepam", default=False)
+
+
+def place(value: InForce) -> str:
+    """File, line and directive."""
+    said = value.said
+    if said is None:
+        return f"{value.keyword} {' '.join(value.arguments)}, says sshd"
+    under = "" if said.block is None else f" (below '{printable(said.block.line)}')"
+    return f"{said.path} line {said.number}: '{printable(said.line)}'{under}"
+
+
+def printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:100])
