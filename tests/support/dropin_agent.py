@@ -218,6 +218,8 @@ def deliberate(case: Case, theirs: list[object], ours: list[object]) -> str:
         for mark, why in REFUSED_HERE.items():
             if mark in text:
                 return why
+        if {"-", "-1"} & set(case.words):
+            return "a name that no group can have"
         if len(case.files) > 2:
             return "a wrong value that a later file replaces"
     return ""
