@@ -34,8 +34,10 @@ QUICK: dict[str, dict[str, Any]] = {
 # ssh-keygen -q -t TYPE -N "" -C "" -f FILE; ssh-keygen -y -P "" -f FILE
 KEYGEN = """#!/bin/sh
 [ "$1" != -y ] || { echo "ssh-$(sed -n 2p "$5") AAAA"; exit; }
+set -e
+umask 077
 printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\\n%s\\n-----END OPENSSH PRIVATE KEY-----\\n' "$3" >"$9"
-chmod 600 "$9"
+umask 022
 echo "ssh-$3 AAAA" >"$9.pub"
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import posix as os
 
+from azureinit.errors import LocalError
 from azureinit.machine.files import DIRECTORY, local_error
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 UNABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)  # some network file systems, for a directory
+FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 VOLATILE = ("/run/", "/proc/", "/sys/", "/dev/")
 
 
@@ -40,16 +42,40 @@ class Unsynced:
 
 def sync_files(paths: tuple[str, ...]) -> None:
     """Their content; those that are not there are passed over."""
-    for path in paths:
-        _sync(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    _sync_all([(path, FILE) for path in paths])
+
+
+def _sync_all(places: list[tuple[str, int]]) -> None:
+    """At the same time: the file system's journal then writes them in one or two commits, not one after the other."""
+    from azureinit.machine.threads import start
+
+    failures: list[LocalError] = []
+
+    def work(path: str, flags: int) -> None:
+        try:
+            _sync(path, flags)
+        except LocalError as error:
+            failures.append(error)
+
+    begun = []
+    for path, flags in places[1:]:
+        try:
+            begun.append(start(lambda path=path, flags=flags: work(path, flags)))  # type: ignore[misc]
+        except RuntimeError:  # no more threads
+            work(path, flags)
+    if places:
+        work(*places[0])
+    for ended in begun:
+        ended.wait()
+    if failures:
+        raise failures[0]
 
 
 def sync_elsewhere(machine: Machine, path: str) -> None:
     """The names that were changed on other file systems than that one's, which keeps the order of its own changes."""
     own = _device(machine.real(path))
-    for directory in sorted(machine.unsynced.directories):
-        if _device(directory) not in (own, None):
-            _sync(directory, DIRECTORY)
+    elsewhere = [one for one in sorted(machine.unsynced.directories) if _device(one) not in (own, None)]
+    _sync_all([(directory, DIRECTORY) for directory in elsewhere])
 
 
 def make_durable(machine: Machine, anchor: str, *, also: tuple[str, ...] = ()) -> None:
@@ -62,13 +88,10 @@ def make_durable(machine: Machine, anchor: str, *, also: tuple[str, ...] = ()) -
     own = None if noted.unknown else _device(machine.real(anchor))
     places = {*noted.directories, *(machine.real(path) for path in (anchor, *also) if noted.unknown)}
     devices = {path: _device(path) for path in sorted(places)}
-    sync_files(tuple(path for path in sorted(noted.files) if own is not None and _device(path) == own))
-    others: dict[int, str] = {}
-    for path, device in devices.items():  # after the files: the first usually commits what all the others wait for
-        if device is not None and device == own:
-            _sync(path, DIRECTORY)
-        elif device is not None:
-            others.setdefault(device, path)
+    mine = [(path, FILE) for path in sorted(noted.files) if own is not None and _device(path) == own]
+    mine += [(path, DIRECTORY) for path, device in devices.items() if device is not None and device == own]
+    _sync_all(mine)
+    others = {device: path for path, device in devices.items() if device not in (None, own)}
     for path in others.values():
         _sync(path, DIRECTORY, whole=True)
 
