@@ -35,6 +35,8 @@ def run_stage(name: str, context: Context) -> int:
         identify(walk)
         return {"local": local, "failed": failed, "resend": resend, "hostname": hostname}[name](walk)
     except AlreadyProvisioned:
+        if name == "failed":
+            context.events.tell(INFO, name, "the machine is provisioned: nothing to add")
         return 0
     except AzureInitError as error:
         context.events.tell(WARN, name, str(error))
