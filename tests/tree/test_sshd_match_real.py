@@ -26,7 +26,7 @@ WORDS = {
     "DenyGroups": ("nogroup", "r??t"),
     "PubkeyAuthentication": ("yes", "no"),
     "AuthorizedKeysFile": ("/etc/keys/%u", ".ssh/a .ssh/b", "none"),
-    "AuthenticationMethods": ("publickey", "publickey,password password"),
+    "AuthenticationMethods": ("password", "keyboard-interactive,password password"),
     "ForceCommand": ("none", "/bin/true"),
 }
 CRITERIA = (
