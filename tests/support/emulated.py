@@ -38,7 +38,7 @@ class EmulatedDisk(Disk):
 
 
 class EmulatedBoot(Boot):
-    soon = 300.0  # a busy host emulates slowly
+    soon = 600.0  # a busy host emulates slowly
 
     def wait_until_up(self) -> None:
         self.until(lambda: self.console.exists() and PROMPT in self.console.read_bytes(), "somebody may log in")

@@ -302,6 +302,15 @@ class Boot:
         self.until(lambda: self.moment(unit, "ExecMainExit"), f"{unit} has run")
         return f"{self.shown(unit, 'Result')} {self.shown(unit, 'ExecMainStatus')}"
 
+    def cut_power(self) -> None:
+        """At once. The machine is gone with its platform, and so is what it had not yet written to its disk."""
+        self._platform.kill()
+        self._platform.wait()
+        deadline = time.monotonic() + self.soon
+        while any((self.disk.place / "tmp").iterdir()):
+            assert time.monotonic() < deadline, "something is left of the platform"
+            time.sleep(PAUSE)
+
     def end(self) -> None:
         if self._platform.poll() is None:
             self._platform.send_signal(signal.SIGINT)
