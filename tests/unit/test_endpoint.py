@@ -408,7 +408,7 @@ def test_the_narrowest_of_a_lease_s_routes_is_the_way(host: str, through: tuple[
     (step,) = plan_route(host=host, lease=LEASE, leads=False)
     assert isinstance(step, Step)
     argv = ("ip", "-4", "route", "add", f"{host}/32", *through, "metric", "65536")
-    assert step.ways == (Way(backend="ip", actions=(Run(argv=argv, timeout=10.0),)),)
+    assert step.ways == (Way(backend="ip", actions=(Run(argv=argv, timeout=10.0, changes=False),)),)
 
 
 def test_there_is_nothing_to_do_where_there_is_a_way_or_the_lease_knows_none() -> None:
