@@ -256,12 +256,16 @@ def test_a_kill_at_any_moment_never_makes_the_machine_contradict_itself(
     machine: Machines, seed: int, system: str
 ) -> None:
     disk = machine(system)
-    delay = random.Random(seed).uniform(0, 0.2)
-    with disk.boot("[imds]\nlatency_secs = 0.05\n", wait=False) as boot:
-        agent = boot.until(boot.agent, "the agent runs")
+    delay = random.Random(seed).uniform(0, 0.7)
+    with disk.boot("[imds]\nlatency_secs = 0.5\n", wait=False) as boot:
+        # On a busy computer the run may have ended before it is seen: then there is nothing to kill.
+        agent = boot.until(
+            lambda: boot.agent() or (-1 if boot.told() else 0), "the agent runs, or has told its verdict"
+        )
         time.sleep(delay)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(agent, signal.SIGKILL)
+            if agent > 0:
+                os.kill(agent, signal.SIGKILL)
         boot.wait_until_up()
         boot.ended()
         if boot.shown("azure-init", "Result") == "signal":
