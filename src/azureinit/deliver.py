@@ -96,7 +96,7 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
     metadata, instance = walk.metadata, walk.instance
     assert metadata is not None and instance is not None
     media_only = metadata.has_password or metadata.custom_data is not None or metadata.guest_agent_off
-    media_only = media_only or bool(metadata.key_pairs)
+    media_only = media_only or metadata.proxy_agent or bool(metadata.key_pairs)
     if not media_only and metadata.provenance.get("username", "imds") == "imds":
         return
     values = {field: getattr(metadata, field) for field in SAVED if getattr(metadata, field) is not None}
@@ -210,7 +210,9 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
             wait_for_wireserver(walk, until=walk.context.deadline)
             _send(walk, report)
             span.text = "reported the failure: the platform accepted it"
-        if walk.instance is not None:
+        if walk.instance is not None and was_alone(machine, walk.instance):
+            keep(walk, verdict="unfinished", failure="")  # what was applied stays, and so IMDS still has to agree
+        elif walk.instance is not None:
             forget_pending(machine, walk.instance)
     except VerdictUndelivered as error:
         heard = UNHEARD

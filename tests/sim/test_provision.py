@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from azureinit.apply.sealed import seal
 from fakeazure import Expect, Imds, Key, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
 from support.bench import PYTHON, SRC, Bench, Benches
@@ -428,3 +429,37 @@ def test_a_run_does_not_pass_over_what_it_cannot_tell(bench: Benches) -> None:
     if "No module named" in ran.stderr or ran.returncode in (126, 127):
         pytest.skip("another user cannot run this Python")
     assert ran.returncode == 1 and not one.state("provisioned").exists(), ran.stderr
+
+
+def test_the_proxy_agent_that_the_media_ask_for_is_asked_for_also_after_the_host_took_the_media(bench: Benches) -> None:
+    one = bench(vm=Vm(proxy_agent=True), expect=Expect(verdict="failure"))
+    assert one.agent().status == 1
+    assert one.fabric.judge().report["reason"] == "azure-proxy-agent not found"
+    assert one.fabric.media_path is not None
+    one.fabric.media_path.unlink()
+    one.fabric.reboot(expect=Expect(verdict="failure"))
+    ran = one.agent()
+    assert ran.status == 1, ran.err
+    assert one.fabric.judge().report["reason"] == "azure-proxy-agent not found"
+
+
+def test_media_applied_alone_that_imds_contradicts_stay_a_failure_until_clean(bench: Benches) -> None:
+    one = bench(vm=Vm(name="web-1"), expect=Expect(verdict="failure"))
+    one.data.mkdir(mode=0o700)
+    saved = {"username": "somebody", "hostname": "web-1", "keys": [[PUBLIC_KEY, None]]}
+    one.state("saved").write_bytes(seal(saved))
+    one.state("pending").write_bytes(seal({"verdict": "unfinished", "failure": "", "sources": "media alone"}))
+    for _boot in range(3):
+        ran = one.agent()
+        assert ran.status == 1 and "the media say 'somebody'" in ran.err
+        assert one.fabric.judge().report["reason"] == "provisioning media contradict IMDS"
+        one.fabric.reboot()
+    # The other verdict that may follow such a run: it died, and that was told.
+    assert one.agent("--stage", "failed").status == 0
+    assert one.fabric.judge().report["reason"] == "azure-init did not finish"
+    one.fabric.reboot()
+    assert one.agent().status == 1
+    assert "azureuser" not in one.read("etc/passwd")
+    assert one.agent("clean").status == 0
+    one.fabric.reboot(expect=Expect(verdict="ready"))
+    assert one.agent().status == 0
