@@ -6,7 +6,7 @@ from azureinit.apply.instance import ALONE, read_pending, read_saved, was_anothe
 from azureinit.apply.journal import Unwritten, read_journal
 from azureinit.deliver import look_at_the_network, mend_route, wait_for_wireserver
 from azureinit.engine import know
-from azureinit.errors import ImdsUnavailable, MediaAbsent, MediaRefused, VmIdUnknown
+from azureinit.errors import ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
@@ -27,7 +27,7 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.engine import Walk
-    from azureinit.errors import AzureInitError, NoNetwork
+    from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
     from azureinit.sources.gather import Gathered
     from azureinit.sources.metadata import Metadata
@@ -180,15 +180,19 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
         from azureinit.plan.ignition import yielding
 
         walk.metadata = yielding(walk.metadata, walk.facts, done=walk.journal.done)
-    walk.alone = _alone(walk, answers, walk.metadata)
+    walk.alone = _alone(walk, answers, failures, walk.metadata)
     if walk.alone is not None:
         walk.events.tell(WARN, "waiting", f"no network ({failures.get('imds')}): the media alone are applied")
 
 
-def _alone(walk: Walk, answers: dict[str, Metadata], metadata: Metadata) -> Metadata | None:
+def _alone(
+    walk: Walk, answers: dict[str, Metadata], failures: dict[str, AzureInitError], metadata: Metadata
+) -> Metadata | None:
     """What was accepted, where it is the media's and IMDS could not be asked for want of a network."""
     if "imds" in answers or (walk.context.booted is None and walk.alone is None):
         return None
+    if isinstance(failures.get("imds"), NoNetwork):
+        return metadata  # also where a route has come since: IMDS has not been asked
     from azureinit.sources.route import has_route, host_of
 
     return None if has_route(walk.machine, host_of(walk.config.imds.endpoint)) else metadata

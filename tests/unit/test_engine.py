@@ -18,10 +18,15 @@ import pytest
 from azureinit.apply.sealed import unseal
 from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Report, Run, Wireserver
 from azureinit.converge import MOST_STALE
-from azureinit.engine import Context, provision, reject
-from azureinit.errors import ConfigInvalid, ReadOnly
+from azureinit.corridor import accept
+from azureinit.engine import Context, Walk, identify, provision, reject
+from azureinit.errors import ConfigInvalid, NoNetwork, ReadOnly
+from azureinit.facts.gather import read_facts
 from azureinit.machine import Machine
 from azureinit.record import replace
+from azureinit.sources.gather import Gathered
+from azureinit.sources.imds import PublicKey
+from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Event, Events
 from support.ssh_trees import ed25519
 from support.trees import changed, listing, make_tree
@@ -496,3 +501,14 @@ def test_a_vm_id_that_is_none_is_a_verdict_and_not_ours_to_guess(world: Worlds) 
     assert field(report, "reason") == "invalid configuration"
     assert field(report, "vm_id") == "unknown"
     assert "platform.vm_id" in field(report, "error")
+
+
+def test_media_that_were_taken_for_want_of_a_network_wait_for_imds_though_a_route_has_come_since(world: Worlds) -> None:
+    one = world()
+    walk = Walk(replace(one.context(), booted=one.clock.monotonic()))
+    identify(walk)
+    walk.facts = read_facts(one.machine, one.config)
+    media = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519()),))
+    failures = {"imds": NoNetwork("eth0 has no IPv4 address: no DHCP lease")}
+    accept(walk, Gathered(answers={"media": media}, failures=failures, device=None), None)
+    assert walk.alone is not None

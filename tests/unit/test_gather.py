@@ -28,6 +28,8 @@ from azureinit.record import Secret, replace
 from azureinit.sources.gather import BLOCKED, LAST_WORD, ROUTE, Gathered, ask_sources, collect
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from fakeazure import Media, Vm
+from fakeazure.media import image
 from support.ssh_trees import ed25519
 from support.wire import Server, Ticking, answer, unused_url
 
@@ -511,3 +513,26 @@ def test_an_imds_that_is_silent_on_a_network_gets_its_grace_and_no_more() -> Non
     took, _answers, failures = without_a_route((0.5, "media", ENOUGH), (2.0, "route", Metadata()), alone=30)
     assert took == 2.0 + CONFIG.sources.grace_secs
     assert failures["imds"] is not NO_WAY
+
+
+@pytest.mark.parametrize(("device", "used"), [("sr0", True), ("sda", False)])
+def test_a_disk_that_only_looks_like_the_medium_is_not_used_without_a_network(
+    tmp_path: Path, device: str, used: bool
+) -> None:
+    """Also when the time is over: IMDS is the only one that could say that it is not this VM's."""
+    disc = image(Vm(password="pass-word", disable_password=False), Media())
+    kernel = tmp_path / "kernel"
+    for path, data in (
+        (f"sys/block/{device}/size", f"{len(disc) // 512}\n".encode()),
+        (f"dev/{device}", disc),
+        ("proc/net/route", b"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"),
+    ):
+        (kernel / path).parent.mkdir(parents=True, exist_ok=True)
+        (kernel / path).write_bytes(data)
+    computer = Machine(root=str(tmp_path), kernel=str(kernel), environ={})
+    config = Config(provisioning_media=ProvisioningMedia(wait_secs=0.2))
+    until = Clock().monotonic() + 1.0
+    found = ask_sources(computer, config, deadline=until, observe=unheard, route=True)()
+    assert isinstance(found.failures["imds"], NoNetwork)
+    assert set(found.answers) == ({"media"} if used else set())
+    assert used or "outside of an optical drive" in str(found.failures["media"])

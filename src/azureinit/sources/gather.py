@@ -132,10 +132,12 @@ def ask_sources(
             query_imds(config, clock=machine.clock, deadline=deadline, observe=noting, wait_for_proxy=wait_for_proxy)
         )
 
-    def alone(known: Metadata, seconds: float) -> AzureInitError | None:
+    def from_the_drive() -> bool:
         """A disk that anybody attached is no drive: it does not stand for the platform."""
-        own = media and (config.provisioning_media.path or (media[0].device or "").startswith(DRIVE))
-        return no_network(seconds) if no_network is not None and own and needs_no_network(known) else None
+        return bool(media and (config.provisioning_media.path or (media[0].device or "").startswith(DRIVE)))
+
+    def alone(known: Metadata, seconds: float) -> AzureInitError | None:
+        return no_network(seconds) if no_network and from_the_drive() and needs_no_network(known) else None
 
     for name, ask in (("imds", ask_imds), ("media", ask_media)):
         start(_answerer(inbox.put, trouble, name, ask))
@@ -152,7 +154,11 @@ def ask_sources(
             alone=alone if route else None,
         )
         refuse_contradiction(answers, failures, vm_id=vm_id)
-        if "media" in answers and answers["media"].proxy_agent:
+        if "media" in answers and isinstance(failures.get("imds"), NoNetwork) and not from_the_drive():
+            del answers["media"]
+            failures["media"] = MediaAbsent("a medium outside of an optical drive is not used without IMDS")
+        medium = answers.get("media", saved)
+        if medium is not None and medium.proxy_agent:
             try:
                 proxy_agent().wait(demanded=True)
             except ProxyAgentFailed as error:
