@@ -468,3 +468,15 @@ def test_what_lives_in_a_unit_of_its_own_is_ended_before_it_starts_and_when_it_i
             break
     ending = ["systemctl kill --signal=KILL its.service", "systemctl stop its.service"]
     assert calls.read_text().splitlines() == [*ending, "tool", *(ending if late else ())]
+
+
+def test_a_host_key_whose_name_is_a_link_is_made_and_synced_where_the_link_leads(tmp_path: Path) -> None:
+    """Images with a file system of their own for state have such links; ssh-keygen writes through them."""
+    link, target = tmp_path / "ssh_host_ed25519_key", tmp_path / "state/ssh_host_ed25519_key"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    machine = Machine(environ={})
+    make = Run(argv=("sh", "-c", f"echo key >{link}; echo public >{link}.pub"), makes=str(link))
+    perform(machine, make, journal=Unwritten())
+    assert target.read_text() == "key\n"
+    assert {str(tmp_path), str(target.parent)} <= machine.unsynced.directories

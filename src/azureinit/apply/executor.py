@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale, SubprocessTimeout
 from azureinit.machine import KERNEL, MOST_BYTES
 from azureinit.machine.durable import sync_elsewhere, sync_files
+from azureinit.machine.paths import without_links
 from azureinit.plan.actions import (
     Declined,
     EditLine,
@@ -88,6 +89,8 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
     if action.makes is not None:
         made = machine.real(action.makes)
         sync_files((made, f"{made}.pub"))
+        if machine.read_link(action.makes) is not None:  # the program wrote where the link leads
+            machine.unsynced.changed(without_links(made))
         machine.unsynced.changed(made)
     elif action.changes:
         machine.unsynced.unknown = True

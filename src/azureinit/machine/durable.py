@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 UNABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)  # some network file systems, for a directory
-FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a link is followed: a host key may be one
 VOLATILE = ("/run/", "/proc/", "/sys/", "/dev/")
 
 

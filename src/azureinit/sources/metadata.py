@@ -82,6 +82,7 @@ SAVED: dict[str, type] = {
     "custom_data": Secret,
     "pps_type": str,
     "guest_agent_off": bool,
+    "proxy_agent": bool,
 }
 
 
