@@ -56,6 +56,8 @@ ROWS = (
         "AllowUsers from a private network", "AllowUsers azureuser@10.0.0.0/8", DOUBT, "from some addresses", works=True
     ),
     sshd("AllowUsers from elsewhere", "AllowUsers azureuser@192.0.2.0/24", DOUBT, "from some addresses", works=False),
+    sshd("AllowUsers others from networks", "AllowUsers alice@10.0.0.0/8 bob@192.168.0.0/16", FAILED, LINE1),
+    sshd("DenyUsers from two networks", "DenyUsers *@203.* *@10.*", DOUBT, "from some addresses", works=False),
     sshd("AllowUsers from anywhere", "AllowUsers azureuser@*", READY),
     sshd("AllowUsers from a name", "AllowUsers azureuser@*.example.org", FAILED, LINE1),
     sshd("DenyUsers this one", "DenyUsers alice azureuser", FAILED, "DenyUsers alice azureuser"),
@@ -98,6 +100,13 @@ ROWS = (
         FAILED,
         "AuthorizedKeysFile",
     ),
+    sshd(
+        "Match shared with everyone",
+        "AuthorizedKeysFile /etc/ssh/all\nMatch User azureuser\n  AuthorizedKeysFile /etc/ssh/all",
+        FAILED,
+        "AuthorizedKeysFile",
+    ),
+    sshd("Match about other things", "AllowUsers alice\nMatch LocalAddress 10.9.9.9\n  Banner none", FAILED, LINE1),
     # ---- keys
     sshd("no keys", "PubkeyAuthentication no", FAILED, f"{LINE1} 'PubkeyAuthentication no'"),
     sshd("no keys, password too", "PubkeyAuthentication no", NOTE, "key that was given", password=True),

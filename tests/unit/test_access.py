@@ -119,6 +119,48 @@ def test_a_doubt_fails_only_where_a_login_is_required(tmp_path: Path, doubt: str
     assert "ada may not be able to log in" in item.why
 
 
+MANY = "".join(f"AllowUsers u{number}@10.{number}.0.0/16\n" for number in range(100))
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        # One answer of sshd's is so for all addresses that no Match block tells apart.
+        ("AllowUsers alice@10.0.0.0/8", Step),
+        ("AllowUsers alice@10.0.0.0/8 bob@192.168.0.0/16 carol@172.16.0.0/12", Step),
+        ("AllowUsers alice\nMatch LocalAddress 10.9.9.9\nX11Forwarding no", Step),
+        ("AllowUsers alice\nMatch Address 10.1.0.0/16,192.0.2.0/24\nX11Forwarding no", Step),
+        # There are other addresses than those that are tried first.
+        ("DenyUsers *@203.* *@10.*", Caution),
+        ("DenyUsers ada@203.0.113.0/24 ada@10.0.0.0/8", Caution),
+        ("DenyUsers ada@0.0.0.0/0", Caution),
+        (f"{MANY}AllowUsers ada@192.168.7.0/24", Caution),
+    ],
+)
+def test_every_address_is_thought_of(tmp_path: Path, config: str, kind: type) -> None:
+    facts = machine_facts(tmp_path, {MAIN: f"UsePAM yes\n{config}\n"})
+    asked = questions(metadata=ADA, facts=facts, config=Config())
+    assert len(asked) == 1
+    words = [(line.split()[0].lower(), tuple(line.split()[1:])) for line in config.split("\nMatch")[0].splitlines()]
+    answer = {"usepam": ("yes",), words[0][0]: tuple(word for _, given in words for word in given)}
+    (item,) = plan(replace(facts, access=replace(facts.access, answers=(("203.0.113.9", answer),))))
+    assert isinstance(item, kind), item
+
+
+def test_sshd_is_asked_once_for_all_that_its_match_blocks_do_not_tell_apart(tmp_path: Path) -> None:
+    config = "AllowUsers alice\nMatch Address 10.0.0.0/8,192.168.0.0/16,172.16.0.0/12\nPasswordAuthentication yes\n"
+    facts = machine_facts(tmp_path, {MAIN: f"UsePAM yes\n{config}"})
+    asked = questions(metadata=ADA, facts=facts, config=Config())
+    assert [word for one in asked for word in one.split(",") if word.startswith("addr=")] == [
+        "addr=203.0.113.9",
+        "addr=10.0.0.9",
+    ]
+    answer = {"usepam": ("yes",), "allowusers": ("alice",)}
+    answers = (("203.0.113.9", answer), ("10.0.0.9", answer))
+    (item,) = plan(replace(facts, access=replace(facts.access, answers=answers)))
+    assert isinstance(item, Step)
+
+
 def test_sshds_own_answer_counts_more_than_our_reading(tmp_path: Path) -> None:
     facts = machine_facts(tmp_path, {MAIN: "UsePAM yes\nAllowUsers bob\n"}, **answered("AllowUsers ada"))
     assert plan(facts) == ()
@@ -228,6 +270,35 @@ def test_the_pam_stack_is_read_with_its_includes(tmp_path: Path) -> None:
 
 
 UNIT = "[Unit]\nConditionPathExists=!/etc/ssh/sshd_not_to_be_run\n[Service]\nExecStart=/usr/sbin/sshd -D\n"
+
+
+def test_a_vendors_link_counts_among_any_number_of_units(tmp_path: Path) -> None:
+    units = {f"/usr/lib/systemd/system/{name}.service": "" for name in (f"a{number}" for number in range(700))}
+    machine = tree(tmp_path, {**units, "/usr/lib/systemd/system/sshd.socket": "[Socket]\nListenStream=22\n"})
+    wants = tmp_path / "usr/lib/systemd/system/sockets.target.wants"
+    wants.mkdir()
+    (wants / "sshd.socket").symlink_to("../sshd.socket")
+    assert read_start(machine) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/etc/systemd/system/multi-user.target.d/ssh.conf", "[Unit]\nWants=ssh.service\n"),
+        ("/etc/systemd/system/appliance.target", "[Unit]\nRequires=basic.target ssh.service\n"),
+        ("/usr/lib/systemd/system/door.service", "[Unit]\n[Service]\nExecStart=/usr/bin/systemctl start ssh\n"),
+        ("/etc/systemd/system/door.service", "[Unit]\nBindsTo=ssh.service\n"),
+    ],
+)
+def test_another_unit_may_start_sshd(tmp_path: Path, path: str, text: str) -> None:
+    machine = tree(tmp_path, {"/usr/lib/systemd/system/ssh.service": UNIT, path: text})
+    wants = tmp_path / "etc/systemd/system/default.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "door.service").symlink_to("../door.service")
+    (tmp_path / "etc/systemd/system/default.target").symlink_to("appliance.target")
+    found = read_start(machine)
+    assert found is not None
+    assert not found.certain
 
 
 def test_whether_systemd_starts_sshd(tmp_path: Path) -> None:

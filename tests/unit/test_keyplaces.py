@@ -9,6 +9,7 @@ import pytest
 
 from azureinit.config.model import Config, Ssh
 from azureinit.plan.actions import Caution, Step, Write
+from azureinit.sources.imds import PublicKey
 from support.ssh_trees import GROUP, KEYS, PASSWD, actions_of, ed25519, own, plan_ada, tree
 
 MAIN = "/etc/ssh/sshd_config"
@@ -65,6 +66,38 @@ def test_a_shared_file_is_never_written(tmp_path: Path, config: str) -> None:
     paths, cautions = written(tmp_path, config + "\n")
     assert paths == [KEYS]  # which sshd may not read, and which is nobody else's
     assert "AuthorizedKeysFile /etc/ssh/shared is the same file for every account: not written" in cautions
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "AuthorizedKeysFile /etc/ssh/shared\nMatch User ada\nAuthorizedKeysFile /etc/ssh/shared",
+        "Match User ada\nAuthorizedKeysFile /etc/ssh//shared\nMatch User root\nAuthorizedKeysFile /etc/ssh/shared",
+        "Match User ada\nAuthorizedKeysFile /etc/ssh/shared\nMatch Group bob\nAuthorizedKeysFile /etc/ssh/shared",
+        "AuthorizedKeysFile /etc/ssh/%u\nMatch User bob\nAuthorizedKeysFile /etc/ssh/ada",
+    ],
+)
+def test_a_file_that_a_line_for_others_names_too_is_not_the_users_own(tmp_path: Path, config: str) -> None:
+    paths, cautions = written(tmp_path, config + "\n", passwd=PASSWD + BOB)
+    assert paths == [KEYS]  # which is nobody else's
+    assert any("is a file of other accounts, too: not written" in why for why in cautions)
+
+
+@pytest.mark.parametrize("config", [f"AuthorizedKeysFile {KEYS}", f"Match User root\nAuthorizedKeysFile {KEYS}"])
+def test_a_file_in_the_own_home_that_others_keys_are_read_from_takes_no_key(tmp_path: Path, config: str) -> None:
+    paths, cautions = written(tmp_path, config + "\n")
+    assert paths == []
+    assert cautions[-1] == "no file that sshd reads is this user's own: the keys are not written"
+    machine = tree(tmp_path, {MAIN: config + "\n"})
+    plan = plan_ada(machine, PublicKey(data=ed25519(), path=KEYS))
+    assert not [item for item in plan if isinstance(item, Step)]
+
+
+def test_a_match_line_does_not_make_a_file_of_a_shared_home_the_users_own(tmp_path: Path) -> None:
+    twin = PASSWD + "eve:x:1007:1007::/home/ada:/bin/sh\n"
+    config = "Match User ada\nAuthorizedKeysFile"
+    assert written(tmp_path, f"{config} .ssh/authorized_keys\n", passwd=twin)[0] == []
+    assert written(tmp_path, f"{config} .ssh/adas\n", passwd=twin)[0] == ["/home/ada/.ssh/adas"]
 
 
 def test_the_configured_path_is_not_shared_either(tmp_path: Path) -> None:

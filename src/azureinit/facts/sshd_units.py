@@ -25,8 +25,12 @@ PULLS = (".wants", ".requires", ".upholds")
 SERVICES = ("ssh.service", "sshd.service")
 SOCKETS = ("ssh.socket", "sshd.socket")
 SERVERS = ("sshd", "dropbear", "tinysshd")
-MOST_UNITS = 400
+STARTERS = ("systemctl", "service", "invoke-rc.d")
+STARTED = (*SERVICES, *SOCKETS, "ssh", "sshd")
+NEEDS = ("Wants", "Requires", "Upholds", "BindsTo", "Requisite")
+MOST_UNITS = 4000
 LONGEST_UNIT = 64 * 1024
+SEPARATORS = str.maketrans("'\";&|()", "       ")
 
 
 def read_start(machine: Machine) -> Start | None:
@@ -37,7 +41,9 @@ def read_start(machine: Machine) -> Start | None:
     masked = [unit for unit in there if _file(machine, unit) == MASKED]
     pulled = list(_pulled(machine))
     enabled = [unit for unit in pulled if unit in there and unit not in masked]
-    other = next((unit for unit in pulled if unit not in there and _starts_a_server(machine, unit)), "")
+    others = (unit for unit in dict.fromkeys(("default.target", *pulled)) if unit not in there)
+    other = next((unit for unit in others if _starts_a_server(machine, _lines(machine, unit))), "")
+    other = other or next((path for path in _additions(machine) if _starts_a_server(machine, _text(machine, path))), "")
     why = ""
     if masked and (not enabled or all(unit in masked for unit in services)):
         why = f"{masked[0]} is masked (systemctl unmask {masked[0]})"
@@ -76,16 +82,40 @@ def _names(machine: Machine, path: str) -> tuple[str, ...]:
         return ()
 
 
-def _starts_a_server(machine: Machine, unit: str) -> bool:
+def _additions(machine: Machine) -> Iterator[str]:
+    """The drop-ins of all units but sshd's own."""
+    for place in PLACES:
+        for name in _names(machine, place):
+            if name.endswith(".d") and name[:-2] not in (*SERVICES, *SOCKETS):
+                yield from (f"{place}/{name}/{part}" for part in _names(machine, f"{place}/{name}"))
+
+
+def _starts_a_server(machine: Machine, lines: list[str]) -> bool:
     """A unit of somebody's own that runs an SSH server, or wants sshd's unit. An ordering starts nothing."""
-    for line in _lines(machine, unit):
+    for line in lines:
         key, _, value = line.partition("=")
-        words = value.replace("'", " ").replace('"', " ").split()
-        if key.startswith("Exec") and any(word.lstrip("-@+!:").rpartition("/")[2] in SERVERS for word in words):
-            return True
-        if key.strip() in ("Wants", "Requires", "Upholds") and any(word in (*SERVICES, *SOCKETS) for word in words):
+        if key.startswith("Exec"):
+            scripts = [word for word in _words(value) if word.startswith("/")]
+            if _runs_a_server(value) or any(_is_script_for_one(machine, path) for path in scripts):
+                return True
+        if key.strip() in NEEDS and any(word in (*SERVICES, *SOCKETS) for word in value.split()):
             return True
     return False
+
+
+def _words(line: str) -> list[str]:
+    return [word.lstrip("-@+!:") for word in line.translate(SEPARATORS).split()]
+
+
+def _runs_a_server(line: str) -> bool:
+    """By itself, or by its unit."""
+    names = {word.rpartition("/")[2] for word in _words(line)}
+    return not names.isdisjoint(SERVERS) or not (names.isdisjoint(STARTERS) or names.isdisjoint(STARTED))
+
+
+def _is_script_for_one(machine: Machine, path: str) -> bool:
+    lines = _text(machine, path)
+    return lines[0].startswith("#!") and any(_runs_a_server(line) for line in lines if not line.startswith("#"))
 
 
 def _forbids(machine: Machine, unit: str) -> bool:
@@ -94,5 +124,12 @@ def _forbids(machine: Machine, unit: str) -> bool:
 
 def _lines(machine: Machine, unit: str) -> list[str]:
     path = _file(machine, unit)
-    data = machine.read(path, limit=LONGEST_UNIT) if path not in (None, MASKED) else None
+    return _text(machine, path) if path not in (None, MASKED) else []
+
+
+def _text(machine: Machine, path: str) -> list[str]:
+    try:
+        data = machine.read(path, limit=LONGEST_UNIT)
+    except LocalError:
+        data = None
     return (data or b"").decode("utf-8", "replace").split("\n")

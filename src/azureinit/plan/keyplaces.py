@@ -60,7 +60,8 @@ def _fallback(username: str, home: str, facts: Facts, config: Config, cautions: 
         own = _own((Pattern(text=config.ssh.authorized_keys_path),), username, home, facts, cautions)
         if own:
             return own
-    return [] if shares_home(username, home, facts) else [below(home, DEFAULT)]
+    path = below(home, DEFAULT)
+    return [] if shares_home(username, home, facts) or others_read(path, username, home, facts) else [path]
 
 
 def _lists(username: str, groups: frozenset[str], facts: Facts, config: Config) -> list[tuple[Pattern, ...]]:
@@ -124,12 +125,29 @@ def _why_shared(pattern: Pattern, path: str, username: str, home: str, facts: Fa
     if another:
         return f"is {path}, in the home of {another}"
     tokens = _tokens(pattern.text)
-    if pattern.literal or "u" in tokens or "U" in tokens:
-        return ""
-    if "h" not in tokens and pattern.text.startswith("/"):
+    own = pattern.literal or "u" in tokens or "U" in tokens
+    if not own and "h" not in tokens and pattern.text.startswith("/"):
         return "is the same file for every account"
     other = shares_home(username, home, facts)
-    return f"is in {home}, which is also the home of {other}" if other else ""
+    if not own and other:
+        return f"is in {home}, which is also the home of {other}"
+    return "is a file of other accounts, too" if others_read(path, username, home, facts) else ""
+
+
+def others_read(path: str, username: str, home: str, facts: Facts) -> bool:
+    """Whether a line that counts for other accounts names this very file."""
+    ssh = facts.ssh
+    words = list(ssh.authorized_keys_files or (DEFAULT, f"{DEFAULT}2"))
+    for said in ssh.directives:
+        if said.keyword == KEYWORD and not _names_alone(said.block, username):
+            words += said.arguments
+    shared = bool(shares_home(username, home, facts))
+    for word in words:
+        tokens = _tokens(word)
+        same = shared if "h" in tokens or not word.startswith("/") else True
+        if same and "u" not in tokens and "U" not in tokens and expanded(word, username, home, facts) == path:
+            return True
+    return False
 
 
 def shares_home(username: str, home: str, facts: Facts) -> str:

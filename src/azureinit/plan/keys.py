@@ -6,7 +6,7 @@ from azureinit.errors import KeysFailed
 from azureinit.facts.ssh import MERGER, READER, KeysFile
 from azureinit.plan.account import default_groups
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Unknown, Way, Write
-from azureinit.plan.keyplaces import DEFAULT, below, inside_home, key_places, shares_home, shown
+from azureinit.plan.keyplaces import DEFAULT, below, inside_home, key_places, others_read, shares_home, shown
 from azureinit.pubkey import key_identity, parse_key
 from azureinit.record import Record
 
@@ -100,7 +100,10 @@ def _targets(username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts
     for key in keys:
         line = parse_key(key.data)
         own = inside_home(key.path, username, home) if key.path and not other else None
-        if key.path and own is None:
+        if own is not None and others_read(own, username, home, facts):
+            cautions.append(f"the key's path {shown(own)} is a file of other accounts, too: not written")
+            own = None
+        elif key.path and own is None:
             why = f"is in the home of {other} too" if other else f"is not in {home}"
             used = f"{places.write[0]} is used" if places.write else "it is not used"
             cautions.append(f"the key's path {shown(key.path)} {why}: {used}")

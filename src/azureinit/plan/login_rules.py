@@ -9,7 +9,7 @@ from __future__ import annotations
 from azureinit.plan.access import NEVER, UNKNOWN_MODULES, Verdict, is_plain
 from azureinit.plan.login_case import CERTAIN, DOUBT, Case, Obstacle, place, printable
 from azureinit.plan.login_keys import of_keys
-from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, clients, in_force, turned_away
+from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, turned_away
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -44,10 +44,12 @@ class Outcome(Record):
 
 
 def connections(account: Account, ssh: Ssh) -> tuple[str, ...]:
-    """For sshd's -C: from a private and a public address, and from those that the configuration tells apart."""
+    """For sshd's -C: one for all clients that its Match blocks do not tell apart."""
     found = clients(ssh.directives, user=account.name, groups=account.groups)
-    matched = any(said.block is not None for said in ssh.directives)
-    addresses = list(dict.fromkeys(client.address for client in found))[: MOST_ASKED if matched else 1]
+    different: dict[tuple[bool | None, ...], str] = {}
+    for client in found:
+        different.setdefault(applied(ssh.directives, client), client.address)
+    addresses = list(different.values())[:MOST_ASKED]
     port = found[0].port
     return tuple(f"user={account.name},host={at},addr={at},laddr={LOCAL},lport={port}" for at in addresses)
 
@@ -56,10 +58,12 @@ def judge(account: Account, *, metadata: Metadata, facts: Facts, today: int, pen
     access, ssh = facts.access, facts.ssh
     assert access is not None
     answers = dict(access.answers)
+    found = clients(ssh.directives, user=account.name, groups=account.groups)
+    alike = {applied(ssh.directives, client): answers[client.address] for client in found if client.address in answers}
     outcomes = []
-    for client in clients(ssh.directives, user=account.name, groups=account.groups):
+    for client in found:
         own = in_force(ssh.directives, client)
-        answer = answers.get(client.address) if not client.benefit else None
+        answer = alike.get(applied(ssh.directives, client)) if not client.benefit else None
         case = Case(
             account=account,
             client=client,

@@ -22,8 +22,17 @@ ALLOW_USERS, DENY_USERS, ALLOW_GROUPS, DENY_GROUPS = "allowusers", "denyusers", 
 # Every line adds to these; of all other words the first counts.
 LISTS = (ALLOW_USERS, DENY_USERS, ALLOW_GROUPS, DENY_GROUPS)
 ALIASES = {"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms", "dsaauthentication": "pubkeyauthentication"}
+# What decides about a login; a Match block without any of these tells no logins apart.
+DECIDING = (
+    *LISTS, "authenticationmethods", "authorizedkeyscommand", "authorizedkeysfile", "authorizedprincipalscommand",
+    "challengeresponseauthentication", "chrootdirectory", "dsaauthentication", "forcecommand",
+    "kbdinteractiveauthentication", "maxsessions", "passwordauthentication", "permitrootlogin",
+    "pubkeyacceptedalgorithms", "pubkeyacceptedkeytypes", "pubkeyauthentication", "refuseconnection",
+    "requiredrsasize", "revokedkeys", "strictmodes", "trustedusercakeys", "usepam",
+)  # fmt: skip
 PRIVATE, PUBLIC = "10.0.0.9", "203.0.113.9"  # where clients come from: the virtual network, and anywhere else
-MOST_ADDRESSES = 64
+ELSEWHERE = ("192.168.0.9", "172.16.0.9", "198.51.100.9", "20.0.0.9", "2001:db8::9")
+MOST_ADDRESSES = 256
 
 
 class Client(Record):
@@ -200,16 +209,28 @@ def clients(directives: Sequence[Directive], *, user: str, groups: frozenset[str
     """Connections from everywhere the configuration tells apart; one where it tells nothing apart."""
     from_dns = any(said.keyword == "usedns" and said.arguments[0].lower() == "yes" for said in directives)
     port = next((said.arguments[0] for said in directives if said.keyword == "port"), "22")
-    blocks = [said.block for said in directives if said.block is not None]
+    blocks = blocks_of(directives)
     told_apart = list(_addresses_in(directives, blocks))
-    addresses = dict.fromkeys((PUBLIC, PRIVATE, *told_apart)) if told_apart else dict.fromkeys((PUBLIC,))
+    addresses = dict.fromkeys((PUBLIC, PRIVATE, *ELSEWHERE, *told_apart) if told_apart else (PUBLIC,))
     base = [
         Client(user=user, groups=groups, address=address, host=None if from_dns else address, port=port)
         for address in list(addresses)[:MOST_ADDRESSES]
     ]
-    open_ended = any(applies(block, client) is None for block in blocks for client in base)
+    open_ended = len(addresses) > len(base) or any(
+        applies(block, client) is None for block in blocks for client in base
+    )
     made = [*base, *(_benefit(client) for client in base if open_ended)]
     return tuple(made)
+
+
+def blocks_of(directives: Sequence[Directive]) -> list[Block]:
+    """The Match blocks that may tell logins apart."""
+    return list(dict.fromkeys(said.block for said in directives if said.block and said.keyword in DECIDING))
+
+
+def applied(directives: Sequence[Directive], client: Client) -> tuple[bool | None, ...]:
+    """Which Match blocks count for it: what sshd says for one client is so for all others with the same ones."""
+    return tuple(applies(block, client) for block in blocks_of(directives))
 
 
 def _benefit(client: Client) -> Client:
@@ -229,16 +250,28 @@ def _addresses_in(directives: Sequence[Directive], blocks: Sequence[Block]) -> I
 
 
 def _examples(patterns: str) -> Iterable[str]:
-    """Addresses inside each network or pattern that a list names: its first, one in the middle, and its last."""
+    """Addresses inside each network or pattern that a list names: its first, one in the middle, its last; and the next
+    ones outside.
+    """
     for part in patterns.split(","):
         word = part.lstrip("!")
         network = parse_network(word)
         if network is not None:
-            yield from (str(network[at]) for at in {0, network.num_addresses // 2, network.num_addresses - 1})
+            last = network.num_addresses - 1
+            yield from (str(network[at]) for at in {0, (last + 1) // 2, last})
+            yield from _next_to(network)
         elif word and word != "*":
             filled = word.replace("?", "1")
             tries = (filled.replace("*", text) for text in ("1", "1.1", "1.1.1", "1.1.1.1", "", "::1"))
             yield from (text for text in tries if "/" not in text and parse_network(text) is not None)
+
+
+def _next_to(network: Network) -> Iterable[str]:
+    for edge, step in ((network[0], -1), (network[-1], 1)):
+        try:
+            yield str(edge + step)
+        except ValueError:
+            continue  # there is no lower or higher address
 
 
 def turned_away(values: dict[str, tuple[InForce, ...]], client: Client) -> tuple[InForce, bool] | None:
