@@ -166,7 +166,7 @@ def test_on_the_running_machine_the_change_is_checked_and_heeded(tmp_path: Path)
     ("more", "checked"),
     [
         ("", False),
-        ("AuthenticationMethods publickey,keyboard-interactive\n", True),
+        ("AuthenticationMethods publickey publickey,keyboard-interactive\n", True),
         ('Match all\n  "AuthenticationMethods" publickey,password\n', True),
     ],
     ids=["nothing is demanded", "a second factor", "of everybody"],
@@ -177,6 +177,30 @@ def test_an_sshd_that_has_answered_is_asked_again_where_it_may_have_to_demand_wh
     here = running(facts(tmp_path, {MAIN: DEBIAN + more, DROPIN: ""}), heard={}, privsep_dir=True)
     (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=CONFIG))
     assert (write.check is not None) == checked
+
+
+@pytest.mark.parametrize("demanded", ["publickey,password", "hostbased,Password publickey,keyboard-interactive:pam"])
+def test_an_sshd_that_would_not_start_without_passwords_keeps_them_where_none_is_enough(
+    tmp_path: Path, demanded: str
+) -> None:
+    """Whether the admin can log in is another question, and has another answer."""
+    said = facts(tmp_path, {MAIN: f"{DEBIAN}AuthenticationMethods {demanded}\n", DROPIN: ""})
+    (caution,) = plan_sshd(allow_password=False, facts=said, config=CONFIG)
+    assert isinstance(caution, Caution)
+    assert f"{MAIN} line" in caution.why and demanded in caution.why
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "AuthenticationMethods password\n",
+        "AuthenticationMethods publickey,password keyboard-interactive\n",
+        "AuthenticationMethods publickey,password\nMatch User bob\n  AuthenticationMethods any\n",
+        "AuthenticationMethods publickey,password\nMatch User bob\n  AuthenticationMethods password\n",
+    ],
+)
+def test_where_a_password_alone_would_be_enough_it_is_a_failure_that_names_the_line(tmp_path: Path, lines: str) -> None:
+    assert f"{MAIN} line" in declined(tmp_path, {MAIN: DEBIAN + lines, DROPIN: ""})
 
 
 def test_the_check_uses_a_key_that_will_be_there(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def _sync_all(places: list[tuple[str, int]]) -> None:
     for path, flags in places[1:]:
         try:
             begun.append(start(lambda path=path, flags=flags: work(path, flags)))  # type: ignore[misc]
-        except RuntimeError:  # no more threads
+        except LocalError:  # no more threads
             work(path, flags)
     if places:
         work(*places[0])

@@ -6,6 +6,8 @@ from _thread import TIMEOUT_MAX, allocate_lock, start_new_thread
 from sys import setswitchinterval
 from time import monotonic
 
+from azureinit.errors import LocalError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,5 +74,8 @@ def start(work: Callable[[], object]) -> Flag:
             ended.set()
 
     setswitchinterval(SHORT_TURN)
-    start_new_thread(body, ())
+    try:
+        start_new_thread(body, ())
+    except RuntimeError:
+        raise LocalError("cannot start a thread: a limit of processes or memory is reached") from None
     return ended

@@ -22,6 +22,7 @@ BEGIN = b"# azure-init: begin. sshd takes the first value it reads.\n"
 END = b"# azure-init: end\n"
 PASSWORDS = ("PasswordAuthentication", "KbdInteractiveAuthentication", "ChallengeResponseAuthentication")
 METHODS = "authenticationmethods"
+BY_PASSWORD = frozenset(("password", "keyboard-interactive"))
 ALIVE = "ClientAliveInterval"
 LONGEST_INTERVAL = (1 << 31) - 1  # sshd's own
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -55,10 +56,18 @@ NOTHING = Wanted(logins=None, alive=None)
 def plan_sshd(*, allow_password: bool | None, facts: Facts, config: Config) -> Plan:
     ssh = facts.ssh
     why_not = _why_not(allow_password, ssh, config)
-    left = (Satisfied(name=NAME, why=why_not),) if why_not else ()
+    left: Plan = (Satisfied(name=NAME, why=why_not),) if why_not else ()
     logins = None
     if allow_password is not None and not why_not:
         logins = Logins(password=allow_password, keyboard=allow_password)
+    demanded = _demanded(ssh) if logins is not None and not logins.password and logins != ssh.logins else None
+    if demanded is not None and not all(map(_takes_more, _methods(ssh))):
+        why = f"{demanded} lets users in by a password alone, and the platform wants passwords refused"
+        declined = Declined(backend=DROPIN, why=f"{why}: sshd would not start")
+        return (Step(name=NAME, why="must refuse passwords", ways=(declined,), failure=SshdFailed),)
+    if demanded is not None:
+        why = f"{demanded} demands more than a password from everyone: passwords stay on, since sshd would not start"
+        left, logins = (Caution(name=NAME, why=f"{why} without them"),), None
     wanted = Wanted(logins=logins, alive=(config.ssh.client_alive_interval or None) if ssh.installed else None)
     if wanted == NOTHING:
         return left
@@ -79,6 +88,28 @@ def _plan_wanted(wanted: Wanted, facts: Facts, config: Config) -> Plan:
     if isinstance(write, Declined):
         return (Step(name=NAME, why=why, ways=(write,), failure=SshdFailed),)
     return _step(write, why, f"sshd {lacking.in_words('s')} from now on: wrote {write.path}", facts)
+
+
+def _demanded(ssh: Ssh) -> str | None:
+    """The global line by which every login takes a password: with passwords off sshd would not start."""
+    said = next((said for said in ssh.directives if said.keyword == METHODS and said.block is None), None)
+    if said is None or not all(BY_PASSWORD & _names(listed) for listed in said.arguments):
+        return None
+    return f"{said.path} line {said.number}: '{_shown(said.line)}'"
+
+
+def _methods(ssh: Ssh) -> list[str]:
+    """Every list of methods that may count for anybody."""
+    return [listed for said in ssh.directives if said.keyword == METHODS for listed in said.arguments]
+
+
+def _takes_more(listed: str) -> bool:
+    """Whether no password is enough by itself."""
+    return listed.lower() != "any" and bool(_names(listed) - BY_PASSWORD)
+
+
+def _names(listed: str) -> set[str]:
+    return {name.partition(":")[0].lower() for name in listed.split(",")}
 
 
 def _exceptions(ssh: Ssh, *, allow_password: bool) -> Plan:
