@@ -172,6 +172,7 @@ ROWS = (
     sshd("hosts demanded", "AuthenticationMethods hostbased\nHostbasedAuthentication yes", FAILED, "hostbased"),
     sshd("Match LocalPort", "Match LocalPort 22\n  DenyUsers *", FAILED, "Match LocalPort 22"),
     sshd("Match another LocalPort", "Match LocalPort 2222\n  DenyUsers *", READY),
+    sshd("Match one of two ports", "Port 2222\nPort 22\nMatch LocalPort 2222\n  DenyUsers *", DOUBT, works=True),
     sshd("Match LocalAddress", "Match LocalAddress 10.9.9.9\n  DenyUsers *", DOUBT, "DenyUsers", works=True),
     sshd("Match twice", "Match User azureuser Address *\n  AllowUsers alice", FAILED, "AllowUsers alice"),
     sshd("DenyUsers from everywhere", "DenyUsers azureuser@*", FAILED, "DenyUsers azureuser@*"),
@@ -225,6 +226,13 @@ ROWS = (
         FAILED,
         "expired",
     ),
+    account(
+        "a malformed line of shadow",
+        "sed -i 's/^azureuser:.*/azureuser:*:20000:0:99999:7::-1:/' /etc/shadow",
+        FAILED,
+        "malformed",
+    ),
+    account("an old line of shadow", "sed -i 's/^azureuser:.*/azureuser:*:20000:0:99999/' /etc/shadow", READY),
     account("must change a password", "chage -d 0 azureuser", FAILED, "must change"),
     account("password aged out", "chage -d 2001-01-01 -M 10 -I 5 azureuser", FAILED, "expired for good"),
     account("a home for everybody", "chmod 0777 /home/azureuser", FAILED, "StrictModes"),
@@ -242,6 +250,14 @@ ROWS = (
     account("a key file of root's", "mkdir /home/azureuser/.ssh; touch /home/azureuser/.ssh/authorized_keys", READY),
     account("both, a home for everybody", "chmod 0777 /home/azureuser", NOTE, "key that was given", password=True),
     Row("/etc/nologin", Policy(setup="echo closed > /etc/nologin"), FAILED, "/etc/nologin"),
+    Row(
+        "another nologin file",
+        Policy(
+            setup="touch /etc/nologin; sed -i 's,pam_nologin.so,pam_nologin.so file=/run/closed,' /etc/pam.d/sshd",
+        ),
+        READY,
+    ),
+    Row("pam_deny", Policy(setup="sed -i '1i account required pam_deny.so' /etc/pam.d/sshd"), FAILED, "pam_deny"),
     Row("/run/nologin while it boots", Policy(setup="touch /run/nologin", after="rm /run/nologin"), READY),
     Row(
         "pam_access",

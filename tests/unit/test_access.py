@@ -161,6 +161,71 @@ def test_sshd_is_asked_once_for_all_that_its_match_blocks_do_not_tell_apart(tmp_
     assert isinstance(item, Step)
 
 
+@pytest.mark.parametrize(
+    "ports", ["Port 2222\nPort 22", "Port 2222\nListenAddress 0.0.0.0:22", "ListenAddress [::]:22"]
+)
+def test_a_port_that_is_open_is_a_way_in(tmp_path: Path, ports: str) -> None:
+    config = f"UsePAM yes\n{ports}\nMatch LocalPort 2222\nDenyUsers *\n"
+    facts = machine_facts(tmp_path, {MAIN: config})
+    answer = {"usepam": ("yes",), **({"denyusers": ("*",)} if "2222\n" in ports else {})}
+    found = plan(replace(facts, access=replace(facts.access, answers=(("203.0.113.9", answer),))))
+    assert [type(item) for item in found] == ([Caution] if "2222\n" in ports else [])
+
+
+@pytest.mark.parametrize(
+    ("stack", "kind"),
+    [
+        ("account required pam_deny.so\n", Step),
+        ("account optional pam_motd.so\naccount requisite pam_deny.so\n", Step),
+        ("account [success=1 default=ignore] pam_unix.so\naccount requisite pam_deny.so\n", None),
+        ("account sufficient pam_unix.so\naccount required pam_deny.so\n", None),
+        ("account optional pam_deny.so\n", None),
+        ("account required pam_unix.so\naccount sufficient pam_succeed_if.so uid < 1000 quiet\n", None),
+        ("account required pam_succeed_if.so user ingroup ops\n", Caution),
+        ("account required pam_exec.so /usr/local/bin/check\n", Caution),
+    ],
+)
+def test_what_pam_lets_in(tmp_path: Path, stack: str, kind: type | None) -> None:
+    found = plan(machine_facts(tmp_path, {"/etc/pam.d/sshd": stack}))
+    assert [type(item) for item in found] == ([] if kind is None else [kind])
+
+
+@pytest.mark.parametrize(("words", "kind"), [("", Step), (" successok", Step), (" file=/run/closed", None)])
+def test_the_nologin_file_that_pam_looks_at(tmp_path: Path, words: str, kind: type | None) -> None:
+    files = {"/etc/pam.d/sshd": f"account required pam_nologin.so{words}\n", "/etc/nologin": ""}
+    assert [type(item) for item in plan(machine_facts(tmp_path, files))] == ([] if kind is None else [kind])
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [  # what getent of glibc 2.31, 2.35 and 2.41 finds
+        ("ada:*:20000:0:99999:7:::", True),
+        ("ada:*:::::::", True),
+        ("ada:*:20000:0:99999", True),
+        ("ada:*:20000:0:99999:", True),
+        ("ada:*: 20000:0:99999:7:::", True),
+        ("ada:*:20000:0:99999:7::-1:", False),
+        ("ada:*:-5:0:99999:7:::", False),
+        ("ada:*:", False),
+        ("ada:*:20000:0:99999:7:", False),
+        ("ada:*:20000:0:99999:7", False),
+        ("ada:*:20000:0:99999:7::never:", False),
+        ("ada:*:20000:0:99999:7:::x", False),
+        ("ada:*:20000:0:99999:7::: ", False),
+        ("ada:*:20000:0:99999:7:::9", True),
+        ("ada:*:20000:0:99999:7::99999", True),
+        ("ada:*:20000:0:99999:7::", False),
+        ("ada:*:20000 :0:99999:7:::", False),
+        ("ada:*:20000:0:99999:7::::::", False),
+        ("ada:*:20000:0:99999:7::99999999999:", False),
+    ],
+)
+def test_a_line_of_shadow_that_the_c_library_does_not_read(tmp_path: Path, line: str, found: bool) -> None:
+    items = plan(machine_facts(tmp_path, {"/etc/shadow": f"{line}\n"}))
+    assert [type(item) for item in items] == ([] if found else [Step])
+    assert all("/etc/shadow is malformed" in item.why for item in items)
+
+
 def test_sshds_own_answer_counts_more_than_our_reading(tmp_path: Path) -> None:
     facts = machine_facts(tmp_path, {MAIN: "UsePAM yes\nAllowUsers bob\n"}, **answered("AllowUsers ada"))
     assert plan(facts) == ()

@@ -14,7 +14,7 @@ from azureinit.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.access import Node
+    from azureinit.facts.access import Module, Node, Pam
     from azureinit.facts.gather import Facts
     from azureinit.facts.sshd_config import Directive
     from azureinit.plan.actions import Plan
@@ -58,6 +58,7 @@ class Account(Record):
     shell: str
     private_group: bool = False  # its primary group has no other member
     locked: bool = False
+    malformed: bool = False  # the C library finds no entry in its line of /etc/shadow
     usable: bool = False  # some password is set
     expires: int = NEVER
     changed: int = NEVER
@@ -145,7 +146,7 @@ def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bo
     """Whether anything about the account, its files or the machine is out of the ordinary."""
     access = facts.access
     assert access is not None
-    if access.pam is None or any(module.name in UNKNOWN_MODULES for module in access.pam.account):
+    if access.pam is None or denies(access.pam) or any(map(is_unknown, access.pam.account)):
         return True
     if access.nologin or access.shell or access.start is not None or account.uid == 0:
         return True
@@ -154,6 +155,7 @@ def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bo
         return False
     return (
         account.expires != NEVER
+        or account.malformed
         or aged
         or not any(key.whole for key in facts.ssh.host_keys)
         or facts.ssh.authorized_keys_files == ()
@@ -163,7 +165,32 @@ def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bo
 
 
 # Modules of PAM that decide by files or words of their own.
-UNKNOWN_MODULES = ("pam_access", "pam_listfile", "pam_succeed_if", "pam_time")
+UNKNOWN_MODULES = (
+    "pam_access",
+    "pam_exec",
+    "pam_listfile",
+    "pam_shells",
+    "pam_slurm",
+    "pam_slurm_adopt",
+    "pam_succeed_if",
+    "pam_time",
+    "pam_wheel",
+)
+
+
+def is_unknown(module: Module) -> bool:
+    """Whether it may keep the account out: one that is sufficient or optional cannot."""
+    return module.name in UNKNOWN_MODULES and module.control not in ("sufficient", "optional")
+
+
+def denies(pam: Pam) -> bool:
+    """Whether it refuses every account: nothing before a pam_deny could skip it."""
+    for module in pam.account:
+        if module.control not in ("required", "requisite", "optional"):
+            return False
+        if module.name == "pam_deny" and module.control != "optional":
+            return True
+    return False
 
 
 def account_of(username: str, facts: Facts, config: Config) -> Account:
@@ -200,12 +227,22 @@ def account_of(username: str, facts: Facts, config: Config) -> Account:
         )
         and not any(group.gid == user.gid and set(group.members) - {username} for group in accounts.groups),
         locked=password.startswith(b"!"),
+        malformed=is_malformed(fields),
         usable=bool(password) and password[:1] not in (b"!", b"*", b"x"),
         expires=days(7),
         changed=days(2),
         longest=days(4),
         inactive=days(6),
     )
+
+
+def is_malformed(fields: list[bytes]) -> bool:
+    """As glibc reads a line of /etc/shadow: numbers or nothing, and six or seven of them, or the first three alone."""
+    numbers = fields[2:]
+    wrong = any(field and not (field.lstrip().isdigit() and int(field) < 1 << 32) for field in numbers)
+    three = len(numbers) == 3 or (len(numbers) == 4 and not numbers[3])
+    whole = three or len(numbers) == 7 or (len(numbers) == 6 and numbers[5])
+    return bool(fields) and (wrong or not whole)
 
 
 def strict_problem(way: tuple[Node, ...], account: Account) -> tuple[str, bool] | None:

@@ -6,7 +6,7 @@ works where nothing stands in its way. Loaded only where plan/access.py finds so
 
 from __future__ import annotations
 
-from azureinit.plan.access import NEVER, UNKNOWN_MODULES, Verdict, is_plain
+from azureinit.plan.access import NEVER, Verdict, denies, is_plain, is_unknown
 from azureinit.plan.login_case import CERTAIN, DOUBT, Case, Obstacle, place, printable
 from azureinit.plan.login_keys import of_keys
 from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, turned_away
@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from azureinit.facts.access import Module
     from azureinit.facts.gather import Facts
     from azureinit.facts.ssh import Ssh
     from azureinit.facts.sshd_config import Values
@@ -50,7 +51,7 @@ def connections(account: Account, ssh: Ssh) -> tuple[str, ...]:
     for client in found:
         different.setdefault(applied(ssh.directives, client), client.address)
     addresses = list(different.values())[:MOST_ASKED]
-    port = found[0].port
+    port = found[0].ports[0]
     return tuple(f"user={account.name},host={at},addr={at},laddr={LOCAL},lport={port}" for at in addresses)
 
 
@@ -164,8 +165,9 @@ def _of_machine(case: Case) -> Iterable[Obstacle]:
     if not case.pending and ssh.host_keys and not any(key.whole for key in ssh.host_keys):
         yield Obstacle(level=DOUBT, why="sshd has no host key")
     if access.nologin and case.account.uid != 0:
-        names = [module.name for module in access.pam.account] if access.pam is not None else []
-        if not case.pam or "pam_nologin" in names:
+        modules = access.pam.account if access.pam is not None else ()
+        named = [module for module in modules if module.name == "pam_nologin"]
+        if not case.pam or any(not argument_of(module, "file") for module in named):
             yield Obstacle(level=CERTAIN, why="/etc/nologin exists, which lets root in alone")
 
 
@@ -187,6 +189,10 @@ def _of_account(case: Case) -> Iterable[Obstacle]:
     ages = modules and not any("no_pass_expiry" in module.arguments for module in modules)
     if account.expires != NEVER and (modules or not case.pam) and case.today >= account.expires + (not case.pam):
         yield Obstacle(level=level, why=f"the account {account.name} expired (/etc/shadow, field 8: {account.expires})")
+    if account.malformed and modules and case.pam:
+        yield Obstacle(
+            level=level, why=f"the line of {account.name} in /etc/shadow is malformed, so that PAM refuses it"
+        )
     age = case.today - account.changed
     limited = account.changed > 0 and account.longest != NEVER
     if case.pam and ages and limited and account.inactive != NEVER and age > account.longest + account.inactive:
@@ -197,11 +203,19 @@ def _of_account(case: Case) -> Iterable[Obstacle]:
             ", and has none" if certain else ""
         )
         yield Obstacle(level=level if certain else DOUBT, why=why)
-    for module in access.pam.account if access.pam is not None and case.pam else ():
-        if module.name in UNKNOWN_MODULES:
+    if access.pam is None or not case.pam:
+        return
+    if denies(access.pam):
+        yield Obstacle(level=CERTAIN, why="pam_deny in sshd's PAM stack (/etc/pam.d/sshd) refuses every account")
+    for module in access.pam.account:
+        if is_unknown(module):
             yield Obstacle(
                 level=DOUBT, why=f"{module.name} in sshd's PAM stack decides by rules that are not read here"
             )
+
+
+def argument_of(module: Module, name: str) -> str:
+    return next((word for word in module.arguments if word.startswith(f"{name}=")), "")
 
 
 # ---- sshd, whatever the credential

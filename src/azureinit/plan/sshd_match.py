@@ -42,7 +42,7 @@ class Client(Record):
     groups: frozenset[str]
     address: str
     host: str | None
-    port: str = "22"
+    ports: tuple[str, ...] = ("22",)  # any of those that sshd listens on
     # What Match lines that cannot be decided here are taken to say.
     benefit: bool = False
 
@@ -184,7 +184,7 @@ def _criterion(name: str, value: str, client: Client) -> bool | None:
         found = match_host(client, value)
         return None if found is None else found == 1
     if name == "localport":
-        return value == client.port
+        return None if value in client.ports and len(client.ports) > 1 else value in client.ports
     return None  # local address, routing domain, the client's version
 
 
@@ -208,12 +208,12 @@ def in_force(directives: Iterable[Directive], client: Client) -> dict[str, tuple
 def clients(directives: Sequence[Directive], *, user: str, groups: frozenset[str]) -> tuple[Client, ...]:
     """Connections from everywhere the configuration tells apart; one where it tells nothing apart."""
     from_dns = any(said.keyword == "usedns" and said.arguments[0].lower() == "yes" for said in directives)
-    port = next((said.arguments[0] for said in directives if said.keyword == "port"), "22")
+    ports = tuple(dict.fromkeys(_ports_in(directives))) or ("22",)
     blocks = blocks_of(directives)
     told_apart = list(_addresses_in(directives, blocks))
     addresses = dict.fromkeys((PUBLIC, PRIVATE, *ELSEWHERE, *told_apart) if told_apart else (PUBLIC,))
     base = [
-        Client(user=user, groups=groups, address=address, host=None if from_dns else address, port=port)
+        Client(user=user, groups=groups, address=address, host=None if from_dns else address, ports=ports)
         for address in list(addresses)[:MOST_ADDRESSES]
     ]
     open_ended = len(addresses) > len(base) or any(
@@ -221,6 +221,15 @@ def clients(directives: Sequence[Directive], *, user: str, groups: frozenset[str
     )
     made = [*base, *(_benefit(client) for client in base if open_ended)]
     return tuple(made)
+
+
+def _ports_in(directives: Sequence[Directive]) -> Iterable[str]:
+    for said in directives:
+        word = said.arguments[0]
+        if said.keyword == "port":
+            yield word
+        elif said.keyword == "listenaddress" and (word.count(":") == 1 or "]:" in word):
+            yield word.rpartition(":")[2]
 
 
 def blocks_of(directives: Sequence[Directive]) -> list[Block]:
