@@ -11,7 +11,8 @@ from azureinit.apply.instance import (
     write_saved,
     write_verdict,
 )
-from azureinit.errors import AzureInitError, HttpFailed, VerdictUndelivered
+from azureinit.engine import ready_is_pending
+from azureinit.errors import AzureInitError, HttpFailed, MediaRefused, SourceError, VerdictUndelivered
 from azureinit.machine import rfc3339
 from azureinit.machine.durable import make_durable
 from azureinit.machine.service import notify
@@ -114,6 +115,12 @@ def deliver(walk: Walk, failure: AzureInitError | None) -> int:
     """The exit code."""
     for made in walk.keys:  # where it came to nothing before anybody waited for them
         made.wait()
+    if failure is not None and _ready_outlives(walk, failure):
+        walk.events.tell(WARN, "provision", str(failure))
+        try:
+            return _keep_ready(walk, failure)
+        finally:
+            _finish_telling(walk)
     if failure is not None:
         hint = f" ({failure.hint})" if failure.hint else ""
         walk.events.tell(ERROR, "provision", f"{failure.reason}: {failure}{hint}")
@@ -165,15 +172,7 @@ def _deliver_ready(walk: Walk) -> int:
             _send(walk, None)
             span.text = "reported Ready: the platform accepted it"
     except VerdictUndelivered as error:
-        keep(walk, verdict="ready", failure="")
-        from azureinit.upkeep import start_resending
-
-        start_resending(walk)
-        look_at_the_network(walk, error)
-        _note_verdict(walk, "ready" + UNHEARD)
-        notify(machine, "STATUS=provisioned; the platform has not accepted Ready yet")
-        events.tell(WARN, "report Ready", "the platform has not accepted it; it is sent again until it does")
-        return error.exit_code
+        return _keep_ready(walk, error)
     walk.wait("")
     notify(machine, "STATUS=provisioned; the platform has accepted Ready")
     _forget_hash(walk)
@@ -192,6 +191,23 @@ def _deliver_ready(walk: Walk) -> int:
     tell_fingerprint(walk, _fetch(walk))
     tune(walk)  # last: a boot menu may take its time
     return 0
+
+
+def _ready_outlives(walk: Walk, failure: AzureInitError) -> bool:
+    """Everything was done, and sources that are silent now do not undo it: Ready is still to be told, no failure."""
+    return isinstance(failure, SourceError) and not isinstance(failure, MediaRefused) and ready_is_pending(walk)
+
+
+def _keep_ready(walk: Walk, error: AzureInitError) -> int:
+    from azureinit.upkeep import start_resending
+
+    keep(walk, verdict="ready", failure="")
+    start_resending(walk)
+    look_at_the_network(walk, error)
+    _note_verdict(walk, "ready" + UNHEARD)
+    notify(walk.machine, "STATUS=provisioned; the platform has not accepted Ready yet")
+    walk.events.tell(WARN, "report Ready", "the platform has not accepted it; it is sent again until it does")
+    return VerdictUndelivered.exit_code
 
 
 def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:

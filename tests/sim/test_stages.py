@@ -177,3 +177,20 @@ def test_an_unknown_stage_is_a_usage_error(bench: Benches) -> None:
     one = bench(expect=Expect(verdict="none"))
     ran = one.agent("--stage", "late")
     assert ran.status == 2 and "local, failed, resend, hostname" in ran.err
+
+
+def test_a_ready_that_is_still_to_be_told_outlives_a_time_without_any_network(bench: Benches) -> None:
+    """What was done is not undone by sources that are silent later; the host has taken the medium away meanwhile."""
+    one = bench(vm=Vm(name="web-1"), expect=Expect(verdict="ready"))
+    one.configure(wireserver=DEAD)
+    assert one.agent().status == 75
+    assert one.fabric.media_path is not None
+    one.fabric.media_path.unlink()
+    one.configure(wireserver=DEAD, imds={"endpoint": "http://127.0.0.1:1"})
+    ran = one.agent("--stage", "resend")
+    assert ran.status == 75, ran.err
+    assert pending(one)["verdict"] == "ready"
+    one.configure()
+    ran = one.agent("--stage", "resend")
+    assert ran.status == 0 and one.fabric.judge().ok, ran.err
+    assert [told.kind for told in one.fabric.ledger.verdicts] == ["ready"]
