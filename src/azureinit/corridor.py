@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LEAST_TIME = 5.0
 PAUSE_SECS = 1.0
 NO_LINK = 0.25  # of boot.network_secs, where no link can come up
-CONFIRM_SECS = 30.0  # for IMDS to agree, once there is a network
+CONFIRM_SECS = 30.0  # for IMDS to agree, once there is a network, and for certificates
 
 
 def gather(walk: Walk) -> None:
@@ -45,9 +45,7 @@ def gather(walk: Walk) -> None:
     if stays(walk):
         walk.facts = read_facts(walk.machine, walk.config)
         return
-    until = walk.context.sources_deadline
-    if walk.alone is not None:  # the network may have come late
-        until = max(until, min(walk.context.work_deadline, walk.machine.clock.monotonic() + CONFIRM_SECS))
+    until = walk.context.sources_deadline if walk.alone is None else _until(walk)
     walk.wait("the platform's metadata")
     with walk.events.step("metadata") as span:
         while True:
@@ -81,6 +79,12 @@ def gather(walk: Walk) -> None:
         span.failed = not gathered.answers
     if not stays(walk):
         accept(walk, gathered, saved)
+
+
+def _until(walk: Walk) -> float:
+    """As long as sources are asked; and a little longer, where it is late already and the network has come now."""
+    late = walk.machine.clock.monotonic() + CONFIRM_SECS
+    return max(walk.context.sources_deadline, min(walk.context.work_deadline, late))
 
 
 def read_all(walk: Walk) -> Facts:
@@ -225,7 +229,7 @@ def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
 
     with walk.events.step("certificates") as span:
         check_tool(walk.machine)
-        until = walk.context.work_deadline
+        until = _until(walk)
         wait_for_wireserver(walk, until=until)
         state = read_goal_state(
             walk.config,

@@ -28,6 +28,9 @@ from azureinit.sources.gather import Gathered
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Event, Events
+from fakeazure import KeyPair, Media, Vm
+from fakeazure.media import ovf_env
+from support.need import need
 from support.ssh_trees import ed25519
 from support.trees import changed, listing, make_tree
 from support.wire import Answer, Server, Ticking, answer
@@ -335,6 +338,28 @@ def test_a_refusal_is_told_after_half_a_minute_where_no_medium_can_come(world: W
     one.config = replace(one.config, run=Run(), provisioning_media=off, imds=Imds(endpoint=one.imds.url))
     assert provision(replace(one.context(), booted=started)) == 1
     assert 30 <= told[-1] < 60
+
+
+def test_certificates_that_do_not_come_are_told_before_ten_minutes_are_over(world: Worlds, tmp_path: Path) -> None:
+    need("openssl")
+    one = world()
+    booted = one.clock.at - 10.0
+    told: list[float] = []
+
+    def wireserver(connection: Any) -> None:
+        health = one.health.requests[-1].startswith(b"POST")
+        told.extend([one.clock.at - booted] * health)
+        connection.sendall(answer(200 if health else 503))
+
+    one.health.answers[:] = [wireserver]
+    (tmp_path / "media").mkdir()
+    vm = Vm(id=ID, name="web-1", username="ada", key_pairs=(KeyPair(path="/home/ada/id", fingerprint="00" * 20),))
+    (tmp_path / "media/ovf-env.xml").write_bytes(ovf_env(vm, Media()))
+    media = ProvisioningMedia(path=str(tmp_path / "media"))
+    one.config = replace(one.config, run=Run(), provisioning_media=media)
+    assert provision(replace(one.context(), booted=booted)) == 1
+    assert b"reason=failed to retrieve the goal state" in one.health.requests[-1]
+    assert 300 < told[-1] < 400
 
 
 # ---- somebody else at work
