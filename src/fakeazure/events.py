@@ -104,14 +104,15 @@ class Lease(Event):
 class Login(Event):
     """The platform tried to log in, as the machine's owner would. `text`: what the machine said to it."""
 
-    how: str  # key or password
+    how: str  # key, password, or both where each alone is refused
     user: str
     ok: bool
     text: str = ""
 
     name = "login"
 
-    WAYS: ClassVar[tuple[str, ...]] = ("key", "password")
+    BOTH: ClassVar[str] = "key and the password"
+    WAYS: ClassVar[tuple[str, ...]] = ("key", "password", BOTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

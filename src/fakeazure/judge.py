@@ -164,6 +164,8 @@ def says_no_login(one: Told) -> bool:
 def unadmitted(chapter: Chapter, earlier: Sequence[Chapter] = ()) -> list[str]:
     """Logins that were refused; not those that the machine's own report doubts, where another credential works."""
     tried = logins(chapter)
+    if any(one.ok and one.how == Login.BOTH for one in tried):
+        return []  # an image may ask for both
     records = (one for chapter in (*earlier, chapter) for one in chapter.events if isinstance(one, Kvp))
     reports = (parse_report(one.value) for one in records if one.kind == "report")
     doubts = " ".join(report.get(DOUBTS, "") for report in reports)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fakeazure.machine import Machine
 
 ASK = '#!/bin/sh\nexec cat "$0.secret"\n'
+ANSWERER = "answer"
 REFUSED = "Permission denied"
 REFUSALS = 3  # an sshd that is told to read its configuration again may be asked with the old one
 PAUSE = 0.5
@@ -82,6 +83,7 @@ def try_login(
 ) -> list[Login]:
     """One event for each of key and password that there is, within `timeout` each. `now` is the ledger's clock.
 
+    Where each alone is refused, both are tried together: an image may ask for both, and then that event is the third.
     `group`: the process group for ssh, as of a `Workplace`, so that it ends with us; else it has one of its own.
     """
     tool = shutil.which("ssh")
@@ -102,9 +104,15 @@ def try_login(
             ssh = partial(connect, [*command, address, "true"], environ, group=group)
             ok, text = persist(ssh, timeout=timeout, stopped=stopped)
             logins.append(Login(t=now(), how=how, user=user, ok=ok, text="" if ok else text))
+        if private_key and password is not None and all(REFUSED in login.text for login in logins):
+            methods = "-oPreferredAuthentications=publickey,password,keyboard-interactive"
+            command = [*base, methods, "-i", str(private_key), "-oNumberOfPasswordPrompts=1", address, "true"]
+            ok, _ = connect(command, environment(directory / ANSWERER), group=group, timeout=min(ONE_TRY, timeout))
+            if ok:
+                logins.append(Login(t=now(), how=Login.BOTH, user=user, ok=True))
         return logins
     finally:
-        for name in ("answer", "answer.secret"):
+        for name in (ANSWERER, f"{ANSWERER}.secret"):
             with suppress(FileNotFoundError):
                 (directory / name).unlink()
 
@@ -130,7 +138,7 @@ def environment(answerer: Path | None) -> dict[str, str]:
 
 def write_answerer(directory: Path, password: str) -> Path:
     """ssh takes a password from a program alone; this one reads it from a file that only we can read."""
-    answerer, secret = directory / "answer", directory / "answer.secret"
+    answerer, secret = directory / ANSWERER, directory / f"{ANSWERER}.secret"
     with open(secret, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(password + "\n")
     with open(answerer, "w", opener=lambda name, flags: os.open(name, flags, 0o700)) as file:

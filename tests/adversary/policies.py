@@ -1,8 +1,8 @@
 """Image policies: what an image's builder may have decided about logins, and what must come of each.
 
-ready: nothing is said, and every credential given works. note: Ready, one of the credentials is said not to work, the
-other works. doubt: Ready with a warning, and a login that may or may not work (`works` tells here). failed: the failure
-names file, line and directive, and no login works.
+ready: nothing is said, and every credential given works. both: nothing is said, and key and password work together.
+note: Ready, one of the credentials is said not to work, the other works. doubt: Ready with a warning, and a login that
+may or may not work (`works` tells here). failed: the failure names file, line and directive, and no login works.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from support.policy_machine import Policy
 
-READY, NOTE, DOUBT, FAILED = "ready", "note", "doubt", "failed"
+READY, BOTH, NOTE, DOUBT, FAILED = "ready", "both", "note", "doubt", "failed"
 FILE = "/etc/ssh/sshd_config.d/50-policy.conf"
 ADD = "useradd -m -s /bin/bash azureuser"
 
@@ -169,6 +169,7 @@ ROWS = (
         f"{LINE1} 'AuthenticationMethods password'",
         reason="failed to update sshd config",
     ),
+    sshd("key and password, both given", "AuthenticationMethods publickey,password", BOTH, password=True),
     sshd("hosts demanded", "AuthenticationMethods hostbased\nHostbasedAuthentication yes", FAILED, "hostbased"),
     sshd("Match LocalPort", "Match LocalPort 22\n  DenyUsers *", FAILED, "Match LocalPort 22"),
     sshd("Match another LocalPort", "Match LocalPort 2222\n  DenyUsers *", READY),
@@ -197,6 +198,7 @@ ROWS = (
     sshd("a command instead", "ForceCommand /bin/true", DOUBT, "ForceCommand", works=True),
     sshd("a chroot", "ChrootDirectory /var/empty", DOUBT, "ChrootDirectory", works=False, setup="mkdir -p /var/empty"),
     sshd("loopback alone", "ListenAddress 127.0.0.1", DOUBT, "ListenAddress", works=False),
+    sshd("IPv6 alone", "AddressFamily inet6", DOUBT, "IPv4", works=False),
     sshd("RSA host key alone", "HostKey /etc/ssh/ssh_host_rsa_key", READY),
     sshd("a host key of no type", "HostKey /etc/ssh/keys/identity", READY),
     sshd("customData may mend it", "AllowUsers alice", DOUBT, "customData", works=False, custom_data="#!/bin/sh\n"),
@@ -217,6 +219,15 @@ ROWS = (
     account("false", "usermod -s /bin/false azureuser", FAILED, "/bin/false"),
     account("a missing shell", "usermod -s /bin/zsh azureuser", FAILED, "/bin/zsh does not exist"),
     account("a shell that is no program", "touch /opt/sh; usermod -s /opt/sh azureuser", FAILED, "not a program"),
+    account("a link to nologin", "ln -s /sbin/nologin /opt/sh; usermod -s /opt/sh azureuser", FAILED, "refuses logins"),
+    account("a shell of root's", "install -m 700 /bin/sh /opt/sh; usermod -s /opt/sh azureuser", FAILED, "may not run"),
+    account(
+        "a shell in a closed directory",
+        "mkdir -m 700 /opt/c; cp /bin/sh /opt/c/sh; usermod -s /opt/c/sh azureuser",
+        FAILED,
+        "may not enter /opt/c",
+    ),
+    account("a shell that is a link", "ln -s ../usr/bin/bash /opt/sh; usermod -s /opt/sh azureuser", READY),
     account("locked without PAM", f"usermod -p '!' azureuser\n{config('UsePAM no')}", FAILED, "locked"),
     account("starred without PAM", f"usermod -p '*' azureuser\n{config('UsePAM no')}", READY),
     account("locked with PAM", "usermod -p '!' azureuser", READY),

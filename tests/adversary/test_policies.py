@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adversary.policies import DOUBT, FAILED, NOTE, READY, ROWS, Row
+from adversary.policies import BOTH, DOUBT, FAILED, NOTE, READY, ROWS, Row
+from fakeazure.events import Login
 from support.bounds import sample
 from support.container import debian_root, lay_agent
 from support.need import need, need_root
@@ -44,4 +45,6 @@ def outcome(tried: Tried, row: Row) -> str:
         return FAILED if tried.reason == row.reason else tried.reason
     if "that was given does not let" in tried.doubts:
         return NOTE
-    return DOUBT if tried.doubts else READY
+    if tried.doubts:
+        return DOUBT
+    return BOTH if Login.BOTH in tried.logins else READY

@@ -305,6 +305,31 @@ def test_strict_modes(way: tuple[Node, ...], certain: bool | None) -> None:
     assert (found[1] if found else None) is certain
 
 
+@pytest.mark.parametrize(
+    ("mode", "directory", "kind"),
+    [(0o755, 0o755, None), (0o700, 0o755, Step), (0o711, 0o700, Step), (0o711, 0o711, None)],
+)
+def test_a_shell_that_the_user_may_not_run(tmp_path: Path, mode: int, directory: int, kind: type | None) -> None:
+    facts = machine_facts(tmp_path, {"/opt/sh": ""})
+    way = (node("/", 0, 0o755), node("/opt", 0, directory), node("/opt/sh", 0, mode))
+    found = plan(replace(facts, access=replace(facts.access, shell_way=way)))
+    assert [type(item) for item in found] == ([] if kind is None else [kind])
+
+
+def test_a_shell_that_is_a_link_is_what_it_leads_to(tmp_path: Path) -> None:
+    machine = tree(tmp_path, {MAIN: "", "/usr/sbin/nologin": "", "/opt/x": ""})
+    for path in ("usr/sbin/nologin", "opt/x"):
+        (tmp_path / path).chmod(0o755)
+    for name, target in (("one", "two"), ("two", "/usr/sbin/nologin"), ("good", "../opt/x")):
+        (tmp_path / "opt" / name).symlink_to(target)
+
+    def shell(path: str) -> str:
+        return read_access(machine, facts_of(machine).ssh, systemd=False, shell=path, paths=()).shell
+
+    assert shell("/opt/one") == "its shell /opt/one refuses logins"
+    assert shell("/opt/good") == ""
+
+
 def test_a_way_that_is_closed_to_the_user() -> None:
     file = node("/home/ada/k", 1000, 0o600)
     assert closed((node("/home", 0, 0o700), file), ACCOUNT) == "ada may not enter /home"

@@ -150,6 +150,14 @@ def test_a_credential_that_the_report_doubts_may_be_refused_where_another_works(
     assert judge([boot(), ready(), login(ok=False, how="key"), login(ok=True, how="password")]).state == "lied"
 
 
+def test_an_image_may_ask_for_key_and_password_together() -> None:
+    refused = [login(ok=False, how="key"), login(ok=False, how="password")]
+    together = login(ok=True, how=Login.BOTH)
+    assert judge([boot(), ready(), *refused]).state == "lied"
+    assert judge([boot(), ready(), *refused, together]).state == "ready"
+    assert judge([boot(), failed(description=NO_LOGIN), *refused, together]).state == "lied"
+
+
 def test_a_repetition_is_honest_where_the_answer_was_lost() -> None:
     assert judge([boot(), ready(acknowledged=False), ready(2)]).ok
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NOLOGIN = "/etc/nologin"
 DEFAULT_SHELL = "/bin/sh"
-REFUSING = ("nologin", "false", "true")  # shells that end at once
+REFUSING = ("nologin", "false", "true", "sync", "halt", "shutdown")  # shells that end at once
 EXECUTABLE = 0o111
 UNIT_DIR = "/etc/systemd/system"
 # Where an enabled sshd has its link in nearly every image; facts/sshd_units.py looks everywhere else.
@@ -62,8 +62,9 @@ class Pam(Record):
 
 class Access(Record):
     nologin: bool = False
-    # Why the shell lets nobody in.
+    # Why the shell lets nobody in; and the way to it, as above all directories from / on.
     shell: str = ""
+    shell_way: tuple[Node, ...] = ()
     # For each key file that exists: the directories from / on, and the file.
     ways: tuple[tuple[Node, ...], ...] = ()
     start: Start | None = None
@@ -81,6 +82,7 @@ def read_access(machine: Machine, ssh: Ssh, *, systemd: bool, shell: str, paths:
     return Access(
         nologin=machine.stat(NOLOGIN) is not None,
         shell=_shell_problem(machine, shell or DEFAULT_SHELL),
+        shell_way=_read_way(machine, _followed(machine, shell or DEFAULT_SHELL)),
         ways=tuple(way for way in (_read_way(machine, path) for path in paths) if way),
         start=_read_start(machine) if systemd and not ssh.running else None,
         pam=_read_pam(machine) if ssh.use_pam else None,
@@ -94,7 +96,17 @@ def _shell_problem(machine: Machine, shell: str) -> str:
         return f"its shell {shell} does not exist"
     if not stat.S_ISREG(found.st_mode) or not found.st_mode & EXECUTABLE:
         return f"its shell {shell} is not a program"
-    return f"its shell {shell} refuses logins" if shell.rpartition("/")[2] in REFUSING else ""
+    names = (path.rpartition("/")[2] for path in (shell, _followed(machine, shell)))
+    return f"its shell {shell} refuses logins" if any(name in REFUSING for name in names) else ""
+
+
+def _followed(machine: Machine, path: str) -> str:
+    for _ in range(DEEPEST):
+        link = machine.read_link(path) if path.startswith("/") else None
+        if not link:
+            break
+        path = link if link.startswith("/") else f"{path.rpartition('/')[0]}/{link}"
+    return path
 
 
 def _read_way(machine: Machine, path: str) -> tuple[Node, ...]:

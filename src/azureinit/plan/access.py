@@ -26,6 +26,7 @@ NEVER = -1
 PRIVSEP = "/run/sshd"
 # Words by which sshd decides about a login with a key, and the values with which they change nothing.
 DECIDING: dict[str, tuple[str, ...]] = {
+    "addressfamily": ("any", "inet"),
     "allowusers": (),
     "denyusers": (),
     "allowgroups": (),
@@ -156,6 +157,7 @@ def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bo
     return (
         account.expires != NEVER
         or account.malformed
+        or bool(closed(access.shell_way, account, ENTER))
         or aged
         or not any(key.whole for key in facts.ssh.host_keys)
         or facts.ssh.authorized_keys_files == ()
@@ -267,14 +269,15 @@ def strict_problem(way: tuple[Node, ...], account: Account) -> tuple[str, bool] 
     return doubt
 
 
-def closed(way: tuple[Node, ...], account: Account) -> str:
-    """Why the user may not read it: sshd reads it as that user."""
+def closed(way: tuple[Node, ...], account: Account, wanted: int = READ) -> str:
+    """Why the user may not read it, or run it: sshd does so as that user."""
     if not account.uid or not way:
         return ""
     for node in way[:-1]:
         if not _may(node, ENTER, account):
             return f"{account.name} may not enter {node.path}"
-    return "" if _may(way[-1], READ, account) else f"{account.name} may not read {way[-1].path}"
+    verb = "read" if wanted == READ else "run"
+    return "" if _may(way[-1], wanted, account) else f"{account.name} may not {verb} {way[-1].path}"
 
 
 def _may(node: Node, wanted: int, account: Account) -> bool:

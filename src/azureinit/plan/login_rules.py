@@ -6,7 +6,7 @@ works where nothing stands in its way. Loaded only where plan/access.py finds so
 
 from __future__ import annotations
 
-from azureinit.plan.access import NEVER, Verdict, denies, is_plain, is_unknown
+from azureinit.plan.access import ENTER, NEVER, Verdict, closed, denies, is_plain, is_unknown
 from azureinit.plan.login_case import CERTAIN, DOUBT, Case, Obstacle, place, printable
 from azureinit.plan.login_keys import of_keys
 from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, turned_away
@@ -181,6 +181,9 @@ def _of_account(case: Case) -> Iterable[Obstacle]:
         yield Obstacle(level=level, why=f"the account {account.name}: {access.shell}")
     if account.uid is None:
         return
+    unreachable = closed(access.shell_way, account, ENTER)
+    if unreachable and not chrooted:
+        yield Obstacle(level=level, why=f"the account {account.name}: its shell cannot be run ({unreachable})")
     if account.locked and not case.pam:
         yield Obstacle(
             level=level, why=f"the account {account.name} is locked ('!' in /etc/shadow), and UsePAM is off in sshd"
@@ -238,6 +241,8 @@ def _of_server(case: Case) -> Iterable[Obstacle]:
     for keyword in ("forcecommand", "chrootdirectory"):
         if case.word(keyword, "none").lower() != "none":
             yield Obstacle(level=DOUBT, why=f"{case.where(keyword)} takes the place of a login shell")
+    if case.word("addressfamily", "any").lower() == "inet6":
+        yield Obstacle(level=DOUBT, why=f"{case.where('addressfamily')} takes no connection by IPv4")
     yield from _of_root(case)
     listening = [
         said.arguments[0]
