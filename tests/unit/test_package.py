@@ -85,7 +85,9 @@ def test_a_bundle_that_is_broken_is_passed_over(tmp_path: Path) -> None:
     whole = bundle.read_bytes()
     launcher = tmp_path / "azure-init"
     launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
-    for broken in (b"", b"\xff torn", whole[:6], whole[:2000], whole[:10000], whole[: len(whole) // 2], whole[:-1]):
+    cut = [whole[:6], whole[:2000], whole[:10000], whole[: len(whole) // 2], whole[:-1]]
+    flipped = [whole.replace(old, new, 1) for old, new in ((b"RLock", b"RLoci"), (b"values", b"valuer"))]
+    for broken in (b"", b"\xff torn", *cut, *flipped):
         bundle.write_bytes(broken)
         ran = subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
         assert ran.returncode == 0, f"{len(broken)} bytes: {ran.stderr}"
