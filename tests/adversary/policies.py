@@ -170,6 +170,8 @@ ROWS = (
         reason="failed to update sshd config",
     ),
     sshd("key and password, both given", "AuthenticationMethods publickey,password", BOTH, password=True),
+    sshd("key demanded, both given", "AuthenticationMethods publickey", NOTE, "the password that", password=True),
+    sshd("password demanded, both given", "AuthenticationMethods password", NOTE, "the key that", password=True),
     sshd("hosts demanded", "AuthenticationMethods hostbased\nHostbasedAuthentication yes", FAILED, "hostbased"),
     sshd("Match LocalPort", "Match LocalPort 22\n  DenyUsers *", FAILED, "Match LocalPort 22"),
     sshd("Match another LocalPort", "Match LocalPort 2222\n  DenyUsers *", READY),

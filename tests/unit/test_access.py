@@ -240,6 +240,28 @@ def test_a_key_that_is_refused_beside_a_password_that_works_is_a_warning(tmp_pat
     assert caution.why.startswith("the key that was given does not let ada in: /etc/ssh/sshd_config line 2")
 
 
+@pytest.mark.parametrize(
+    ("methods", "noted"),
+    [
+        ("publickey", ["password"]),
+        ("password keyboard-interactive:pam", ["key"]),
+        ("publickey,password", []),
+        ("publickey password", []),
+        ("any", []),
+    ],
+)
+def test_a_credential_that_no_list_of_methods_asks_for_is_a_warning(
+    tmp_path: Path, methods: str, noted: list[str]
+) -> None:
+    config = f"UsePAM yes\nAuthenticationMethods {methods}\n"
+    facts = machine_facts(tmp_path, {MAIN: config}, **answered(config))
+    both = replace(ADA, has_password=True, disable_password=False)
+    found = plan(facts, metadata=both)
+    assert all(isinstance(item, Caution) for item in found)
+    assert [item.why.split()[1] for item in found] == noted
+    assert all("AuthenticationMethods" in item.why for item in found)
+
+
 def test_no_sshd_and_no_credential_are_no_failure(tmp_path: Path) -> None:
     facts = machine_facts(tmp_path, {MAIN: "AllowUsers bob\n"})
     assert plan(replace(facts, ssh=replace(facts.ssh, installed=False))) == ()

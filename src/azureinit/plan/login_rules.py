@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_ASKED = 6
 LOCAL = "10.0.0.4"
+PASSWORD_METHODS = ("password", "keyboard-interactive")
 LOOPBACK = ("127.", "localhost", "::1", "[::1]")
 PLAIN_AUTH = (
     "pam_unix",
@@ -124,7 +125,12 @@ def outcome(case: Case, *, asked: bool) -> Outcome:
     by_key = [*_weakened(of_keys(case), asked=asked)] if case.metadata.keys else [NO_KEY]
     by_password = [*_weakened(_of_password(case), asked=asked)] if case.metadata.has_password else [NO_PASSWORD]
     ways = list(_methods(case, by_key, by_password))
-    best = min(ways, key=_level)
+    best = min((obstacles for _, obstacles in ways), key=_level)
+    used = {name for names, obstacles in ways if _level(obstacles) < CERTAIN for name in names}
+    if used and used.isdisjoint(PASSWORD_METHODS) and not _level(by_password):
+        by_password = [_unused(case)]
+    if used and "publickey" not in used and not _level(by_key):
+        by_key = [_unused(case)]
     level = max(_level(common), _level(best))
     shown = sorted((*common, *best), key=lambda one: -one.level)
     whys = tuple(one.why for one in shown if one.level == level)
@@ -285,21 +291,27 @@ def _asks(case: Case) -> bool:
     return case.pam and case.says("kbdinteractiveauthentication", default=True)
 
 
-def _methods(case: Case, by_key: list[Obstacle], by_password: list[Obstacle]) -> Iterable[list[Obstacle]]:
-    """What stands in the way of each list of methods that is enough."""
+def _unused(case: Case) -> Obstacle:
+    return Obstacle(level=CERTAIN, why=f"{case.where('authenticationmethods')} does not ask for it")
+
+
+def _methods(
+    case: Case, by_key: list[Obstacle], by_password: list[Obstacle]
+) -> Iterable[tuple[list[str], list[Obstacle]]]:
+    """Each list of methods that is enough, and what stands in its way."""
     wanted = case.values.get("authenticationmethods")
     if wanted is None or wanted[0].arguments[0].lower() == "any":
-        yield by_key
-        yield by_password
+        yield ["publickey"], by_key
+        yield ["password"], by_password
         return
     for listed in wanted[0].arguments:
         found: list[Obstacle] = []
-        names = listed.split(",")
+        names = [name.partition(":")[0].lower() for name in listed.split(",")]
         for name in names:
-            found += _method(name.partition(":")[0].lower(), case, by_key, by_password)
+            found += _method(name, case, by_key, by_password)
         if names.count("publickey") > len(case.metadata.keys):
             found.append(Obstacle(level=CERTAIN, why=f"{place(wanted[0])} asks for more keys than were given"))
-        yield found
+        yield names, found
 
 
 def _method(name: str, case: Case, by_key: list[Obstacle], by_password: list[Obstacle]) -> list[Obstacle]:
@@ -310,7 +322,7 @@ def _method(name: str, case: Case, by_key: list[Obstacle], by_password: list[Obs
     if name == "keyboard-interactive" and not case.metadata.has_password and access is not None and access.pam:
         plain = all(module.name in PLAIN_AUTH for module in access.pam.auth)
         return [Obstacle(level=CERTAIN if plain else DOUBT, why=f"{where} asks for more than the key that was given")]
-    if name in ("password", "keyboard-interactive"):
+    if name in PASSWORD_METHODS:
         if not case.metadata.has_password:
             return [Obstacle(level=CERTAIN, why=f"{where}: no password was given")]
         works = _takes_passwords(case) if name == "password" else _asks(case)
