@@ -38,6 +38,7 @@ def settle(walk: Walk) -> None:
         save(walk)
     if walk.alone is not None:  # from the first change on, IMDS has to agree, whatever becomes of this run
         keep(walk, verdict="unfinished", failure=walk.previous)
+        make_durable(walk.machine, walk.config.azure_init_data_dir.path)
     with walk.quieting:
         walk.settles = True
     if walk.former is None and walk.metadata is not None and not is_specialised(walk.metadata):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from azureinit.apply.sealed import unseal
+from azureinit.apply.sealed import seal, unseal
 from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Report, Run, Wireserver
 from azureinit.converge import MOST_STALE
 from azureinit.corridor import accept
@@ -537,3 +537,19 @@ def test_media_that_were_taken_for_want_of_a_network_wait_for_imds_though_a_rout
     failures = {"imds": NoNetwork("eth0 has no IPv4 address: no DHCP lease")}
     accept(walk, Gathered(answers={"media": media}, failures=failures, device=None), None)
     assert walk.alone is not None
+
+
+def test_that_imds_has_still_to_agree_is_on_the_disk_before_the_media_alone_change_anything(world: Worlds) -> None:
+    """On another file system than the accounts, the record could otherwise be lost where the account is not."""
+    one = world()
+    (one.kernel / "proc/net").mkdir(parents=True)
+    (one.kernel / "proc/net/route").write_text("Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n")
+    one.config = replace(one.config, imds=Imds(endpoint="http://0.0.0.1", total_retry_timeout_secs=1.0))
+    one.state("saved").parent.mkdir(parents=True)
+    saved = {"username": "ada", "hostname": "web-1", "keys": [[ed25519(), None]]}
+    one.state("saved").write_bytes(seal(saved))
+    one.state("pending").write_bytes(seal({"verdict": "unfinished", "failure": "", "sources": "media alone"}))
+    unsynced: list[set[str]] = []
+    one.on("start", "hostname", lambda: unsynced.append(set(one.machine.unsynced.directories)))
+    assert one.provision() == 75, one.said
+    assert unsynced and str(one.tree / "var/lib/azure-init") not in unsynced[0]
