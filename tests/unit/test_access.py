@@ -413,6 +413,23 @@ def test_another_unit_may_start_sshd(tmp_path: Path, path: str, text: str) -> No
     assert not found.certain
 
 
+@pytest.mark.parametrize(
+    ("name", "accept", "certain"),
+    [("ssh", "no", True), ("sshd", "yes", None), ("sshd", "true", None), ("sshd", "no", True)],
+)
+def test_a_socket_needs_no_service_if_it_accepts(tmp_path: Path, name: str, accept: str, certain: bool | None) -> None:
+    vendor = "/usr/lib/systemd/system"
+    socket = f"[Socket]\nListenStream=22\nAccept={accept}\n"
+    units = {f"{vendor}/{name}.service": UNIT, f"{vendor}/{name}@.service": UNIT, f"{vendor}/{name}.socket": socket}
+    machine = tree(tmp_path, {MAIN: "", **units})
+    wants = tmp_path / "etc/systemd/system/sockets.target.wants"
+    wants.mkdir(parents=True)
+    (wants / f"{name}.socket").symlink_to(f"{vendor}/{name}.socket")
+    (tmp_path / f"etc/systemd/system/{name}.service").symlink_to("/dev/null")
+    start = read_access(machine, facts_of(machine).ssh, systemd=True, shell="/bin/sh", paths=()).start
+    assert (start.certain if start else None) is certain
+
+
 def test_whether_systemd_starts_sshd(tmp_path: Path) -> None:
     machine = tree(tmp_path, {"/usr/lib/systemd/system/ssh.service": UNIT})
     disabled = read_start(machine)

@@ -134,7 +134,7 @@ def _read(machine: Machine, path: str) -> bytes | None:
 
 def _read_start(machine: Machine) -> Start | None:
     links = [name for name in USUAL if machine.stat(f"{UNIT_DIR}/{name}", follow=False) is not None]
-    units = {link.rpartition("/")[2] for link in links}
+    units = {name.rpartition("/")[2] for name in USUAL}
     masked = [unit for unit in units if machine.read_link(f"{UNIT_DIR}/{unit}") == MASKED]
     if links and not masked and machine.stat(FORBIDDING) is None:
         return None

@@ -45,7 +45,8 @@ def read_start(machine: Machine) -> Start | None:
     other = next((unit for unit in others if _starts_a_server(machine, _lines(machine, unit))), "")
     other = other or next((path for path in _additions(machine) if _starts_a_server(machine, _text(machine, path))), "")
     why = ""
-    if masked and (not enabled or all(unit in masked for unit in services)):
+    alone = any(unit in SOCKETS and _accepts(machine, unit) for unit in enabled)  # each connection has its own service
+    if masked and (not enabled or (all(unit in masked for unit in services) and not alone)):
         why = f"{masked[0]} is masked (systemctl unmask {masked[0]})"
     elif not enabled:
         why = f"{there[0]} is disabled (systemctl enable {there[0]})"
@@ -54,6 +55,11 @@ def read_start(machine: Machine) -> Start | None:
     if not why:
         return None
     return Start(why=f"{why}, but {other} may start one" if other else why, certain=not other)
+
+
+def _accepts(machine: Machine, unit: str) -> bool:
+    words = [line.replace(" ", "").lower() for line in _lines(machine, unit)]
+    return any(line in ("accept=yes", "accept=true", "accept=on", "accept=1") for line in words)
 
 
 def _file(machine: Machine, unit: str) -> str | None:
