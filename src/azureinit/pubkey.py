@@ -107,6 +107,17 @@ def key_identity(line: str) -> tuple[str, str] | None:
     return ALIASES.get(name, name), blob
 
 
+def options_of(line: str) -> str:
+    """What stands before the key's kind."""
+    line = line.strip()
+    if _word(line) in NAMES:
+        return ""
+    try:
+        return line[: len(line) - len(_after_options(line))].rstrip(BLANK)
+    except InvalidKey:
+        return ""
+
+
 def _check_letters(line: str) -> None:
     if len(line) > LONGEST:
         raise InvalidKey(f"the key is {len(line)} characters long, more than {LONGEST}")

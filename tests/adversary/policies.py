@@ -39,6 +39,19 @@ def account(name: str, script: str, outcome: str, says: str = "", *, works: bool
     return Row(name, Policy(setup=f"{ADD}\n{script}", **more), outcome, says, works)  # type: ignore[arg-type]
 
 
+def pam(line: str) -> str:
+    return f"sed -i '1i {line}' /etc/pam.d/sshd"
+
+
+def key_line(options: str) -> str:
+    """The given key is in the image already, with options."""
+    return (
+        f"mkdir /home/azureuser/.ssh; echo '{options}' \"$(cat /given.pub)\" > /home/azureuser/.ssh/authorized_keys; "
+        "chown -R azureuser: /home/azureuser/.ssh"
+    )
+
+
+NOLOGIN_LINK = "ln -s /usr/sbin/nologin /bin/mysh"
 LINE1 = f"{FILE} line 1:"
 ROWS = (
     Row("nothing", Policy(), READY),
@@ -192,6 +205,17 @@ ROWS = (
     sshd("host key algorithms without two", "HostKeyAlgorithms -ssh-ed25519*,ecdsa*", READY),
     sshd("a CA", "TrustedUserCAKeys /given.pub", READY),
     sshd("a short grace time", "LoginGraceTime 5\nMaxStartups 1", READY),
+    # ---- what clients offer, and where sshd listens
+    sshd("old host key algorithms", "HostKeyAlgorithms ssh-rsa", DOUBT, "HostKeyAlgorithms ssh-rsa", works=False),
+    sshd("old ciphers", "Ciphers 3des-cbc", DOUBT, f"{LINE1} 'Ciphers", works=False),
+    sshd("old key exchange", "KexAlgorithms diffie-hellman-group1-sha1", DOUBT, "KexAlgorithms", works=False),
+    sshd(
+        "a hardened list",
+        "Ciphers aes256-ctr\nKexAlgorithms curve25519-sha256\nMACs hmac-sha2-512-etm@openssh.com\n"
+        "HostKeyAlgorithms ssh-ed25519\nMaxAuthTries 3\nAddressFamily inet",
+        READY,
+    ),
+    sshd("no tries", "MaxAuthTries 0", DOUBT, "MaxAuthTries 0", works=False),
     # ---- sessions
     sshd("no sessions", "MaxSessions 0", FAILED, "MaxSessions 0"),
     sshd("one session", "MaxSessions 1", READY),
@@ -262,6 +286,39 @@ ROWS = (
     account("a home that is gone", "rm -r /home/azureuser", READY),
     account("a key file of root's", "mkdir /home/azureuser/.ssh; touch /home/azureuser/.ssh/authorized_keys", READY),
     account("both, a home for everybody", "chmod 0777 /home/azureuser", NOTE, "key that was given", password=True),
+    account(
+        "a shell that leads to nologin", f"{NOLOGIN_LINK}; usermod -s /bin/mysh azureuser", FAILED, "refuses logins"
+    ),
+    account(
+        "a shell of root's alone",
+        "cp /bin/bash /bin/mysh; chmod 700 /bin/mysh; usermod -s /bin/mysh azureuser",
+        FAILED,
+        "cannot be run",
+    ),
+    account("the key from elsewhere", key_line('from="192.0.2.1"'), DOUBT, 'from="192.0.2.1"', works=False),
+    account("the key expired", key_line('expiry-time="20010101"'), DOUBT, "expiry-time", works=False),
+    account("the key for a command", key_line('command="/bin/false"'), DOUBT, "command=", works=False),
+    account("the key as an authority", key_line("cert-authority"), READY),
+    account("the key without forwarding", key_line("restrict"), READY),
+    account("must change a password today", "chage -M 0 azureuser", DOUBT, "must change", works=False),
+    Row("TCP wrappers", Policy(setup="echo 'sshd: ALL' > /etc/hosts.deny"), DOUBT, "/etc/hosts.deny", works=False),
+    Row("TCP wrappers of others", Policy(setup="printf '# ALL: ALL\\nvsftpd: ALL\\n' > /etc/hosts.deny"), READY),
+    Row("PAM refuses sessions", Policy(setup=pam("session requisite pam_deny.so")), FAILED, "session lines) refuses"),
+    Row("PAM refuses passwords", Policy(setup=pam("auth requisite pam_deny.so")), READY),
+    Row(
+        "PAM asks a program",
+        Policy(setup=pam("account required pam_exec.so /bin/false")),
+        DOUBT,
+        "pam_exec",
+        works=False,
+    ),
+    Row("PAM asks in vain", Policy(setup=pam("account optional pam_exec.so /bin/false")), READY),
+    Row(
+        "PAM knows no sshd",
+        Policy(setup="rm /etc/pam.d/sshd; echo 'account required pam_deny.so' > /etc/pam.d/other"),
+        FAILED,
+        "account lines) refuses",
+    ),
     Row("/etc/nologin", Policy(setup="echo closed > /etc/nologin"), FAILED, "/etc/nologin"),
     Row(
         "another nologin file",
@@ -270,7 +327,12 @@ ROWS = (
         ),
         READY,
     ),
-    Row("pam_deny", Policy(setup="sed -i '1i account required pam_deny.so' /etc/pam.d/sshd"), FAILED, "pam_deny"),
+    Row(
+        "pam_deny",
+        Policy(setup="sed -i '1i account required pam_deny.so' /etc/pam.d/sshd"),
+        FAILED,
+        "account lines) refuses",
+    ),
     Row("/run/nologin while it boots", Policy(setup="touch /run/nologin", after="rm /run/nologin"), READY),
     Row(
         "pam_access",

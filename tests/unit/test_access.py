@@ -14,7 +14,16 @@ from azureinit.facts.access import Module, Node, Pam, Start, read_access
 from azureinit.facts.gather import Facts
 from azureinit.facts.ssh import read_keys_files
 from azureinit.facts.sshd_units import read_start
-from azureinit.plan.access import Account, closed, paths_of, plan_access, questions, strict_problem
+from azureinit.plan.access import (
+    Account,
+    closed,
+    is_modern,
+    pam_problem,
+    paths_of,
+    plan_access,
+    questions,
+    strict_problem,
+)
 from azureinit.plan.actions import Caution, Declined, Step
 from azureinit.plan.login_keys import rsa_bits
 from azureinit.record import Secret, replace
@@ -277,7 +286,7 @@ def test_no_sshd_and_no_credential_are_no_failure(tmp_path: Path) -> None:
         ("ada:*:0:0:99999:7:::\n", "must change a password first"),
         ("ada:*:20000:0:50:7:10::\n", "expired for good"),
         ("ada:*:20000:0:50:7:::\n", "must change"),
-        ("ada:*:20000:0:100:7:::\n", ""),
+        ("ada:*:20000:0:101:7:::\n", ""),
         ("ada:!:20000:0:99999:7:::\n", ""),
     ],
 )
@@ -465,3 +474,50 @@ def test_the_bits_of_an_rsa_key() -> None:
     from support.ssh_trees import blob
 
     assert rsa_bits(blob("ssh-rsa", bytes((1, 0, 1)), b"\x00" + b"\xc5" * 256)) == 2048
+
+
+REQUIRED = Module(control="required", name="pam_unix", arguments=())
+DENY = Module(control="requisite", name="pam_deny", arguments=())
+
+
+def test_an_age_that_only_newer_pam_refuses_is_a_doubt(tmp_path: Path) -> None:
+    (found,) = plan(machine_facts(tmp_path, {"/etc/shadow": "ada:*:20000:0:100:7:::\n"}))
+    assert isinstance(found, Caution)
+    assert "must change" in found.why
+
+
+@pytest.mark.parametrize(
+    ("pam", "certain"),
+    [
+        (Pam(account=(REQUIRED,), auth=(DENY,)), None),
+        (Pam(account=(REQUIRED, DENY), auth=()), True),
+        (Pam(account=(replace(REQUIRED, control="[success=1 default=ignore]"), DENY), auth=()), None),
+        (Pam(account=(replace(REQUIRED, control="sufficient"), DENY), auth=()), None),
+        (Pam(account=(REQUIRED,), auth=(), session=(replace(REQUIRED, control="[default=1]"), DENY)), None),
+        (Pam(account=(REQUIRED,), auth=(), session=(DENY,)), True),
+        (Pam(account=(REQUIRED, replace(DENY, name="pam_house")), auth=()), False),
+        (Pam(account=(REQUIRED, replace(DENY, name="pam_house", control="optional")), auth=()), None),
+        (Pam(account=(), auth=()), False),
+    ],
+)
+def test_what_pam_refuses_to_everyone(pam: Pam, certain: bool | None) -> None:
+    found = pam_problem(pam)
+    assert (found and found[1]) == certain
+
+
+@pytest.mark.parametrize(
+    ("keyword", "listed", "modern"),
+    [
+        ("ciphers", "3des-cbc,aes128-cbc", False),
+        ("ciphers", "3des-cbc,aes192-ctr", True),
+        ("ciphers", "-aes128-ctr", True),
+        ("kexalgorithms", "diffie-hellman-group14-sha1", False),
+        ("kexalgorithms", "diffie-hellman-group14-sha256", True),
+        ("kexalgorithms", "mlkem768x25519-sha256", True),
+        ("hostkeyalgorithms", "ssh-rsa,ssh-dss", False),
+        ("hostkeyalgorithms", "rsa-sha2-256", True),
+        ("hostkeyalgorithms", "*", True),
+    ],
+)
+def test_lists_that_no_client_of_our_time_agrees_to(keyword: str, listed: str, modern: bool) -> None:
+    assert is_modern(keyword, listed) == modern

@@ -29,6 +29,7 @@ MASKED = "/dev/null"
 FORBIDDING = "/etc/ssh/sshd_not_to_be_run"  # a condition of Debian's unit
 PAM_DIRS = ("/etc/pam.d", "/usr/lib/pam.d")
 DEEPEST = 8
+HOSTS_DENY = "/etc/hosts.deny"
 
 
 class Node(Record):
@@ -58,10 +59,13 @@ class Module(Record):
 class Pam(Record):
     account: tuple[Module, ...]
     auth: tuple[Module, ...]
+    session: tuple[Module, ...] = ()
 
 
 class Access(Record):
     nologin: bool = False
+    # A line of /etc/hosts.deny that is about sshd, or every service.
+    denied: str = ""
     # Why the shell lets nobody in; and the way to it, as above all directories from / on.
     shell: str = ""
     shell_way: tuple[Node, ...] = ()
@@ -81,6 +85,7 @@ def read_access(machine: Machine, ssh: Ssh, *, systemd: bool, shell: str, paths:
     revoked = (said.arguments[0] for said in ssh.directives if said.keyword == "revokedkeys")
     return Access(
         nologin=machine.stat(NOLOGIN) is not None,
+        denied=_read_denied(machine),
         shell=_shell_problem(machine, shell or DEFAULT_SHELL),
         shell_way=_read_way(machine, _followed(machine, shell or DEFAULT_SHELL)),
         ways=tuple(way for way in (_read_way(machine, path) for path in paths) if way),
@@ -107,6 +112,15 @@ def _followed(machine: Machine, path: str) -> str:
             break
         path = link if link.startswith("/") else f"{path.rpartition('/')[0]}/{link}"
     return path
+
+
+def _read_denied(machine: Machine) -> str:
+    """TCP wrappers, which Debian's sshd asks."""
+    for line in (_read(machine, HOSTS_DENY) or b"").decode("utf-8", "replace").replace("\\\n", " ").split("\n"):
+        services = line.partition("#")[0].partition(":")[0].replace(",", " ").split()
+        if any(service.partition("@")[0] in ("sshd", "ALL") for service in services):
+            return line.strip()
+    return ""
 
 
 def _read_way(machine: Machine, path: str) -> tuple[Node, ...]:
@@ -147,9 +161,12 @@ def _read_start(machine: Machine) -> Start | None:
 
 
 def _read_pam(machine: Machine) -> Pam:
-    found: dict[str, list[Module]] = {"account": [], "auth": []}
+    found: dict[str, list[Module]] = {"account": [], "auth": [], "session": []}
     _read_stack(machine, "sshd", tuple(found), found, depth=0)
-    return Pam(account=tuple(found["account"]), auth=tuple(found["auth"]))
+    for kind, modules in found.items():
+        if not modules:  # as PAM does
+            _read_stack(machine, "other", (kind,), found, depth=0)
+    return Pam(account=tuple(found["account"]), auth=tuple(found["auth"]), session=tuple(found["session"]))
 
 
 def _read_stack(

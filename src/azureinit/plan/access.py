@@ -14,7 +14,7 @@ from azureinit.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.access import Module, Node, Pam
+    from azureinit.facts.access import Node, Pam
     from azureinit.facts.gather import Facts
     from azureinit.facts.sshd_config import Directive
     from azureinit.plan.actions import Plan
@@ -44,6 +44,13 @@ DECIDING: dict[str, tuple[str, ...]] = {
     "requiredrsasize": (),
     "revokedkeys": ("none",),
     "usepam": ("yes",),
+    "maxauthtries": tuple("123456789"),
+}
+# What clients of our time offer. A list without any of these turns them away.
+MODERN = {
+    "ciphers": ("chacha20-poly1305@openssh.com", "aes*-ctr", "aes*-gcm@openssh.com"),
+    "kexalgorithms": ("*25519*", "ecdh-sha2-nistp*", "diffie-hellman-group*-sha256", "diffie-hellman-group1?-sha512"),
+    "hostkeyalgorithms": ("*ssh-ed25519*", "*ecdsa-sha2-*", "rsa-sha2-*"),
 }
 
 
@@ -140,18 +147,33 @@ def _is_harmless(said: Directive) -> bool:
         return False
     if said.keyword == "authorizedkeysfile":
         return all(word.lower() != "none" and (word[0] != "/" or "%" in word) for word in said.arguments if word)
+    if said.keyword in MODERN:
+        return is_modern(said.keyword, said.arguments[0])
     return said.keyword not in DECIDING or said.arguments[0].lower() in DECIDING[said.keyword]
+
+
+def is_modern(keyword: str, listed: str) -> bool:
+    """Whether the list has something that clients offer; `+`, `-` and `^` change sshd's own list, which does."""
+    if listed[:1] in ("+", "-", "^"):
+        return True
+    from azureinit.plan.sshd_match import match_pattern
+
+    names = listed.split(",")
+    # A name that is itself a pattern takes more than it says.
+    return any(
+        match_pattern(name, pattern) or "*" in name or "?" in name for name in names for pattern in MODERN[keyword]
+    )
 
 
 def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bool:
     """Whether anything about the account, its files or the machine is out of the ordinary."""
     access = facts.access
     assert access is not None
-    if access.pam is None or denies(access.pam) or any(map(is_unknown, access.pam.account)):
+    if access.pam is None or pam_problem(access.pam):
         return True
-    if access.nologin or access.shell or access.start is not None or account.uid == 0:
+    if access.nologin or access.denied or access.shell or access.start is not None or account.uid == 0:
         return True
-    aged = account.changed == 0 or NEVER < account.longest < today - account.changed
+    aged = account.changed == 0 or NEVER < account.longest <= today - account.changed
     if account.uid is None or pending:
         return False
     return (
@@ -163,36 +185,47 @@ def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bo
         or facts.ssh.authorized_keys_files == ()
         or not access.ways
         or any(strict_problem(way, account) or closed(way, account) for way in access.ways)
+        or any(b'"' in file.data or b"cert-authority" in file.data for file in facts.keys_files if file.data)
     )
 
 
-# Modules of PAM that decide by files or words of their own.
-UNKNOWN_MODULES = (
-    "pam_access",
-    "pam_exec",
-    "pam_listfile",
-    "pam_shells",
-    "pam_slurm",
-    "pam_slurm_adopt",
-    "pam_succeed_if",
-    "pam_time",
-    "pam_wheel",
-)
+# Modules of PAM whose rules are known here, or that refuse no account of this machine. All others decide by rules of
+# their own.
+KNOWN_MODULES = frozenset(
+    f"pam_{name}"
+    for name in (
+        "unix", "nologin", "permit", "deny", "localuser", "faillock", "tally2", "sss", "sepermit", "systemd_home",
+        "usertype", "extrausers", "ldap", "krb5", "winbind", "env", "cap", "loginuid", "selinux", "warn",
+    )
+)  # fmt: skip
+DENYING = "pam_deny"
 
 
-def is_unknown(module: Module) -> bool:
-    """Whether it may keep the account out: one that is sufficient or optional cannot."""
-    return module.name in UNKNOWN_MODULES and module.control not in ("sufficient", "optional")
-
-
-def denies(pam: Pam) -> bool:
-    """Whether it refuses every account: nothing before a pam_deny could skip it."""
+def pam_problem(pam: Pam) -> tuple[str, bool] | None:
+    """Why sshd's PAM stack may refuse every account, and whether that is certain."""
+    if not pam.account:
+        return "no account lines for sshd in /etc/pam.d, which PAM takes for a refusal", False
+    for kind, modules in (("account", pam.account), ("session", pam.session)):
+        for module in modules:
+            if _skips(module.control):
+                break  # as in Debian's common-account
+            if module.name == DENYING and _decides(module.control):
+                return f"{DENYING} in sshd's PAM stack (/etc/pam.d/sshd, {kind} lines) refuses every account", True
     for module in pam.account:
-        if module.control not in ("required", "requisite", "optional"):
-            return False
-        if module.name == "pam_deny" and module.control != "optional":
-            return True
-    return False
+        if module.name not in KNOWN_MODULES and _decides(module.control):
+            return f"{module.name} in sshd's PAM stack decides by rules that are not read here", False
+    return None
+
+
+def _decides(control: str) -> bool:
+    """Whether a refusal of the module counts."""
+    return control in ("required", "requisite") or (control[:1] == "[" and "default=ignore" not in control)
+
+
+def _skips(control: str) -> bool:
+    """Whether the module may lead past those that follow."""
+    ends = [word.strip("[]").partition("=")[2] for word in control.split()]
+    return control == "sufficient" or any(end == "done" or end.isdecimal() for end in ends)
 
 
 def account_of(username: str, facts: Facts, config: Config) -> Account:

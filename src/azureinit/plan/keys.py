@@ -7,7 +7,7 @@ from azureinit.facts.ssh import MERGER, READER, KeysFile
 from azureinit.plan.account import default_groups
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Unknown, Way, Write
 from azureinit.plan.keyplaces import DEFAULT, below, inside_home, key_places, others_read, shares_home, shown
-from azureinit.pubkey import key_identity, parse_key
+from azureinit.pubkey import key_identity, options_of, parse_key
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -219,7 +219,9 @@ def _from_skeleton(file: KeysFile, username: str, facts: Facts) -> bytes | None:
 
 def with_keys(data: bytes, lines: tuple[str, ...]) -> bytes:
     """The file with every key in it once; what was there stays byte for byte."""
-    present = {key_identity(line) for line in data.decode("utf-8", "surrogateescape").split("\n")}
+    there = data.decode("utf-8", "surrogateescape").split("\n")
+    # The key of a certificate authority opens the account to certificates alone, not to itself.
+    present = {key_identity(line) for line in there if "cert-authority" not in options_of(line)}
     missing = [line for line in lines if key_identity(line) not in present]
     if missing and data and not data.endswith(b"\n"):
         data += b"\n"

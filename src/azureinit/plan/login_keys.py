@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from azureinit.plan.access import closed, strict_problem
 from azureinit.plan.keyplaces import expanded
-from azureinit.plan.login_case import CERTAIN, DOUBT, Obstacle
+from azureinit.plan.login_case import CERTAIN, DOUBT, Obstacle, printable
 from azureinit.plan.sshd_match import match_list
-from azureinit.pubkey import key_identity
+from azureinit.pubkey import key_identity, options_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ DEFAULT_ALGORITHMS = (
 # What a key of that kind signs with. No client of our time offers RSA with SHA-1 by default.
 SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 KRL = b"SSHKRL\n\0"
+LIMITING = ("from=", "expiry-time=", "command=", "cert-authority")  # of a line in a key file
 
 
 def of_keys(case: Case) -> Iterable[Obstacle]:
@@ -72,6 +73,16 @@ def rsa_bits(blob: str) -> int:
     return int.from_bytes(parts[2], "big").bit_length() if len(parts) > 2 else 0
 
 
+def limits(path: str, case: Case) -> str:
+    """The options of the given key in that file that may keep a client out; none where another line has it without."""
+    data = next((file.data for file in case.facts.keys_files if file.path == path), None) or b""
+    given = {key_identity(key.data.strip()) for key in case.metadata.keys}
+    lines = [line.strip() for line in data.decode("utf-8", "replace").split("\n")]
+    found = [options_of(line) for line in lines if key_identity(line) in given]
+    limited = [options for options in found if any(word in options for word in LIMITING)]
+    return printable(limited[0]) if len(limited) == len(found) > 0 else ""
+
+
 def _of_revocation(case: Case, lines: list[str]) -> Iterable[Obstacle]:
     path = case.word("revokedkeys", "none")
     if path.lower() == "none":
@@ -117,6 +128,8 @@ def _of_files(case: Case) -> Iterable[Obstacle]:
         elif refused:
             why = f"StrictModes refuses {path}: {refused[0]}"
             problems.append(Obstacle(level=level if refused[1] else DOUBT, why=why))
+        elif limits(path, case):
+            problems.append(Obstacle(level=DOUBT, why=f"{path} has the key with options: {limits(path, case)}"))
         else:
             return
     none = Obstacle(level=level, why=f"{case.where('authorizedkeysfile')}: none of these is {case.account.name}'s own")

@@ -6,7 +6,7 @@ works where nothing stands in its way. Loaded only where plan/access.py finds so
 
 from __future__ import annotations
 
-from azureinit.plan.access import ENTER, NEVER, Verdict, closed, denies, is_plain, is_unknown
+from azureinit.plan.access import ENTER, MODERN, NEVER, Verdict, closed, is_modern, is_plain, pam_problem
 from azureinit.plan.login_case import CERTAIN, DOUBT, Case, Obstacle, place, printable
 from azureinit.plan.login_keys import of_keys
 from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, turned_away
@@ -175,6 +175,9 @@ def _of_machine(case: Case) -> Iterable[Obstacle]:
         named = [module for module in modules if module.name == "pam_nologin"]
         if not case.pam or any(not argument_of(module, "file") for module in named):
             yield Obstacle(level=CERTAIN, why="/etc/nologin exists, which lets root in alone")
+    if access.denied:
+        why = f"/etc/hosts.deny: '{printable(access.denied)}' may turn clients away (TCP wrappers)"
+        yield Obstacle(level=DOUBT, why=why)
 
 
 def _of_account(case: Case) -> Iterable[Obstacle]:
@@ -204,23 +207,20 @@ def _of_account(case: Case) -> Iterable[Obstacle]:
         )
     age = case.today - account.changed
     limited = account.changed > 0 and account.longest != NEVER
-    if case.pam and ages and limited and account.inactive != NEVER and age > account.longest + account.inactive:
-        yield Obstacle(level=level, why=f"the password of {account.name} expired for good (/etc/shadow)")
-    elif case.pam and ages and (account.changed == 0 or (limited and age > account.longest)):
-        certain = not account.usable and not case.metadata.has_password
+    last = account.longest + account.inactive  # PAM from 1.7 on refuses on that day already
+    if case.pam and ages and limited and account.inactive != NEVER and age >= last:
+        why = f"the password of {account.name} expired for good (/etc/shadow)"
+        yield Obstacle(level=level if age > last else DOUBT, why=why)
+    elif case.pam and ages and (account.changed == 0 or (limited and age >= account.longest)):
+        due = account.changed == 0 or age > account.longest
+        certain = due and not account.usable and not case.metadata.has_password
         why = f"{account.name} must change a password first (/etc/shadow, field 3)" + (
             ", and has none" if certain else ""
         )
         yield Obstacle(level=level if certain else DOUBT, why=why)
-    if access.pam is None or not case.pam:
-        return
-    if denies(access.pam):
-        yield Obstacle(level=CERTAIN, why="pam_deny in sshd's PAM stack (/etc/pam.d/sshd) refuses every account")
-    for module in access.pam.account:
-        if is_unknown(module):
-            yield Obstacle(
-                level=DOUBT, why=f"{module.name} in sshd's PAM stack decides by rules that are not read here"
-            )
+    problem = pam_problem(access.pam) if access.pam is not None and case.pam else None
+    if problem is not None:
+        yield Obstacle(level=CERTAIN if problem[1] else DOUBT, why=problem[0])
 
 
 def argument_of(module: Module, name: str) -> str:
@@ -244,6 +244,11 @@ def _of_server(case: Case) -> Iterable[Obstacle]:
         yield Obstacle(level=CERTAIN, why=f"{case.where('refuseconnection')} refuses every connection")
     if case.word("maxsessions", "10") == "0":
         yield Obstacle(level=CERTAIN, why=f"{case.where('maxsessions')} allows no session")
+    if case.word("maxauthtries", "6") == "0":
+        yield Obstacle(level=DOUBT, why=f"{case.where('maxauthtries')} leaves most clients no attempt")
+    for keyword in MODERN:
+        if not is_modern(keyword, case.word(keyword, "+")):
+            yield Obstacle(level=DOUBT, why=f"{case.where(keyword)} has nothing that clients offer by default")
     for keyword in ("forcecommand", "chrootdirectory"):
         if case.word(keyword, "none").lower() != "none":
             yield Obstacle(level=DOUBT, why=f"{case.where(keyword)} takes the place of a login shell")
