@@ -28,8 +28,6 @@ from azureinit.sources.gather import Gathered
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Event, Events
-from fakeazure import KeyPair, Media, Vm
-from fakeazure.media import ovf_env
 from support.need import need
 from support.ssh_trees import ed25519
 from support.trees import changed, listing, make_tree
@@ -340,7 +338,11 @@ def test_a_refusal_is_told_after_half_a_minute_where_no_medium_can_come(world: W
     assert 30 <= told[-1] < 60
 
 
+@pytest.mark.newer
 def test_certificates_that_do_not_come_are_told_before_ten_minutes_are_over(world: Worlds, tmp_path: Path) -> None:
+    from fakeazure import KeyPair, Media, Vm
+    from fakeazure.media import ovf_env
+
     need("openssl")
     one = world()
     booted = one.clock.at - 10.0

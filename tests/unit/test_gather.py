@@ -28,8 +28,6 @@ from azureinit.record import Secret, replace
 from azureinit.sources.gather import BLOCKED, LAST_WORD, ROUTE, Gathered, ask_sources, collect
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
-from fakeazure import Media, Vm
-from fakeazure.media import image
 from support.ssh_trees import ed25519
 from support.wire import Server, Ticking, answer, unused_url
 
@@ -515,11 +513,15 @@ def test_an_imds_that_is_silent_on_a_network_gets_its_grace_and_no_more() -> Non
     assert failures["imds"] is not NO_WAY
 
 
+@pytest.mark.newer
 @pytest.mark.parametrize(("device", "used"), [("sr0", True), ("sda", False)])
 def test_a_disk_that_only_looks_like_the_medium_is_not_used_without_a_network(
     tmp_path: Path, device: str, used: bool
 ) -> None:
     """Also when the time is over: IMDS is the only one that could say that it is not this VM's."""
+    from fakeazure import Media, Vm
+    from fakeazure.media import image
+
     disc = image(Vm(password="pass-word", disable_password=False), Media())
     kernel = tmp_path / "kernel"
     for path, data in (
