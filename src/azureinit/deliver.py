@@ -237,7 +237,7 @@ def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
     except AzureInitError as error:
         events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
     notify(machine, f"STATUS=failed: {failure.reason}; the platform has {'not ' if heard else ''}heard it")
-    _note_verdict(walk, "failure" + heard)  # not before: who dies in between is told of, and the same twice is no lie
+    _note_verdict(walk, "failure" + heard)  # after sending: a duplicate failure report is harmless, a lost one is not
     return failure.exit_code
 
 

@@ -384,6 +384,14 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 """
 
 
+def need_python_for_all() -> None:
+    """A Python that somebody built for root alone cannot be run by another user."""
+    need_root()
+    words = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PYTHON, "-c", "import encodings")
+    if subprocess.run(words, capture_output=True, cwd="/").returncode:
+        pytest.skip("another user cannot run this Python")
+
+
 def as_nobody(one: Bench, *words: str) -> subprocess.CompletedProcess[str]:
     """Sees the machine as anybody may, under /mnt."""
     (one.tree / "config.toml").write_text(one.config.read_text())
@@ -400,14 +408,12 @@ def as_nobody(one: Bench, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_plan_for_somebody_who_may_not_read_says_what_it_cannot_tell(bench: Benches) -> None:
-    need_root()
+    need_python_for_all()
     one = bench(media=Media(enable=False))
     assert one.agent().status == 0
     for name, mode in (("etc/shadow", 0o640), ("etc/sudoers.d", 0o750)):
         (one.tree / name).chmod(mode)
     ran = as_nobody(one, "plan", "--check")
-    if "No module named" in ran.stderr or "annot execute" in ran.stderr or ran.returncode in (126, 127):
-        pytest.skip("another user cannot run this Python")
     unknown = {line.partition(":")[0] for line in ran.stdout.splitlines() if line.startswith("?")}
     assert {"? earlier runs", "? sudo", "? ssh keys azureuser"} <= unknown, ran.stdout + ran.stderr
     assert not [line for line in ran.stdout.splitlines() if line[:1] in "+!"], ran.stdout
@@ -418,7 +424,7 @@ def test_a_plan_for_somebody_who_may_not_read_says_what_it_cannot_tell(bench: Be
 
 
 def test_a_run_does_not_pass_over_what_it_cannot_tell(bench: Benches) -> None:
-    need_root()
+    need_python_for_all()
     one = bench(media=Media(eject=False))
     assert one.agent().status == 0
     (one.tree / "etc/sudoers.d").chmod(0o750)
@@ -426,8 +432,6 @@ def test_a_run_does_not_pass_over_what_it_cannot_tell(bench: Benches) -> None:
         path.chmod(0o777)
     one.state("provisioned").unlink()
     ran = as_nobody(one)
-    if "No module named" in ran.stderr or ran.returncode in (126, 127):
-        pytest.skip("another user cannot run this Python")
     assert ran.returncode == 1 and not one.state("provisioned").exists(), ran.stderr
 
 

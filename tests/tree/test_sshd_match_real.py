@@ -14,7 +14,7 @@ from azureinit.facts.sshd_answer import ADDING, parse_answer
 from azureinit.facts.sshd_config import Walk, expand
 from azureinit.plan.sshd_match import Client, in_force
 from support.bounds import SEED, bounded
-from support.need import need
+from support.need import need, unfit
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 USERS = ("root", "daemon", "nobody")
@@ -69,7 +69,7 @@ def host_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if os.geteuid() == 0:
         privsep.mkdir(mode=0o755, exist_ok=True)
     if not privsep.is_dir():
-        pytest.skip("sshd does not answer without /run/sshd, which only root makes")
+        unfit("sshd does not answer without /run/sshd, which only root makes")
     path = tmp_path_factory.mktemp("key") / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     return path

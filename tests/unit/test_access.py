@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from azureinit.plan.login_keys import rsa_bits
 from azureinit.record import Secret, replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from support.need import need_root
 from support.ssh_trees import DEBIAN, ed25519, facts_of, own, running, tree
 
 MAIN = "/etc/ssh/sshd_config"
@@ -79,7 +79,9 @@ def answered(config: str) -> dict[str, Any]:
     return {"answers": (("203.0.113.9", values),)}
 
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+@pytest.fixture(autouse=True)
+def needed() -> None:
+    need_root()  # only root gives files to others
 
 
 def test_an_ordinary_machine_is_not_worth_a_word(tmp_path: Path) -> None:
