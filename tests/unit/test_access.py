@@ -229,6 +229,7 @@ def test_the_nologin_file_that_pam_looks_at(tmp_path: Path, words: str, kind: ty
         ("ada:*:20000 :0:99999:7:::", False),
         ("ada:*:20000:0:99999:7::::::", False),
         ("ada:*:20000:0:99999:7::99999999999:", False),
+        pytest.param(f"ada:*:20000:0:99999:7::{'9' * 5000}:", False, id="more digits than Python converts"),
     ],
 )
 def test_a_line_of_shadow_that_the_c_library_does_not_read(tmp_path: Path, line: str, found: bool) -> None:

@@ -271,10 +271,16 @@ def account_of(username: str, facts: Facts, config: Config) -> Account:
     )
 
 
+def _is_number(text: bytes) -> bool:
+    """Of 32 bits. Python refuses to convert thousands of digits, so their count is looked at first."""
+    digits = text.lstrip(b"0") or b"0"
+    return text.isdigit() and len(digits) <= 10 and int(digits) < 1 << 32
+
+
 def is_malformed(fields: list[bytes]) -> bool:
     """As glibc reads a line of /etc/shadow: numbers or nothing, and six or seven of them, or the first three alone."""
     numbers = fields[2:]
-    wrong = any(field and not (field.lstrip().isdigit() and int(field) < 1 << 32) for field in numbers)
+    wrong = any(field and not _is_number(field.lstrip()) for field in numbers)
     three = len(numbers) == 3 or (len(numbers) == 4 and not numbers[3])
     whole = three or len(numbers) == 7 or (len(numbers) == 6 and numbers[5])
     return bool(fields) and (wrong or not whole)
