@@ -6,12 +6,11 @@ and plans again, as the agent does; each raises an error of `azureinit.errors` t
 
 from __future__ import annotations
 
-from azureinit.apply.journal import Unwritten
 from azureinit.config.model import Config, HostnameProvisioners, PasswordProvisioners, UserProvisioners, checked
-from azureinit.converge import converge, today, with_keys_files
 from azureinit.errors import UserMissing, VmIdUnknown
 from azureinit.facts.gather import read_facts
 from azureinit.machine import Machine, rfc3339
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.account import plan_account
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
@@ -20,6 +19,7 @@ from azureinit.plan.sshd import plan_sshd
 from azureinit.record import Record, Secret, replace
 from azureinit.report import health
 from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
+from azureinit.run.converge import converge, today, with_keys_files
 from azureinit.sources import imds, media
 from azureinit.sources.identity import read_vm_id
 from azureinit.sources.imds import Imds, PublicKey
@@ -216,7 +216,7 @@ def report_failure(
 
 def _settle(machine: Machine, config: Config, planner: JournaledPlanner) -> tuple[str, ...]:
     """The names of the steps that were taken."""
-    journal = Unwritten()
+    journal = MemoryJournal()
     _facts, steps = converge(
         machine,
         config,

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from azureinit.apply.instance import Instance, read_pending, read_saved
-from azureinit.apply.journal import clear_leftovers, read_journal
 from azureinit.machine import Machine
+from azureinit.memory.instance import Instance, read_pending, read_saved
+from azureinit.memory.journal import clear_leftovers, read_journal
 from azureinit.sources.gather import from_saved
 from fakeazure import Expect, Vm
 from support.bench import Bench, Benches

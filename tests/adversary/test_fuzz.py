@@ -21,8 +21,8 @@ from azureinit.errors import (
     MediaUnreadable,
     OvfInvalid,
 )
+from azureinit.facts.dhcp_client import parse_way_out
 from azureinit.facts.leases import parse_ipv4, parse_leases
-from azureinit.facts.lessee import parse_way_out
 from azureinit.http import _Broken, _response, _Stream
 from azureinit.jsontext import dumps, loads
 from azureinit.machine.dhcp import parse_classless_routes, parse_offer, parse_options, parse_reply

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.apply.journal import Journal, parse_journal
 from azureinit.config.filters import parse_filter
 from azureinit.config.plain import parse_plain
 from azureinit.config.waagent import agent_advice, parse_waagent_conf, translate
@@ -28,9 +27,9 @@ from azureinit.facts.distros import choose_distro, parse_os_release
 from azureinit.facts.ignition import parse_result
 from azureinit.facts.kernel import parse_release
 from azureinit.facts.labels import parse_config
+from azureinit.facts.machine_state import parse_saved_name, parse_sudoer
 from azureinit.facts.network import parse_arp, parse_resolv
 from azureinit.facts.policy import parse_policy
-from azureinit.facts.remains import parse_saved_name, parse_sudoer
 from azureinit.facts.sshd_answer import parse_answer, parse_version
 from azureinit.facts.sshd_config import Walk, lines_of, matches, parse_line
 from azureinit.http import parse_url
@@ -41,6 +40,7 @@ from azureinit.kvp.moments import is_canonical, utc
 from azureinit.kvp.records import KvpUnreadable, parse_leniently, parse_records
 from azureinit.kvp.report import ReportMalformed, encode_fields, encoded, parse_fields, parse_report, parse_supporting
 from azureinit.machine.kmsg import parse_record
+from azureinit.memory.journal import Journal, parse_journal
 from azureinit.pubkey import key_identity, parse_key
 from azureinit.sources.identity import parse_vm_id
 from azureinit.sources.media import unescaped

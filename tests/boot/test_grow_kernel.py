@@ -29,7 +29,7 @@ def look(disk):
             "not_ours": disk.not_ours, "files": size.f_blocks * size.f_frsize}
 try:
     from azureinit.apply.executor import apply_step
-    from azureinit.apply.journal import Unwritten
+    from azureinit.memory.journal import MemoryJournal
     from azureinit.facts.disks import read_root_disk
     from azureinit.machine import Machine
     from azureinit.plan.actions import Step
@@ -37,7 +37,7 @@ try:
     machine = Machine()
     before = read_root_disk(machine)
     seen = look(before)
-    did = [apply_step(machine, item, journal=Unwritten(), deadline=float("inf"))
+    did = [apply_step(machine, item, journal=MemoryJournal(), deadline=float("inf"))
            for item in plan_grow(before) if isinstance(item, Step)]
     told = {"before": seen, "did": did, "after": look(read_root_disk(machine))}
 except BaseException:

@@ -49,8 +49,8 @@ PUBLISH = f"""\
 import sys
 sys.path.insert(0, "/usr/lib/azure-init")
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Unwritten
-from azureinit.facts.lessee import read_lessee
+from azureinit.memory.journal import MemoryJournal
+from azureinit.facts.dhcp_client import read_lessee
 from azureinit.machine import Machine
 from azureinit.plan.publish import plan_publish
 machine = Machine()
@@ -59,7 +59,7 @@ machine.set_hostname("{NAME}")
 (step,) = plan_publish(hostname="{NAME}", lessee=lessee, renamed=True)
 print("lessee:", lessee.client, lessee.link, flush=True)
 print("publishing:", step.why, flush=True)
-print("done by:", apply_step(machine, step, journal=Unwritten(), deadline=float("inf")), flush=True)
+print("done by:", apply_step(machine, step, journal=MemoryJournal(), deadline=float("inf")), flush=True)
 """
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.apply.sealed import seal
+from azureinit.memory.sealed import seal
 from fakeazure import Expect, Imds, Key, Media, Vm
 from fakeazure.vm import PUBLIC_KEY
 from support.bench import PYTHON, SRC, Bench, Benches

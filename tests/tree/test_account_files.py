@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Journal
 from azureinit.backends.account import COMMENT
 from azureinit.config.model import Config, PasswordProvisioners, UserProvisioners
 from azureinit.errors import UserFailed
 from azureinit.facts.gather import read_facts
 from azureinit.machine import Machine
+from azureinit.memory.journal import Journal
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Run, Step, Way
 from azureinit.record import Secret, replace

@@ -13,7 +13,7 @@ from azureinit.cli import main as azure_init
 from azureinit.cli.deprovision import main
 from azureinit.config.load import load
 from azureinit.errors import LocalError, UsageError
-from azureinit.facts.remains import is_own, parse_saved_name, parse_sudoer
+from azureinit.facts.machine_state import is_own, parse_saved_name, parse_sudoer
 from azureinit.machine import Machine
 from azureinit.machine.trees import remove_tree
 from azureinit.plan.deprovision import without_host, without_sudoer

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from azureinit.apply.executor import apply_plan, apply_step, perform
-from azureinit.apply.journal import Journal, Unwritten, clear_leftovers, parse_journal, read_journal
 from azureinit.errors import (
     DeadlineExceeded,
     HostnameFailed,
@@ -24,6 +23,7 @@ from azureinit.errors import (
     ToolMissing,
 )
 from azureinit.machine import Clock, Machine
+from azureinit.memory.journal import Journal, MemoryJournal, clear_leftovers, parse_journal, read_journal
 from azureinit.plan.actions import (
     Declined,
     EditLine,
@@ -81,7 +81,7 @@ def shim(tmp_path: Path, name: str, script: str) -> None:
 
 
 def do(machine: Machine, action: Action) -> None:
-    journal = Unwritten()
+    journal = MemoryJournal()
     journal.open_run(machine, ())
     perform(machine, action, journal=journal, deadline=machine.clock.monotonic() + HOURS)
 
@@ -97,7 +97,7 @@ def native(*actions: Action) -> Way:
 def apply(machine: Machine, plan: Plan, *, journal: Journal | None = None, seconds: float = HOURS) -> None:
     events = Events(clock=machine.clock)
     deadline = machine.clock.monotonic() + seconds
-    apply_plan(machine, plan, journal=journal or Unwritten(), events=events, deadline=deadline)
+    apply_plan(machine, plan, journal=journal or MemoryJournal(), events=events, deadline=deadline)
 
 
 # ---- one file
@@ -181,12 +181,12 @@ def test_the_other_actions(machine: Machine, tree: Path) -> None:
 FAULT = """
 import sys
 from azureinit.apply.executor import perform
-from azureinit.apply.journal import Unwritten
+from azureinit.memory.journal import MemoryJournal
 from azureinit.errors import LocalError
 from azureinit.machine import Machine
 from azureinit.plan.actions import Write
 try:
-    perform(Machine(root=sys.argv[1]), Write(path="/etc/hosts", data=b"x" * 100_000), journal=Unwritten())
+    perform(Machine(root=sys.argv[1]), Write(path="/etc/hosts", data=b"x" * 100_000), journal=MemoryJournal())
 except LocalError as error:
     print(type(error).__name__, error)
 """
@@ -317,7 +317,7 @@ def test_a_program_gets_no_more_time_than_the_run_has(machine: Machine, tmp_path
     shim(tmp_path, "forever", "exec sleep 600")
     deadline = machine.clock.monotonic() + 0.2
     with pytest.raises(SubprocessTimeout):
-        perform(machine, Run(argv=("forever",), timeout=600), journal=Unwritten(), deadline=deadline)
+        perform(machine, Run(argv=("forever",), timeout=600), journal=MemoryJournal(), deadline=deadline)
 
 
 # ---- steps
@@ -331,7 +331,7 @@ def test_the_first_backend_that_can_does_it(machine: Machine, tree: Path, tmp_pa
         native(Write(path="/etc/hostname", data=b"web-1\n")),
         Way(backend="never", actions=(Remove(path="/etc/hostname"),)),
     )
-    done = apply_step(machine, step(*ways), journal=Unwritten(), deadline=machine.clock.monotonic() + HOURS)
+    done = apply_step(machine, step(*ways), journal=MemoryJournal(), deadline=machine.clock.monotonic() + HOURS)
     assert done == "native"
     assert (tree / "etc/hostname").read_text() == "web-1\n"
 
@@ -461,7 +461,7 @@ def test_what_lives_in_a_unit_of_its_own_is_ended_before_it_starts_and_when_it_i
         calls.unlink(missing_ok=True)
         run = Run(argv=("tool",), timeout=seconds, unit="its.service", output=str(tmp_path / "log"))
         try:
-            perform(machine, run, journal=Unwritten())
+            perform(machine, run, journal=MemoryJournal())
         except SubprocessTimeout:
             assert late
         if "tool" in calls.read_text().split():
@@ -477,6 +477,6 @@ def test_a_host_key_whose_name_is_a_link_is_made_and_synced_where_the_link_leads
     link.symlink_to(target)
     machine = Machine(environ={})
     make = Run(argv=("sh", "-c", f"echo key >{link}; echo public >{link}.pub"), makes=str(link))
-    perform(machine, make, journal=Unwritten())
+    perform(machine, make, journal=MemoryJournal())
     assert target.read_text() == "key\n"
     assert {str(tmp_path), str(target.parent)} <= machine.unsynced.directories

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Unwritten
 from azureinit.facts.disks import Disk, read_root_disk
 from azureinit.machine import Machine
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Satisfied, Step, Way
 from azureinit.plan.grow import plan_grow
 from azureinit.record import replace
@@ -82,7 +82,7 @@ def grow(point: Path, tools: frozenset[str]) -> tuple[Disk, list[str]]:
     plan = plan_grow(replace(disk, tools=tools))
     steps = [item for item in plan if isinstance(item, Step)]
     assert steps, plan
-    return disk, [apply_step(machine, step, journal=Unwritten(), deadline=NEVER) for step in steps]
+    return disk, [apply_step(machine, step, journal=MemoryJournal(), deadline=NEVER) for step in steps]
 
 
 def size_of(point: Path) -> int:
@@ -132,12 +132,12 @@ def test_a_power_cut_between_the_two_steps_is_made_up_for(tmp_path: Path) -> Non
         assert disk is not None
         partition = plan_grow(disk)[0]
         assert isinstance(partition, Step) and any(isinstance(way, Way) for way in partition.ways)
-        apply_step(machine, partition, journal=Unwritten(), deadline=NEVER)
+        apply_step(machine, partition, journal=MemoryJournal(), deadline=NEVER)
         again = read_root_disk(machine, str(point))
         assert again is not None and again.room == 0
         (step,) = plan_grow(again)
         assert isinstance(step, Step) and step.why == "xfs gains 618 MiB"
-        assert apply_step(machine, step, journal=Unwritten(), deadline=NEVER) == "xfs_growfs"
+        assert apply_step(machine, step, journal=MemoryJournal(), deadline=NEVER) == "xfs_growfs"
 
 
 def test_the_space_up_to_the_next_partition_is_taken_and_not_a_sector_more(tmp_path: Path) -> None:

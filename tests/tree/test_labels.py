@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from azureinit.apply.executor import apply_plan, perform
-from azureinit.apply.journal import Unwritten
 from azureinit.config.model import Config, UserProvisioners
-from azureinit.converge import with_keys_files
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Caution, EditLine, Locked, Satisfied, Step, Write
 from azureinit.plan.plan import make_plan
 from azureinit.record import replace
+from azureinit.run.converge import with_keys_files
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
@@ -83,14 +83,14 @@ def labels_of(plan: tuple[Any, ...]) -> Any:
 
 def test_a_replaced_file_keeps_its_label(tree: Path) -> None:
     machine = Machine(root=str(tree))
-    perform(machine, Write(path="/etc/hosts", data=b"127.0.0.1 localhost\n", mode=0o600), journal=Unwritten())
+    perform(machine, Write(path="/etc/hosts", data=b"127.0.0.1 localhost\n", mode=0o600), journal=MemoryJournal())
     assert label(tree / "etc/hosts") == "net_conf_t"
 
 
 def test_an_account_file_keeps_its_label_and_so_does_its_old_self(tree: Path) -> None:
     machine = Machine(root=str(tree))
     edit = EditLine(path="/etc/shadow", key="root", fields=((1, "!"),))
-    perform(machine, Locked(edits=(edit,)), journal=Unwritten())
+    perform(machine, Locked(edits=(edit,)), journal=MemoryJournal())
     assert label(tree / "etc/shadow") == label(tree / "etc/shadow-") == "shadow_t"
 
 
@@ -135,7 +135,7 @@ def test_new_files_are_labelled_by_the_tree_s_own_policy(tree: Path) -> None:
     plan = plan_of(machine)
     step = labels_of(plan)
     assert isinstance(step, Step) and step.once
-    apply_plan(machine, plan, journal=Unwritten(), events=Events(clock=machine.clock), deadline=float("inf"))
+    apply_plan(machine, plan, journal=MemoryJournal(), events=Events(clock=machine.clock), deadline=float("inf"))
     assert label(tree / "etc/hostname") == "hostname_etc_t"
     assert label(tree / "etc/shadow") == "shadow_t" and label(tree / "etc/passwd") == "passwd_file_t"
     assert label(tree / "etc/sudoers.d/azure-init-user") == "etc_t"
@@ -154,7 +154,7 @@ def test_homes_behind_a_link_are_labelled_where_they_lie_and_nowhere_else(tree: 
     (files / "file_contexts.subs_dist").write_text("/var/home /home\n")
     machine = Machine(root=str(tree))
     apply_plan(
-        machine, plan_of(machine), journal=Unwritten(), events=Events(clock=machine.clock), deadline=float("inf")
+        machine, plan_of(machine), journal=MemoryJournal(), events=Events(clock=machine.clock), deadline=float("inf")
     )
     assert label(tree / "var/home/ada/.ssh/authorized_keys") == "ssh_home_t"
 

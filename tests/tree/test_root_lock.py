@@ -12,10 +12,10 @@ import pytest
 
 from azureinit import Machine
 from azureinit.apply.executor import apply_plan
-from azureinit.apply.journal import Unwritten
 from azureinit.config.model import Config, PasswordProvisioners, User
 from azureinit.errors import InvalidUsername, PasswordFailed
 from azureinit.facts.gather import Facts, read_facts
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, work_left
 from azureinit.plan.plan import make_plan
@@ -47,7 +47,7 @@ def lock(machine: Machine, config: Config = LOCK) -> Any:
 
 def apply(machine: Machine, *items: Any) -> None:
     events = Events(clock=machine.clock)
-    apply_plan(machine, items, journal=Unwritten(), events=events, deadline=float("inf"))
+    apply_plan(machine, items, journal=MemoryJournal(), events=events, deadline=float("inf"))
 
 
 @pytest.mark.parametrize("field", ["", HASH, f"!{HASH}", f"!!{HASH}", "plain"])
@@ -228,7 +228,7 @@ print(set_user_password("ada", sys.stdin.buffer.read().decode(), config=config))
 LOCK_ROOT = """
 from azureinit import Machine
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Unwritten
+from azureinit.memory.journal import MemoryJournal
 from azureinit.config.model import Config, PasswordProvisioners, User
 from azureinit.facts.gather import read_facts
 from azureinit.plan.rootlock import plan_root_lock
@@ -236,7 +236,7 @@ machine = Machine()
 backends = PasswordProvisioners(backends=("BACKEND",))
 config = Config(user=User(lock_root=True), password_provisioners=backends)
 step = plan_root_lock(facts=read_facts(machine, config), config=config, today=20000)
-print(apply_step(machine, step, journal=Unwritten(), deadline=float("inf")))
+print(apply_step(machine, step, journal=MemoryJournal(), deadline=float("inf")))
 print(plan_root_lock(facts=read_facts(machine, config), config=config, today=20000).why)
 """
 VERIFY = """

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Journal
 from azureinit.config.model import Config
 from azureinit.errors import InvalidKey, KeysFailed, LocalError, SshdFailed
 from azureinit.facts.ssh import KEYBOARD, PASSWORD, Logins, aliases_of, logins_of, read_keys_files
 from azureinit.facts.sshd_config import Walk, expand
 from azureinit.machine import Machine
+from azureinit.memory.journal import Journal
 from azureinit.plan.actions import Run, Satisfied, Step
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.keys import key_paths, plan_keys

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Unwritten
 from azureinit.facts.bootloader import (
     ADDED,
     BEGIN,
@@ -28,6 +27,7 @@ from azureinit.facts.bootloader import (
 )
 from azureinit.facts.kernel import HEADER
 from azureinit.machine import Machine
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Caution, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.kernel import plan_arguments, plan_kernel_undo
 from azureinit.record import replace
@@ -60,7 +60,7 @@ def actions(plan: tuple[object, ...]) -> tuple[object, ...]:
 def carry_out(machine: Machine, plan: tuple[object, ...]) -> None:
     for item in plan:
         if isinstance(item, Step):
-            apply_step(machine, item, journal=Unwritten(), deadline=float("inf"))
+            apply_step(machine, item, journal=MemoryJournal(), deadline=float("inf"))
 
 
 def undo(loader: Loader) -> tuple[object, ...]:

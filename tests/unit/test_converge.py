@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from azureinit.apply.journal import Unwritten
 from azureinit.config.model import Config
-from azureinit.converge import converge
 from azureinit.errors import NotConverged
 from azureinit.facts.gather import Facts, read_facts
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Caution, EditLine, Locked, MakeDir, Satisfied, Step, Way, Write
+from azureinit.run.converge import converge
 from azureinit.telemetry.events import WARN, Events
 from support.ssh_trees import tree
 
@@ -57,7 +57,7 @@ def test_a_number_that_a_rival_takes_again_and_again_is_chosen_again(tmp_path: P
 
     facts = read_facts(machine, Config())
     events = Events(clock=machine.clock, listeners=())
-    converge(machine, Config(), plan, facts=facts, journal=Unwritten(), events=events, deadline=float("inf"))
+    converge(machine, Config(), plan, facts=facts, journal=MemoryJournal(), events=events, deadline=float("inf"))
     assert passwd.read_text().count("ada:x:1011:") == 1
     assert [path.name for path in (tmp_path / "home").glob("ada-*")] == ["ada-1011"]
 
@@ -85,6 +85,6 @@ def ran(tmp_path: Path, undone: int) -> tuple[int, list[str]]:
         return (odd, Step(name="greeting", why="not ours", ways=(way,)))
 
     facts = read_facts(machine, Config())
-    converge(machine, Config(), plan, facts=facts, journal=Unwritten(), events=events, deadline=float("inf"))
+    converge(machine, Config(), plan, facts=facts, journal=MemoryJournal(), events=events, deadline=float("inf"))
     assert (tmp_path / PATH[1:]).read_text() == "ours\n"
     return len(planned), warned

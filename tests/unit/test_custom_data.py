@@ -11,10 +11,10 @@ from hypothesis import given, settings, strategies as st
 
 from azureinit.config.model import Config, CustomData as Settings, Waagent
 from azureinit.errors import CustomDataFailed
-from azureinit.facts.customdata import CustomData
+from azureinit.facts.custom_data import CustomData
 from azureinit.facts.gather import Kept
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Way, Write
-from azureinit.plan.customdata import command, plan_custom_data, plan_program, why_no_program
+from azureinit.plan.custom_data import command, plan_custom_data, plan_program, why_no_program
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Secret
 from azureinit.sources.metadata import decoded

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from azureinit.config.model import Config
-from azureinit.endpoint import with_host
 from azureinit.facts.leases import Lease
 from azureinit.machine import Machine
 from azureinit.plan.actions import Run, Satisfied, Step, Way
 from azureinit.plan.route import plan_route
 from azureinit.record import replace
+from azureinit.run.platform import with_host
 from azureinit.sources.route import is_to_be_found, is_told_of, leads
 from support.need import need, need_root, unfit
 
@@ -33,9 +33,9 @@ LEASE = Lease(
 # A machine's end of the cable and the platform's in one network, with a /run and a /sys that are about it alone.
 BEFORE = f"""
 import json, os, socket, struct, subprocess, sys, threading, time
-from azureinit import endpoint
+from azureinit.run import platform as endpoint
 from azureinit.config.model import Config
-from azureinit.engine import Context, Walk
+from azureinit.run.engine import Context, Walk
 from azureinit.machine import Machine
 from azureinit.sources import dhcp
 from azureinit.telemetry.events import Events

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from azureinit.apply.sealed import seal, unseal
 from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Report, Run, Wireserver
-from azureinit.converge import MOST_STALE
-from azureinit.corridor import accept
-from azureinit.engine import Context, Walk, identify, provision, reject
 from azureinit.errors import ConfigInvalid, NoNetwork, ReadOnly
 from azureinit.facts.gather import read_facts
 from azureinit.machine import Machine
+from azureinit.memory.sealed import seal, unseal
 from azureinit.record import replace
+from azureinit.run.converge import MOST_STALE
+from azureinit.run.engine import Context, Walk, identify, provision, reject
+from azureinit.run.gather import accept
 from azureinit.sources.gather import Gathered
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.facts.former import Former, read_former, read_former_id
+from azureinit.facts.changed_id import Former, read_former, read_former_id
 from azureinit.machine import Machine
 from azureinit.plan.actions import Remove, Satisfied, Step, Way
-from azureinit.plan.former import plan_former
+from azureinit.plan.changed_id import plan_former
 from azureinit.plan.waagent import spellings
 
 ID = "550e8400-e29b-41d4-a716-446655440000"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Unwritten
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Declined, MakeDir, Remove, Run, Satisfied, Step
 from azureinit.plan.hostkeys import plan_host_keys, types_before_ready
 from azureinit.plan.show import as_text
@@ -122,5 +122,5 @@ def test_a_key_that_others_can_read_stays_and_is_closed(tmp_path: Path) -> None:
     assert isinstance(item, Step) and item.why == f"others can read {path}, and sshd takes no such key"
     shown = as_text((item,), privileged=True)
     assert f"write {path} mode 0600" in shown and "AAAA" not in shown
-    apply_step(machine, item, journal=Unwritten(), deadline=float("inf"))
+    apply_step(machine, item, journal=MemoryJournal(), deadline=float("inf"))
     assert (real.read_text(), real.stat().st_mode & 0o777) == (WHOLE, 0o600)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from azureinit.apply.journal import Journal, clear_leftovers, parse_journal, read_journal
 from azureinit.errors import LocalError, NoSpace
 from azureinit.machine import Machine, temporary_path
+from azureinit.memory.journal import Journal, clear_leftovers, parse_journal, read_journal
 from azureinit.plan.actions import Declined, EditLine, Link, Locked, MakeDir, Satisfied, Step, Way, Write
 
 PATH = "/data/vm.journal"

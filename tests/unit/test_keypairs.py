@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from azureinit.apply.executor import apply_plan
-from azureinit.apply.journal import Journal, Unwritten
 from azureinit.errors import CertificatesMissing, KeysFailed, OvfInvalid
 from azureinit.facts.keypairs import read_pair_files
 from azureinit.facts.ssh import read_keys_files
 from azureinit.machine import Machine
+from azureinit.memory.journal import Journal, MemoryJournal
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.keypairs import pair_paths, plan_key_pairs
 from azureinit.plan.show import as_json, as_text
@@ -66,7 +66,7 @@ def declined(plan: tuple[Any, ...]) -> str:
 
 def apply(machine: Machine, plan: tuple[Any, ...]) -> None:
     events = Events(clock=machine.clock)
-    apply_plan(machine, plan, journal=Unwritten(), events=events, deadline=float("inf"))
+    apply_plan(machine, plan, journal=MemoryJournal(), events=events, deadline=float("inf"))
 
 
 # ---- what the media say

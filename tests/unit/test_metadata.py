@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from azureinit.apply.instance import Instance, read_saved, write_saved
 from azureinit.errors import (
     AzureInitError,
     CustomDataMissing,
@@ -27,6 +26,7 @@ from azureinit.errors import (
     UsernameMissing,
 )
 from azureinit.machine import Machine
+from azureinit.memory.instance import Instance, read_saved, write_saved
 from azureinit.record import Secret, replace
 from azureinit.sources.gather import from_saved
 from azureinit.sources.imds import Imds, PublicKey

@@ -8,12 +8,12 @@ import pytest
 from test_publish import HEADER, Running, machine_with, route
 
 from azureinit.config.model import Config, DataDir, Hostname, Waagent
-from azureinit.engine import Context, Walk
 from azureinit.facts.gather import Waagent as WaagentFacts
 from azureinit.machine.watch import HostnameWatch
-from azureinit.monitor import Monitor, watch
 from azureinit.plan.actions import MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.published import NAME, plan_published
+from azureinit.run.engine import Context, Walk
+from azureinit.run.hostname_watch import Monitor, watch
 from azureinit.telemetry.events import Event, Events
 
 FILE = "var/lib/azure-init/published_hostname"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from azureinit.config.model import Config
-from azureinit.converge import with_keys_files
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.facts.ssh import MERGER, READER
 from azureinit.plan.actions import Declined, MakeDir, Run, Satisfied, Step, Way, Write
 from azureinit.plan.keys import plan_keys
 from azureinit.record import Secret, replace
+from azureinit.run.converge import with_keys_files
 from azureinit.sources.imds import PublicKey
 from support.ssh_trees import KEYS, ed25519, own, tree
 

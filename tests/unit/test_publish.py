@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.backends.publish import PUBLISH
-from azureinit.facts.lessee import TOOLS, Lessee, parse_way_out, read_lessee
+from azureinit.facts.dhcp_client import TOOLS, Lessee, parse_way_out, read_lessee
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Declined, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.publish import plan_publish

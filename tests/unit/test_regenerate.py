@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.instance import Instance
-from azureinit.apply.journal import Unwritten, read_journal
-from azureinit.begin import begin_host_keys
 from azureinit.config.model import Config, Ssh
-from azureinit.corridor import recall
-from azureinit.engine import Context, Walk
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
+from azureinit.memory.instance import Instance
+from azureinit.memory.journal import MemoryJournal, read_journal
 from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.plan.regenerate import NAME, plan_regeneration
 from azureinit.record import replace
+from azureinit.run.early import begin_host_keys
+from azureinit.run.engine import Context, Walk
+from azureinit.run.gather import recall
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
@@ -121,7 +121,7 @@ def test_a_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     machine = tree(tmp_path, {"/etc/ssh/sshd_config": "", "/srv/key": WHOLE})
     (tmp_path / "etc/ssh/ssh_host_ed25519_key").symlink_to("/srv/key")
     step, _way = the_step(plan(facts_of(machine), types=("ed25519",)))
-    apply_step(machine, step, journal=Unwritten(), deadline=float("inf"))
+    apply_step(machine, step, journal=MemoryJournal(), deadline=float("inf"))
     assert (tmp_path / "srv/key").read_text() == WHOLE
     key = tmp_path / "etc/ssh/ssh_host_ed25519_key"
     assert not key.is_symlink() and key.stat().st_mode & 0o777 == 0o600
@@ -162,9 +162,9 @@ def test_cut_off_after_any_action_the_next_run_makes_all_of_it_anew(tmp_path: Pa
         machine = tree(root, IMAGE)
         step, way = the_step(plan(facts_of(machine)))
         short = replace(step, ways=(replace(way, actions=way.actions[:cut]),))
-        apply_step(machine, short, journal=Unwritten(), deadline=float("inf"))
+        apply_step(machine, short, journal=MemoryJournal(), deadline=float("inf"))
         again, _way = the_step(plan(facts_of(machine)))
-        apply_step(machine, again, journal=Unwritten(), deadline=float("inf"))
+        apply_step(machine, again, journal=MemoryJournal(), deadline=float("inf"))
         left = {path.name for path in (root / "etc/ssh").iterdir()} - {"sshd_config"}
         assert left == {f"ssh_host_{kind}_key{half}" for kind in EARLY for half in ("", ".pub")}
         assert not any("image" in (root / "etc/ssh" / name).read_text() for name in left)

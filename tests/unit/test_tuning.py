@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.apply.executor import apply_step
-from azureinit.apply.journal import Unwritten
 from azureinit.config.model import Kernel
 from azureinit.errors import LocalError, PlanStale
 from azureinit.facts.kernel import (
@@ -30,6 +29,7 @@ from azureinit.facts.kernel import (
 )
 from azureinit.machine import Machine
 from azureinit.machine.kernel import write_in_place
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Caution, Link, MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.kernel import arguments, plan_entropy, plan_persistent_net, plan_timeouts
 from azureinit.plan.show import as_json, as_text
@@ -52,7 +52,7 @@ def actions(item: object) -> tuple[object, ...]:
 def carry_out(machine: Machine, plan: tuple[object, ...]) -> None:
     for item in plan:
         if isinstance(item, Step):
-            apply_step(machine, item, journal=Unwritten(), deadline=float("inf"))
+            apply_step(machine, item, journal=MemoryJournal(), deadline=float("inf"))
 
 
 # ---- disks

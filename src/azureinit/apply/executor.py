@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from azureinit.apply.journal import Journal
     from azureinit.machine import Machine
+    from azureinit.memory.journal import Journal
     from azureinit.plan.actions import Action, Plan
     from azureinit.telemetry.events import Events
 

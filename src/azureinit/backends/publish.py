@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azureinit.facts.lessee import Lessee
+    from azureinit.facts.dhcp_client import Lessee
     from azureinit.plan.actions import Action
 
 RUNTIME = "/run/systemd/network"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import clean, take_over
 from azureinit.cli.parser import Parser, parsed
+from azureinit.memory.instance import clean, take_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 
 from azureinit.apply.executor import apply_step, perform
-from azureinit.apply.journal import Unwritten
 from azureinit.cli.parser import Parser, parsed
 from azureinit.config.waagent import read_waagent_conf
-from azureinit.converge import today
 from azureinit.errors import AzureInitError, LocalError, OvfInvalid
 from azureinit.facts.bootloader import read_loader
 from azureinit.facts.gather import SUDOERS, read_facts
 from azureinit.facts.kernel import read_persistent_net, read_timeout_rules
-from azureinit.facts.remains import (
+from azureinit.facts.machine_state import (
     WAAGENT_SUDOERS,
     parse_sudoer,
     read_admin,
@@ -21,11 +19,13 @@ from azureinit.facts.remains import (
     read_remains,
     read_spools,
 )
+from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Remove, Way, work_left
 from azureinit.plan.deprovision import Leaving, plan_deprovision
 from azureinit.plan.kernel import plan_kernel_undo
 from azureinit.plan.show import as_text
 from azureinit.record import Record, replace
+from azureinit.run.converge import today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _apply(machine: Machine, data_dir: str, steps: tuple[Step, ...]) -> list[str
 
 def _apply_step(machine: Machine, step: Step) -> list[str]:
     """Removals do not hang together: one that cannot be done is no reason to leave the others."""
-    journal = Unwritten()
+    journal = MemoryJournal()
     way = step.ways[0]
     if isinstance(way, Way) and all(isinstance(action, Remove) for action in way.actions):
         failures = []

@@ -7,12 +7,12 @@ import sys
 
 from azureinit.cli.parser import Parser, parsed
 from azureinit.config.filters import Filter
-from azureinit.engine import Context, Walk
 from azureinit.facts.gather import read_facts
 from azureinit.plan.actions import Unknown, work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
-from azureinit.settle import whole_plan
+from azureinit.run.engine import Context, Walk
+from azureinit.run.settle import whole_plan
 from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import WARN, Events
 from azureinit.telemetry.log import stream_listener

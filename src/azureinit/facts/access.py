@@ -5,7 +5,7 @@ from __future__ import annotations
 import _stat as stat
 
 from azureinit.errors import LocalError
-from azureinit.facts.trust import directories_above
+from azureinit.facts.path_safety import directories_above
 from azureinit.record import Record
 
 TYPE_CHECKING = False

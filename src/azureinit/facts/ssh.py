@@ -6,14 +6,14 @@ import _stat as stat
 import errno
 
 from azureinit.errors import LocalError
+from azureinit.facts.path_safety import directories_above, kind, normal, path_problem, read_trail
 from azureinit.facts.sshd_config import Walk, expand
-from azureinit.facts.trust import directories_above, kind, normal, path_problem, read_trail
 from azureinit.record import Record, Secret, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from azureinit.facts.path_safety import Trail
     from azureinit.facts.sshd_config import Directive, Values
-    from azureinit.facts.trust import Trail
     from azureinit.machine import Machine
 
 MAIN = "/etc/ssh/sshd_config"

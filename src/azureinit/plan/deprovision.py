@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from azureinit.backends.account import why_no_files, why_no_tool
 from azureinit.facts.gather import SUDOERS
-from azureinit.facts.remains import BACKUPS, DBUS_ID, MACHINE_ID, RESOLV_CONF, WAAGENT_SUDOERS
+from azureinit.facts.machine_state import BACKUPS, DBUS_ID, MACHINE_ID, RESOLV_CONF, WAAGENT_SUDOERS
 from azureinit.plan.account import is_systems
 from azureinit.plan.actions import Caution, Declined, EditLine, Locked, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.dhcpnames import plan_no_dhcp_names
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.accounts import Accounts, Passwd
     from azureinit.facts.gather import Facts
-    from azureinit.facts.remains import Group, Remains
+    from azureinit.facts.machine_state import Group, Remains
     from azureinit.plan.actions import Action, Item, Plan
 
 NAMELESS = (b"", b"localhost", b"localhost.localdomain")

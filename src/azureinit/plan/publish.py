@@ -8,7 +8,7 @@ from azureinit.plan.names import is_everybodys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.lessee import Lessee
+    from azureinit.facts.dhcp_client import Lessee
     from azureinit.plan.actions import Plan
 
 NAME = "publish hostname"

@@ -10,8 +10,8 @@ from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.engine import Walk
     from azureinit.plan.actions import Plan
+    from azureinit.run.engine import Walk
 
 FILE = "published_hostname"
 MOST_SECS = 60.0  # for telling a name
@@ -78,7 +78,7 @@ class Monitor:
 
     def _publish(self, name: str) -> None:
         from azureinit.apply.executor import apply_plan
-        from azureinit.apply.journal import Unwritten
+        from azureinit.memory.journal import MemoryJournal
         from azureinit.plan.actions import Caution
 
         plan, events = self.plan(name), self.walk.events
@@ -86,12 +86,12 @@ class Monitor:
             if isinstance(item, Caution):
                 events.tell(WARN, item.name, item.why)
         until = self.machine.clock.monotonic() + MOST_SECS
-        apply_plan(self.machine, plan, journal=Unwritten(), events=events, deadline=until)
+        apply_plan(self.machine, plan, journal=MemoryJournal(), events=events, deadline=until)
 
     def plan(self, name: str) -> Plan:
+        from azureinit.facts.dhcp_client import read_lessee
         from azureinit.facts.dhcpnames import read_name_files
         from azureinit.facts.gather import read_waagent
-        from azureinit.facts.lessee import read_lessee
         from azureinit.plan.dhcpnames import plan_dhcp_names
         from azureinit.plan.publish import plan_publish
         from azureinit.plan.published import plan_published

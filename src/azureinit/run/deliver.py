@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import (
+from azureinit.errors import AzureInitError, HttpFailed, MediaRefused, SourceError, VerdictUndelivered
+from azureinit.machine import rfc3339
+from azureinit.machine.durable import make_durable
+from azureinit.machine.service import notify
+from azureinit.memory.instance import (
     ALONE,
     forget_pending,
     mark_provisioned,
@@ -11,14 +15,10 @@ from azureinit.apply.instance import (
     write_saved,
     write_verdict,
 )
-from azureinit.engine import ready_is_pending
-from azureinit.errors import AzureInitError, HttpFailed, MediaRefused, SourceError, VerdictUndelivered
-from azureinit.machine import rfc3339
-from azureinit.machine.durable import make_durable
-from azureinit.machine.service import notify
 from azureinit.report.health import size_on_the_wire
 from azureinit.report.protocol import send_progress, send_verdict
 from azureinit.report.verdict import Subject, success_report
+from azureinit.run.engine import ready_is_pending
 from azureinit.sources.metadata import SAVED, is_specialised
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
@@ -26,10 +26,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from azureinit.engine import Walk
     from azureinit.http import Observe
     from azureinit.plan.actions import Step
     from azureinit.report.goalstate import Fetch
+    from azureinit.run.engine import Walk
     from azureinit.sources.goalstate import GoalState
 
 EJECT_TIMEOUT = 10.0
@@ -68,7 +68,7 @@ def wait_for_wireserver(walk: Walk, *, until: float) -> None:
     from azureinit.sources.route import host_of, is_to_be_found, wait_for_route
 
     if not walk.located and is_to_be_found(walk.machine, walk.config):
-        from azureinit.endpoint import locate
+        from azureinit.run.platform import locate
 
         locate(walk, until=until)
     if walk.context.booted is not None:
@@ -77,14 +77,14 @@ def wait_for_wireserver(walk: Walk, *, until: float) -> None:
 
 
 def mend_route(walk: Walk, host: str) -> bool:
-    from azureinit.endpoint import mend
+    from azureinit.run.platform import mend
 
     return mend(walk, host)
 
 
 def mend_again(walk: Walk) -> None:
     """A DHCP client that was asked for the lease again takes routes away that are not its own."""
-    from azureinit.endpoint import mend
+    from azureinit.run.platform import mend
 
     hosts = sorted(walk.mended)
     walk.mended.clear()
@@ -183,7 +183,7 @@ def _deliver_ready(walk: Walk) -> int:
         # Done and told: the next start finds nothing to do and says Ready once more.
         events.tell(WARN, "marker", str(error))
     _after_ready(walk, left)
-    from azureinit.upkeep import tell_fingerprint, tune, watch_hostname
+    from azureinit.run.maintenance import tell_fingerprint, tune, watch_hostname
 
     watch_hostname(walk)
     if walk.mended:
@@ -199,7 +199,7 @@ def _ready_outlives(walk: Walk, failure: AzureInitError) -> bool:
 
 
 def _keep_ready(walk: Walk, error: AzureInitError) -> int:
-    from azureinit.upkeep import start_resending
+    from azureinit.run.maintenance import start_resending
 
     keep(walk, verdict="ready", failure="")
     start_resending(walk)
@@ -327,8 +327,8 @@ def look_at_the_network(walk: Walk, error: AzureInitError) -> None:
 def quiet_waagent(walk: Walk) -> None:
     """Also where we never came to a plan."""
     from azureinit.apply.executor import apply_plan
-    from azureinit.apply.journal import Unwritten
     from azureinit.facts.gather import read_waagent
+    from azureinit.memory.journal import MemoryJournal
     from azureinit.plan.actions import work_left
     from azureinit.plan.waagent import plan_waagent
 
@@ -341,13 +341,13 @@ def quiet_waagent(walk: Walk) -> None:
                 return
         waagent = read_waagent(walk.machine, library)
         if waagent is not None and waagent.marker is not None and walk.config.platform.changed_vm_id == "keep":
-            from azureinit.former import is_witness
+            from azureinit.run.changed_id import is_witness
 
             if is_witness(walk, waagent.marker):
                 return
         plan = plan_waagent(vm_id=walk.vm_id, waagent=waagent, lib_dir=library, metadata=walk.metadata)
         if work_left(plan):
-            apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.deadline)
+            apply_plan(walk.machine, plan, journal=MemoryJournal(), events=walk.events, deadline=walk.context.deadline)
     except Exception as error:  # noqa: BLE001 - the failure we are about to tell is the one that counts
         walk.events.tell(WARN, "waagent marker", f"{type(error).__name__}: {error}")
 
@@ -403,7 +403,7 @@ def _forget_hash(walk: Walk) -> None:
 
 def _after_ready(walk: Walk, steps: tuple[Step, ...]) -> None:
     """What no login depends on; it can fail only into the log, and is tried again at the next boot."""
-    from azureinit.upkeep import finish, grow, publish
+    from azureinit.run.maintenance import finish, grow, publish
 
     grow(walk)
     if walk.metadata is not None and not is_specialised(walk.metadata):

@@ -8,15 +8,15 @@ hostname the name may change later on, and DNS is to know
 
 from __future__ import annotations
 
-from azureinit.apply.instance import prepare, read_verdict
-from azureinit.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending, unforeseen
 from azureinit.errors import AzureInitError, LockTimeout, MediaAbsent, RunDied
+from azureinit.memory.instance import prepare, read_verdict
+from azureinit.run.engine import AlreadyProvisioned, Walk, identify, may_change, provision, ready_is_pending, unforeseen
 from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.engine import Context
+    from azureinit.run.engine import Context
 
 HOMES = "/home"
 MEDIA_SECS = 2.0  # the network waits meanwhile; a drive that is there answers at once
@@ -84,7 +84,7 @@ def _stays(walk: Walk) -> bool:
         return False
     if walk.context.unmounted is not None:
         return True  # what this machine was before is written there
-    from azureinit.corridor import recall, stays
+    from azureinit.run.gather import recall, stays
 
     recall(walk)
     return stays(walk)
@@ -93,20 +93,20 @@ def _stays(walk: Walk) -> bool:
 def set_hostname(walk: Walk, name: str) -> str:
     """The name it has then. Facts can see whether it is done, so that a death in between needs no journal."""
     from azureinit.apply.executor import apply_plan
-    from azureinit.apply.journal import Unwritten
     from azureinit.facts.host import read_host, read_ignition
+    from azureinit.memory.journal import MemoryJournal
     from azureinit.plan.hostname import plan_hostname
 
     facts, ignition = read_host(walk.machine), read_ignition(walk.machine)
     if ignition is not None:
-        from azureinit.apply.journal import read_journal
+        from azureinit.memory.journal import read_journal
         from azureinit.plan.ignition import kept_hostname
 
         journal = None if walk.instance is None else read_journal(walk.machine, walk.instance.path("journal"))
         done = frozenset() if journal is None else journal.done
         name = kept_hostname(name, facts.hostname_file, ignition, done=done) or name
     plan = plan_hostname(hostname=name, facts=facts, config=walk.config)
-    apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.work_deadline)
+    apply_plan(walk.machine, plan, journal=MemoryJournal(), events=walk.events, deadline=walk.context.work_deadline)
     unsynced = walk.machine.unsynced
     if unsynced.unknown or unsynced.directories - {walk.machine.real("/etc")}:  # the run syncs /etc itself
         from azureinit.machine.durable import make_durable
@@ -116,8 +116,8 @@ def set_hostname(walk: Walk, name: str) -> str:
 
 
 def failed(walk: Walk) -> int:
-    from azureinit.deliver import UNHEARD, deliver
     from azureinit.facts.mounts import missing_mount, unit_name
+    from azureinit.run.deliver import UNHEARD, deliver
 
     verdict = read_verdict(walk.machine)
     if verdict is not None:
@@ -155,6 +155,6 @@ def resend(walk: Walk) -> int:
 
 
 def hostname(walk: Walk) -> int:
-    from azureinit.monitor import watch
+    from azureinit.run.hostname_watch import watch
 
     return watch(walk)

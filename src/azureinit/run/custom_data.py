@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from azureinit.apply.executor import apply_plan
-from azureinit.facts.customdata import read_custom_data
+from azureinit.facts.custom_data import read_custom_data
 from azureinit.plan.actions import Caution, work_left
-from azureinit.plan.customdata import custom_data_path, plan_custom_data, plan_program
+from azureinit.plan.custom_data import custom_data_path, plan_custom_data, plan_program
 from azureinit.telemetry.events import WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.engine import Walk
-    from azureinit.facts.customdata import CustomData
+    from azureinit.facts.custom_data import CustomData
     from azureinit.plan.actions import Plan
+    from azureinit.run.engine import Walk
 
 
 def kept(walk: Walk) -> Plan:

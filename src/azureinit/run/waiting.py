@@ -15,8 +15,8 @@ from azureinit.telemetry.events import DEBUG, INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.engine import Walk
     from azureinit.facts.network import Network
+    from azureinit.run.engine import Walk
 
 LEAST_TIME = 20.0  # to ask and do everything again
 MOST_CAUSES = 2
@@ -79,9 +79,9 @@ def confirm(walk: Walk) -> None:
     """
     if walk.context.booted is None:
         return
-    from azureinit.corridor import gather
-    from azureinit.deliver import keep, wait_for_wireserver
-    from azureinit.settle import settle
+    from azureinit.run.deliver import keep, wait_for_wireserver
+    from azureinit.run.gather import gather
+    from azureinit.run.settle import settle
 
     walk.ended = True
     notify(walk.machine, "READY=1\nSTATUS=provisioned from the media alone")

@@ -11,7 +11,7 @@ from azureinit.sources.metadata import decoded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.customdata import CustomData
+    from azureinit.facts.custom_data import CustomData
     from azureinit.plan.actions import Plan
 
 NAME, PROGRAM = "customData", "customData program"

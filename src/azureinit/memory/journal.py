@@ -75,7 +75,7 @@ class Journal:
         self._append({"end": True}, sync=False)
 
     def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
-        from azureinit.apply.sealed import seal  # a stage that writes nothing down pays for none of it
+        from azureinit.memory.sealed import seal  # a stage that writes nothing down pays for none of it
 
         if self._file is None:
             self._file = self._machine.appender(self.path)
@@ -83,7 +83,7 @@ class Journal:
         self._file.write(start + seal(entry) + b"\n", sync=sync)
 
 
-class Unwritten(Journal):
+class MemoryJournal(Journal):
     """For a library's caller, who keeps no data directory: remembers only as long as it lives."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ def read_journal(machine: Machine, path: str) -> Journal:
 def parse_journal(data: bytes) -> list[dict[str, Any]]:
     if not data:
         return []
-    from azureinit.apply.sealed import unseal
+    from azureinit.memory.sealed import unseal
 
     return [entry for line in data.split(b"\n") if line and (entry := unseal(line)) is not None]
 

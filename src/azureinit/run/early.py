@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import prepare
-from azureinit.apply.journal import read_journal
-from azureinit.engine import know
 from azureinit.errors import AzureInitError, LockTimeout
 from azureinit.machine.service import is_service, notify
+from azureinit.memory.instance import prepare
+from azureinit.memory.journal import read_journal
+from azureinit.run.engine import know
 from azureinit.telemetry.events import DEBUG, INFO
 from azureinit.version import VERSION
 
@@ -14,9 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azureinit.engine import Walk
     from azureinit.facts.ssh import Ssh
     from azureinit.plan.actions import Step
+    from azureinit.run.engine import Walk
 
 
 GRACE_SECS = 5.0
@@ -45,7 +45,7 @@ def let_logins_go_after_a_while(walk: Walk) -> None:
     from azureinit.machine.threads import start
 
     def say() -> None:
-        from azureinit.deliver import quiet_waagent
+        from azureinit.run.deliver import quiet_waagent
 
         with walk.quieting:
             if not walk.settles:
@@ -81,7 +81,7 @@ def _tell_what_is_waited_for(walk: Walk) -> None:
     waited = walk.machine.clock.monotonic() - walk.waits_since
     if not walk.waits_for or waited < TELL_SECS / 2:
         return
-    from azureinit.waiting import tell
+    from azureinit.run.waiting import tell
 
     try:
         tell(walk)
@@ -133,11 +133,13 @@ def record_own_keys(walk: Walk, ssh: Ssh) -> None:
 
 def _making(walk: Walk, step: Step) -> Callable[[], None]:
     from azureinit.apply.executor import apply_plan
-    from azureinit.apply.journal import Unwritten
+    from azureinit.memory.journal import MemoryJournal
 
     def make() -> None:
         try:
-            apply_plan(walk.machine, (step,), journal=Unwritten(), events=walk.events, deadline=walk.context.deadline)
+            apply_plan(
+                walk.machine, (step,), journal=MemoryJournal(), events=walk.events, deadline=walk.context.deadline
+            )
         except Exception as error:  # noqa: BLE001 - the plan comes upon it again, and a failure is told then
             walk.events.tell(DEBUG, step.name, f"{type(error).__name__}: {error}")
 

@@ -13,14 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azureinit.apply.instance import Instance
-    from azureinit.apply.journal import Journal
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.facts.keyhost import KeyHost
     from azureinit.machine import Machine
     from azureinit.machine.processes import Ran
     from azureinit.machine.threads import Flag
+    from azureinit.memory.instance import Instance
+    from azureinit.memory.journal import Journal
     from azureinit.sources.metadata import Metadata
     from azureinit.telemetry.events import Events
     from azureinit.telemetry.kvp import KvpLayer
@@ -122,7 +122,7 @@ def provision(context: Context) -> int:
     failure: AzureInitError | None = None
     try:
         if context.config.kernel.entropy:
-            from azureinit.upkeep import feed_entropy
+            from azureinit.run.maintenance import feed_entropy
 
             feed_entropy(walk)
         identify(walk)
@@ -132,23 +132,23 @@ def provision(context: Context) -> int:
             context.events.tell(
                 INFO, "provision", "provisioned in an earlier boot; azure-init-resend reports Ready again"
             )
-            from azureinit.upkeep import start_resending
+            from azureinit.run.maintenance import start_resending
 
             start_resending(walk)
             return keep_up(walk)
-        from azureinit.begin import begin  # a machine that is done pays for none of it
+        from azureinit.run.early import begin  # a machine that is done pays for none of it
 
         begin(walk)
-        from azureinit.corridor import gather
-        from azureinit.deliver import start_in_progress
+        from azureinit.run.deliver import start_in_progress
+        from azureinit.run.gather import gather
 
         start_in_progress(walk)
         gather(walk)
-        from azureinit.settle import settle
+        from azureinit.run.settle import settle
 
         settle(walk)
         if walk.alone is not None:
-            from azureinit.waiting import confirm
+            from azureinit.run.waiting import confirm
 
             confirm(walk)
     except AlreadyProvisioned as found:
@@ -161,14 +161,14 @@ def provision(context: Context) -> int:
         failure = error
     except Exception as error:  # noqa: BLE001 - the one outermost: whatever happens, one verdict leaves the machine
         failure = unforeseen(error)
-    from azureinit.deliver import deliver
+    from azureinit.run.deliver import deliver
 
     return deliver(walk, failure)
 
 
 def keep_up(walk: Walk) -> int:
     """What every boot of a provisioned machine does."""
-    from azureinit.upkeep import finish_after_ready, grow, tune, watch_hostname
+    from azureinit.run.maintenance import finish_after_ready, grow, tune, watch_hostname
 
     watch_hostname(walk)
     grow(walk)
@@ -179,7 +179,7 @@ def keep_up(walk: Walk) -> int:
 
 def reject(context: Context, error: AzureInitError) -> int:
     """A configuration that cannot be used is a failure like any other, told to the platform we are on."""
-    from azureinit.deliver import deliver
+    from azureinit.run.deliver import deliver
 
     stood_down = stand_down(context.machine, require_azure=context.config.platform.require_azure)
     if not may_change(context.machine) or stood_down is not None:
@@ -206,7 +206,7 @@ def identify(walk: Walk) -> None:
 
 def know(walk: Walk, vm_id: str | None) -> None:
     """Who we are; and whether that one is provisioned."""
-    from azureinit.apply.instance import Instance, marker, was_here_before_us
+    from azureinit.memory.instance import Instance, marker, was_here_before_us
 
     walk.vm_id = vm_id
     if vm_id is not None:
@@ -221,7 +221,7 @@ def know(walk: Walk, vm_id: str | None) -> None:
 
 def ready_is_pending(walk: Walk) -> bool:
     """Everything was done, and the platform has not accepted it yet."""
-    from azureinit.apply.instance import read_pending
+    from azureinit.memory.instance import read_pending
 
     pending = read_pending(walk.machine, walk.instance) if walk.instance is not None else None
     return pending is not None and pending.get("verdict") == "ready"

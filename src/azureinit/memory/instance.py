@@ -130,7 +130,7 @@ def forget_pending(machine: Machine, instance: Instance) -> None:
 
 def write_pending(machine: Machine, instance: Instance, *, verdict: str, failure: str, sources: str = "") -> None:
     """`sources`: ALONE where IMDS has not agreed yet."""
-    from azureinit.apply.sealed import seal
+    from azureinit.memory.sealed import seal
 
     values = {"verdict": verdict, "failure": failure, **({"sources": sources} if sources else {})}
     machine.write(instance.path("pending"), seal(values), mode=0o600)
@@ -167,7 +167,7 @@ def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) ->
     """Secrets are revealed here and nowhere else: into a 0600 file of ours."""
     from binascii import b2a_base64
 
-    from azureinit.apply.sealed import seal
+    from azureinit.memory.sealed import seal
 
     plain = {
         key: {"base64": b2a_base64(value.reveal(), newline=False).decode()} if isinstance(value, Secret) else value
@@ -209,7 +209,7 @@ def _is_ours(name: str) -> bool:
 
 def _read(machine: Machine, path: str) -> dict[str, Any] | None:
     """None where nothing of ours can be read: the run then does without what it remembered."""
-    from azureinit.apply.sealed import unseal
+    from azureinit.memory.sealed import unseal
 
     try:
         data = machine.read(path, limit=MOST_BYTES)

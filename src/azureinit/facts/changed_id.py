@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.facts.remains import UNIT_FILES, expand
+from azureinit.facts.machine_state import UNIT_FILES, expand
 from azureinit.record import Record
 
 TYPE_CHECKING = False

@@ -7,10 +7,10 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.engine import Walk
     from azureinit.machine import Machine
     from azureinit.plan.actions import Plan, Step
     from azureinit.report.goalstate import Fetch
+    from azureinit.run.engine import Walk
 
 FINGERPRINT_SECS = START_SECS = 10.0
 MOUNT_SECS = 100.0  # systemd gives a device 90 s to appear
@@ -45,12 +45,12 @@ def growth(walk: Walk) -> Plan:
 
 def finish_after_ready(walk: Walk) -> None:
     """What an earlier boot could not do after Ready, such as the RSA host key; the marker says that there is some."""
-    from azureinit.apply.instance import is_unfinished, prepare
+    from azureinit.memory.instance import is_unfinished, prepare
 
     if walk.instance is None or not is_unfinished(walk.machine, walk.instance):
         return
-    from azureinit.apply.journal import read_journal
     from azureinit.facts.gather import read_facts
+    from azureinit.memory.journal import read_journal
     from azureinit.plan.actions import work_left
     from azureinit.plan.plan import plan_after_ready
 
@@ -67,8 +67,8 @@ def finish_after_ready(walk: Walk) -> None:
 
 def finish(walk: Walk, steps: tuple[Step, ...]) -> None:
     """Each by itself; once all of them are done and on the disk, no later boot looks for them."""
-    from azureinit.apply.instance import is_unfinished, mark_finished
     from azureinit.machine.durable import make_durable
+    from azureinit.memory.instance import is_unfinished, mark_finished
 
     failed = False
     for step in steps:
@@ -98,7 +98,7 @@ def publish(walk: Walk) -> None:
 def publication(walk: Walk) -> Plan:
     if walk.machine.rooted or walk.metadata is None or walk.metadata.hostname is None:
         return ()
-    from azureinit.facts.lessee import read_lessee
+    from azureinit.facts.dhcp_client import read_lessee
     from azureinit.plan.publish import plan_publish
 
     lessee = read_lessee(walk.machine)
@@ -234,11 +234,11 @@ def _first_fingerprint(walk: Walk) -> str | None:
 
 def _apply(walk: Walk, plan: Plan) -> None:
     from azureinit.apply.executor import apply_plan
-    from azureinit.apply.journal import Unwritten
+    from azureinit.memory.journal import MemoryJournal
     from azureinit.plan.actions import Caution, work_left
 
     for item in plan:
         if isinstance(item, Caution):
             walk.events.tell(WARN, item.name, item.why)
     if work_left(plan):
-        apply_plan(walk.machine, plan, journal=Unwritten(), events=walk.events, deadline=walk.context.deadline)
+        apply_plan(walk.machine, plan, journal=MemoryJournal(), events=walk.events, deadline=walk.context.deadline)

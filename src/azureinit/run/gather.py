@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from azureinit.apply.instance import ALONE, read_pending, read_saved, was_another
-from azureinit.apply.journal import Unwritten, read_journal
-from azureinit.deliver import look_at_the_network, mend_route, wait_for_wireserver
-from azureinit.engine import know
 from azureinit.errors import ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, VmIdUnknown
 from azureinit.facts.gather import read_facts
+from azureinit.memory.instance import ALONE, read_pending, read_saved, was_another
+from azureinit.memory.journal import MemoryJournal, read_journal
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
+from azureinit.run.deliver import look_at_the_network, mend_route, wait_for_wireserver
+from azureinit.run.engine import know
 from azureinit.sources.gather import ask_sources, from_saved
 from azureinit.sources.metadata import (
     IN_WORDS,
@@ -26,9 +26,9 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.engine import Walk
     from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
+    from azureinit.run.engine import Walk
     from azureinit.sources.gather import Gathered
     from azureinit.sources.metadata import Metadata
 
@@ -61,7 +61,7 @@ def gather(walk: Walk) -> None:
                 no_network=lambda seconds: no_network(walk, seconds),
                 trouble=walk.trouble,
             )
-            import azureinit.settle  # noqa: F401 - the platform and sshd are thinking: time to load what comes next
+            import azureinit.run.settle  # noqa: F401 - the platform and sshd are thinking: time to load what comes next
 
             walk.facts = read_all(walk)
             gathered = asked()
@@ -109,7 +109,7 @@ def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) 
 def recall(walk: Walk) -> Metadata | None:
     """What this VM remembers: what was done, what was not told, and what its media said."""
     if walk.instance is None or not walk.remembers:
-        walk.journal = Unwritten()
+        walk.journal = MemoryJournal()
         return None
     if walk.journal is None or walk.journal.path != walk.instance.path("journal"):
         walk.journal = read_journal(walk.machine, walk.instance.path("journal"))
@@ -126,9 +126,9 @@ def recall(walk: Walk) -> Metadata | None:
 def stays(walk: Walk) -> bool:
     if walk.config.platform.changed_vm_id != "keep":
         return False
-    from azureinit import former
+    from azureinit.run import changed_id
 
-    return former.stays(walk)
+    return changed_id.stays(walk)
 
 
 def stays_for_want(walk: Walk, failures: dict[str, AzureInitError]) -> bool:
@@ -138,9 +138,9 @@ def stays_for_want(walk: Walk, failures: dict[str, AzureInitError]) -> bool:
     other = was_another(walk.machine, walk.instance)
     if other is None:
         return False
-    from azureinit import former
+    from azureinit.run import changed_id
 
-    return former.stays_for_want(walk, failures, other=other)
+    return changed_id.stays_for_want(walk, failures, other=other)
 
 
 def learn(walk: Walk, gathered: Gathered, saved: Metadata | None) -> Metadata | None:
@@ -215,7 +215,7 @@ def no_network(walk: Walk, seconds: float) -> NoNetwork | None:
     """The reason to wait no longer for a route to IMDS, after so many seconds without one."""
     if seconds < walk.config.boot.network_secs * NO_LINK:
         return None
-    from azureinit.waiting import no_network
+    from azureinit.run.waiting import no_network
 
     return no_network(walk, seconds)
 

@@ -7,8 +7,8 @@ address other than the usual one is used only if it answers, or if neither does.
 from __future__ import annotations
 
 from azureinit.errors import LocalError
+from azureinit.facts.dhcp_client import parse_way_out
 from azureinit.facts.leases import is_a_host, read_standing
-from azureinit.facts.lessee import parse_way_out
 from azureinit.record import Record, replace
 from azureinit.sources.route import (
     USUAL,
@@ -24,9 +24,9 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.engine import Walk
     from azureinit.facts.leases import Standing
     from azureinit.machine import Machine
+    from azureinit.run.engine import Walk
 
 LATE = 20.0  # seconds; who has no lease by then may have nobody to take one
 ASKING = 8.0
@@ -225,7 +225,7 @@ def mend(walk: Walk, host: str) -> bool:
 
 def _mend(walk: Walk, host: str) -> None:
     from azureinit.apply.executor import apply_step
-    from azureinit.apply.journal import Unwritten
+    from azureinit.memory.journal import MemoryJournal
     from azureinit.plan.actions import Step
     from azureinit.plan.route import plan_route
 
@@ -238,5 +238,5 @@ def _mend(walk: Walk, host: str) -> None:
     for step in plan_route(host=host, lease=lease, leads=leads(table, parse_address(host) or 0)):
         if isinstance(step, Step):
             walk.mended.add(host)
-            apply_step(machine, step, journal=Unwritten(), deadline=walk.context.deadline)
+            apply_step(machine, step, journal=MemoryJournal(), deadline=walk.context.deadline)
             walk.events.tell(INFO, step.name, step.did)

@@ -6,7 +6,7 @@ from azureinit.plan.actions import Remove, Satisfied, Step, Way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.former import Former
+    from azureinit.facts.changed_id import Former
     from azureinit.plan.actions import Plan
 
 KEPT = "changed VM id"

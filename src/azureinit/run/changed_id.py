@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from azureinit.errors import ImdsInvalid, ImdsUnavailable, MediaAbsent
-from azureinit.facts.former import Former, read_former, read_former_id
-from azureinit.plan.former import KEPT, plan_former
+from azureinit.facts.changed_id import Former, read_former, read_former_id
+from azureinit.plan.changed_id import KEPT, plan_former
 from azureinit.plan.waagent import plan_waagent, spellings
 from azureinit.telemetry.events import INFO, WARN
 
@@ -12,10 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from azureinit.engine import Walk
     from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
     from azureinit.plan.actions import Plan
+    from azureinit.run.engine import Walk
 
 WANT = "no source has anything to provision it from"
 

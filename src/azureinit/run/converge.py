@@ -19,10 +19,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azureinit.apply.journal import Journal
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
+    from azureinit.memory.journal import Journal
     from azureinit.plan.actions import Plan
     from azureinit.sources.imds import PublicKey
     from azureinit.sources.metadata import Metadata

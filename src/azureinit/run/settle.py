@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from azureinit.apply.journal import clear_leftovers
-from azureinit.begin import record_own_keys
-from azureinit.converge import converge, today, with_access, with_keys_files
-from azureinit.corridor import gather
-from azureinit.deliver import keep, save, start_in_progress
-from azureinit.engine import identify
 from azureinit.machine.durable import make_durable
+from azureinit.memory.journal import clear_leftovers
 from azureinit.plan.access import plan_access
 from azureinit.plan.actions import Caution, Unknown, work_left
 from azureinit.plan.hostkeys import has_image_keys
@@ -16,15 +11,20 @@ from azureinit.plan.hostname import DHCP_NAME
 from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.plan.waagent import plan_waagent
 from azureinit.record import replace
+from azureinit.run.converge import converge, today, with_access, with_keys_files
+from azureinit.run.deliver import keep, save, start_in_progress
+from azureinit.run.early import record_own_keys
+from azureinit.run.engine import identify
+from azureinit.run.gather import gather
 from azureinit.sources.metadata import is_specialised
 from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.engine import Walk
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
     from azureinit.plan.actions import Plan
+    from azureinit.run.engine import Walk
     from azureinit.sources.metadata import Metadata
 
 
@@ -56,7 +56,7 @@ def settle(walk: Walk) -> None:
     walk.renamed = walk.facts.kernel_hostname != named or DHCP_NAME in taken
     # A program may need the network: where there is none it is run when IMDS has agreed, before Ready.
     if walk.metadata is not None and walk.metadata.custom_data is not None and walk.alone is None:
-        from azureinit.customdata import run_program
+        from azureinit.run.custom_data import run_program
 
         run_program(walk)
     sync(walk)
@@ -76,7 +76,7 @@ def sync(walk: Walk) -> None:
 def plan_for(walk: Walk, facts: Facts, *, shown: bool = False) -> Plan:
     """`shown`: nothing will be applied, so that the login is judged by what the machine would be."""
     if walk.former is not None:
-        from azureinit.former import plan_stay
+        from azureinit.run.changed_id import plan_stay
 
         return plan_stay(walk, facts)
     assert walk.metadata is not None and walk.journal is not None
@@ -97,7 +97,7 @@ def plan_for(walk: Walk, facts: Facts, *, shown: bool = False) -> Plan:
         own_keys=own_keys(walk, facts),
     )
     if walk.metadata.custom_data is not None:
-        from azureinit.customdata import kept
+        from azureinit.run.custom_data import kept
 
         plan = (*plan, *kept(walk))
     pending = bool(work_left(plan))
@@ -124,8 +124,8 @@ def own_keys(walk: Walk, facts: Facts) -> frozenset[str] | None:
         return None  # shown as unknown
     if not has_image_keys(facts.ssh, own=own, done=walk.journal.done):
         return own
-    from azureinit.apply.instance import marker
     from azureinit.facts.provisioned import was_provisioned
+    from azureinit.memory.instance import marker
     from azureinit.plan.waagent import spellings
 
     ids, library = spellings(walk.instance.vm_id), walk.config.waagent.lib_dir
@@ -157,7 +157,7 @@ def whole_plan(walk: Walk) -> Plan:
     assert walk.metadata is not None
     if is_specialised(walk.metadata):
         return before
-    from azureinit.upkeep import entropy, growth, publication, tuning
+    from azureinit.run.maintenance import entropy, growth, publication, tuning
 
     planned = plan_for(walk, walk.facts, shown=True)
     stale = any(item.name == DHCP_NAME for item in planned)
@@ -172,6 +172,6 @@ def _program(walk: Walk) -> Plan:
     assert walk.metadata is not None
     if walk.metadata.custom_data is None:
         return ()
-    from azureinit.customdata import program
+    from azureinit.run.custom_data import program
 
     return program(walk)

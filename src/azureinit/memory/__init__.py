@@ -1,0 +1,1 @@
+"""What one boot leaves for the next, in the data directory."""
