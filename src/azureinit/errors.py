@@ -324,6 +324,10 @@ class RunDied(AzureInitError):
     reason = "azure-init did not finish"
 
 
+class Terminated(RunDied):
+    """By SIGTERM, before there was a verdict."""
+
+
 class VerdictUndelivered(AzureInitError):
     reason = "verdict not delivered"
     exit_code = 75

@@ -19,7 +19,8 @@ from azureinit.plan.sshd import plan_sshd
 from azureinit.record import Record, Secret, replace
 from azureinit.report import health
 from azureinit.report.verdict import MAX_DESCRIPTION, Subject, failure_report
-from azureinit.run.converge import converge, today, with_keys_files
+from azureinit.run.admin import today, with_keys_files
+from azureinit.run.converge import converge
 from azureinit.sources import imds, media
 from azureinit.sources.identity import read_vm_id
 from azureinit.sources.imds import Imds, PublicKey
@@ -217,7 +218,7 @@ def report_failure(
 def _settle(machine: Machine, config: Config, planner: JournaledPlanner) -> tuple[str, ...]:
     """The names of the steps that were taken."""
     journal = MemoryJournal()
-    _facts, steps = converge(
+    converged = converge(
         machine,
         config,
         lambda facts: planner(facts, journal.done),
@@ -226,7 +227,7 @@ def _settle(machine: Machine, config: Config, planner: JournaledPlanner) -> tupl
         events=Events(clock=machine.clock),
         deadline=float("inf"),
     )
-    return steps
+    return converged.taken
 
 
 def _account(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from azureinit.config.load import Loaded
     from azureinit.config.model import Config
     from azureinit.machine import Machine
-    from azureinit.run.engine import Context
+    from azureinit.run.state import Context
 
 HELP = """\
 Provision this Linux machine from Azure's metadata, and tell the platform how it went.
@@ -174,7 +174,7 @@ def load(command: Command, machine: Machine) -> Loaded:
 def provision(command: Command, machine: Machine) -> int:
     from azureinit.machine import set_umask
     from azureinit.machine.service import notify
-    from azureinit.run.engine import provision, reject
+    from azureinit.run import provision, reject
 
     set_umask()
     started = machine.clock.monotonic()
@@ -194,7 +194,7 @@ def provision(command: Command, machine: Machine) -> int:
         for warning in loaded.warnings:
             context.events.tell(30, "config", warning)
     if command.stage:
-        from azureinit.run.stages import run_stage
+        from azureinit.run.dispatch import run_stage
 
         return run_stage(command.stage, context)
     status = provision(context)
@@ -205,7 +205,7 @@ def provision(command: Command, machine: Machine) -> int:
 
 def _context(machine: Machine, config: Config, *, started: float, stage: str) -> Context:
     from azureinit.machine.service import boot_moment, is_service
-    from azureinit.run.engine import Context
+    from azureinit.run.state import Context
     from azureinit.sources.identity import stand_down
     from azureinit.telemetry.listen import listen
 
@@ -244,7 +244,7 @@ def _unmounted(machine: Machine, config: Config, stage: str) -> tuple[str | None
 
     data = missing_mount(machine, data_dir.path)
     if data is not None and waits:
-        from azureinit.run.maintenance import start_mount
+        from azureinit.run.mounts import start_mount
 
         data = start_mount(machine, data_dir.path, data)
     return data, missing_mount(machine, config.azure_init_log_path.path.rpartition("/")[0])

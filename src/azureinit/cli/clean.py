@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.cli.parser import Parser, parsed
-from azureinit.memory.instance import clean, take_over
+from azureinit.memory.instance import claim_waagent_marker, clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
         return 0
     config = configured()
     data_dir = config.azure_init_data_dir.path
-    taken_over = take_over(machine, config.waagent.lib_dir)
+    taken_over = claim_waagent_marker(machine, config.waagent.lib_dir)
     if taken_over:
         print("that WALinuxAgent has provisioned this machine counts no longer")
     removed = () if taken_over and machine.names(data_dir) is None else clean(machine, data_dir)

@@ -25,7 +25,7 @@ from azureinit.plan.deprovision import Leaving, plan_deprovision
 from azureinit.plan.kernel import plan_kernel_undo
 from azureinit.plan.show import as_text
 from azureinit.record import Record, replace
-from azureinit.run.converge import today
+from azureinit.run.admin import today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from azureinit.facts.gather import read_facts
 from azureinit.plan.actions import Unknown, work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
-from azureinit.run.engine import Context, Walk
-from azureinit.run.settle import whole_plan
+from azureinit.run.show import whole_plan
+from azureinit.run.state import Context
 from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import WARN, Events
 from azureinit.telemetry.log import stream_listener
@@ -68,8 +68,7 @@ def _plan(machine: Machine, config: Config) -> Plan | None:
     if reason is not None:
         events.tell(WARN, "platform", reason)
         return None
-    walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
-    return whole_plan(walk)
+    return whole_plan(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
 
 
 def facts(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:

@@ -1,1 +1,184 @@
-"""One run, from start to verdict."""
+"""One run, from start to verdict. `provision` and `attempt` are its table of contents: each phase takes what it needs
+and hands a frozen record to the next. In this order, so that no module imports a later one:
+
+state, stages, enact       the records; the stages of a boot as rows; the only caller of the executor
+identify, recall           which VM this is; the lock, the journal, what earlier boots left
+endpoint, platform         where the wireserver is; the route to it, and why it cannot be reached
+waiting, in_progress       what is waited for, for people; the report that provisioning has begun
+changed_id, waagent        a machine that was another VM; WALinuxAgent must not provision
+logins, channels           logins wait for the service; these four together, as what goes on beside the phases
+early, gather              what needs no platform; sources and facts, at the same time
+admin, custom_data         facts that need the admin's name; customData
+desired, converge          the plan; plan, apply, plan again
+saving, settle, confirm    what the next boot needs; the machine that was asked for; media that IMDS has to confirm
+resend, deliver            the service that goes on sending Ready; the verdict
+maintenance, after_ready   what every boot does, as rows; what follows Ready
+termination, show          SIGTERM; the same walk for `azure-init plan`
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import LocalError, LockTimeout
+from azureinit.run.identify import identify, may_change, why_not_ours
+from azureinit.run.state import AlreadyProvisioned, Knowing, Known, Stopped, declared, known_to
+from azureinit.telemetry.events import INFO, WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.errors import AzureInitError
+    from azureinit.run.channels import Channels
+    from azureinit.run.deliver import Outcome
+    from azureinit.run.state import Context, Identity, Settled
+
+
+def provision(context: Context) -> int:
+    """Make this machine what the platform asks for, and report exactly one verdict. Returns the exit code."""
+    reason = why_not_ours(context)
+    if reason is not None:
+        context.events.tell(INFO, "platform", reason)
+        return 0
+    if not may_change(context.machine):
+        raise LocalError("only root provisions this machine", hint="azure-init plan shows what would be done")
+    channels: Channels | None = None
+    try:
+        start_boot(context)
+        identity = identify(context)
+        if is_left_to_resend(context, identity):
+            return keep_up(context, identity)
+        channels = open_channels(context)
+        settled = attempt(context, identity, channels)
+        outcome = success(settled)
+    except AlreadyProvisioned as done:
+        told = f"VM {done.identity.vm_id} is already provisioned{done}: nothing to do"
+        context.events.tell(INFO, "provision", told)
+        return keep_up(context, done.identity)
+    except LockTimeout as error:
+        context.events.tell(WARN, "lock", f"{error}; that run will report")
+        return error.exit_code
+    except (Exception, Stopped) as error:  # noqa: BLE001 - the outermost: whatever happens, one verdict leaves
+        outcome = failure(error)
+    return conclude(context, channels or open_channels(context), outcome)
+
+
+def attempt(context: Context, identity: Identity, channels: Channels) -> Settled:
+    """The phases before the verdict."""
+    from azureinit.run.early import begin_early
+    from azureinit.run.recall import hold_lock, recall
+    from azureinit.run.termination import raise_on_sigterm
+
+    platform, waiting, logins = channels.platform, channels.waiting, channels.logins
+    with Knowing(Known(identity=identity)):
+        if context.unmounted is not None:
+            raise LocalError(f"the data directory cannot be used: {context.unmounted} is not mounted")
+        raise_on_sigterm(context)
+        logins.hold(identity)
+        hold_lock(context, identity)
+        memory = recall(context, identity)
+        early = begin_early(context, memory)
+        try:
+            from azureinit.run.gather import gather
+
+            channels.in_progress.start(identity.vm_id)
+            asked = gather(
+                context, identity, memory, early, platform=platform, waiting=waiting, meanwhile=load_next_phases
+            )
+        finally:
+            early.wait()
+    from azureinit.run.settle import settle
+
+    channels.in_progress.start(asked.identity.vm_id)  # where only IMDS could tell the VM's id
+    settled = settle(context, asked, logins=logins)
+    if asked.unconfirmed is not None:
+        from azureinit.run.confirm import confirm
+
+        settled = confirm(context, settled, platform=platform, waiting=waiting, logins=logins)
+    return settled
+
+
+def conclude(context: Context, channels: Channels, outcome: Outcome) -> int:
+    """The verdict, and what follows it."""
+    from azureinit.run.deliver import Delivery
+    from azureinit.run.termination import bound, is_silent
+
+    if is_silent(context, outcome.failure):
+        context.events.flush()
+        return 0 if outcome.failure is None else outcome.failure.exit_code
+    context, channels = bound(context, channels, outcome.failure)
+    delivery = Delivery(context, channels)
+    try:
+        status = delivery.deliver(outcome)
+        if outcome.settled is not None and status == 0:
+            from azureinit.run.after_ready import finish
+
+            finish(context, outcome.settled, platform=channels.platform)
+    finally:
+        delivery.finish_telling()
+    return status
+
+
+def success(settled: Settled) -> Outcome:
+    from azureinit.run.deliver import Outcome
+    from azureinit.run.settle import known_of
+
+    return Outcome(known=known_of(settled.asked), settled=settled)
+
+
+def failure(error: BaseException) -> Outcome:
+    from azureinit.run.deliver import Outcome
+
+    return Outcome(known=known_to(error), failure=declared(error))
+
+
+def start_boot(context: Context) -> None:
+    if context.config.kernel.entropy:  # the only job that is due at the start
+        from azureinit.run.maintenance import START, Situation, maintain
+
+        maintain(context, (START,), Situation(machine=context.machine, config=context.config))
+
+
+def is_left_to_resend(context: Context, identity: Identity) -> bool:
+    """An earlier boot did everything, and the platform has not accepted Ready: another unit sends it."""
+    if context.booted is None or identity.instance is None:
+        return False
+    from azureinit.memory.pending import is_ready_pending
+
+    if not is_ready_pending(context.machine, identity.instance):
+        return False
+    from azureinit.run.resend import start_resending
+
+    told = "provisioned in an earlier boot; azure-init-resend reports Ready again"
+    context.events.tell(INFO, "provision", told)
+    start_resending(context)
+    return True
+
+
+def keep_up(context: Context, identity: Identity) -> int:
+    from azureinit.run.after_ready import keep_up
+
+    return keep_up(context, identity)
+
+
+def open_channels(context: Context) -> Channels:
+    from azureinit.run.channels import open_channels
+
+    return open_channels(context)
+
+
+def load_next_phases() -> None:
+    """While the platform and sshd work: about 10 ms that Ready does not wait for."""
+    import azureinit.run.deliver
+    import azureinit.run.settle  # noqa: F401
+
+
+def reject(context: Context, error: AzureInitError) -> int:
+    """Report a configuration that cannot be used, as any other failure, where this machine is ours to report."""
+    if not may_change(context.machine) or why_not_ours(context) is not None:
+        raise error
+    try:
+        with Knowing(Known(identity=identify(context))):
+            raise error
+    except AlreadyProvisioned:
+        raise error from None  # the platform has its verdict
+    except type(error) as told:
+        outcome = failure(told)
+    return conclude(context, open_channels(context), outcome)

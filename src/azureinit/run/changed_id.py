@@ -1,10 +1,9 @@
-"""A VM that was provisioned under another id, on its way past the corridor's rooms."""
+"""A machine that was provisioned under another VM id and keeps its state."""
 
 from __future__ import annotations
 
 from azureinit.errors import ImdsInvalid, ImdsUnavailable, MediaAbsent
-from azureinit.facts.changed_id import Former, read_former, read_former_id
-from azureinit.plan.changed_id import KEPT, plan_former
+from azureinit.plan.changed_id import KEPT
 from azureinit.plan.waagent import plan_waagent, spellings
 from azureinit.telemetry.events import INFO, WARN
 
@@ -15,59 +14,68 @@ if TYPE_CHECKING:
     from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
     from azureinit.plan.actions import Plan
-    from azureinit.run.engine import Walk
+    from azureinit.run.state import Asked, Context, Identity, Memory
 
-WANT = "no source has anything to provision it from"
-
-
-def stays(walk: Walk) -> bool:
-    """Whether this machine was another VM, and so is to be left as it is."""
-    if walk.vm_id is None or not walk.remembers:
-        return False
-    walk.former = read_former_id(
-        walk.machine,
-        vm_id=walk.vm_id,
-        spellings=spellings(walk.vm_id),
-        data_dir=walk.config.azure_init_data_dir.path,
-        lib_dir=walk.config.waagent.lib_dir,
-    )
-    if walk.former is None and decided(walk):
-        walk.former = ""  # by an earlier run, which has taken the reasons away
-    if walk.former is None:
-        return False
-    who = f"VM {walk.former}" if walk.former else "another VM"
-    walk.events.tell(
-        INFO,
-        "changed VM id",
-        f"this machine was {who}: it stays as it is, and the platform is not asked (platform.changed_vm_id)",
-    )
-    return True
+NOTHING_ASKED = "no source has anything to provision it from"
 
 
-def decided(walk: Walk) -> bool:
-    return walk.journal is not None and KEPT in walk.journal.done
+def kept_id(context: Context, identity: Identity, memory: Memory) -> str | None:
+    """The id under which this machine was provisioned, where platform.changed_vm_id says that it keeps its state.
 
-
-def is_witness(walk: Walk, marker: bytes) -> bool:
-    """WALinuxAgent's marker may be all that says that this machine was another VM."""
-    own = walk.vm_id is not None and marker.strip().lower() in spellings(walk.vm_id)
-    return not own and not decided(walk)
-
-
-def stays_for_want(walk: Walk, failures: Mapping[str, AzureInitError], *, other: str) -> bool:
-    """Whether nobody has anything to provision this machine from, which was in order as that other VM.
-
-    A source that says something which cannot be read has something for us; and what a run of this VM has begun to
-    make of the machine is no longer what it was.
+    "" where an earlier run decided so and removed the evidence; None where the machine is to be provisioned.
     """
-    assert walk.instance is not None
-    silent = all(_is_silence(error) for error in failures.values())
-    begun = walk.journal is not None and walk.journal.begun and not decided(walk)
-    if not silent or begun:
+    if context.config.platform.changed_vm_id != "keep" or identity.vm_id is None or not memory.readable:
+        return None
+    from azureinit.facts.changed_id import read_former_id
+
+    found = read_former_id(
+        context.machine,
+        vm_id=identity.vm_id,
+        spellings=spellings(identity.vm_id),
+        data_dir=context.config.azure_init_data_dir.path,
+        lib_dir=context.config.waagent.lib_dir,
+    )
+    if found is None and KEPT in memory.journal.done:
+        found = ""
+    if found is not None:
+        who = f"VM {found}" if found else "another VM"
+        context.events.tell(
+            INFO,
+            "changed VM id",
+            f"this machine was {who}: it keeps its state, and the platform is not asked (platform.changed_vm_id)",
+        )
+    return found
+
+
+def is_evidence(context: Context, identity: Identity, marker: bytes) -> bool:
+    """WALinuxAgent's marker may be all that tells that this machine was another VM."""
+    if identity.vm_id is not None and marker.strip().lower() in spellings(identity.vm_id):
         return False
-    walk.former, walk.metadata = other, None
-    walk.events.tell(WARN, KEPT, f"this was VM {other}, and {WANT}: the machine stays as it is")
-    return True
+    if identity.instance is None:
+        return True
+    from azureinit.memory.journal import read_journal
+
+    return KEPT not in read_journal(context.machine, identity.instance.path("journal")).done
+
+
+def kept_for_want(
+    context: Context, identity: Identity, memory: Memory, failures: Mapping[str, AzureInitError]
+) -> str | None:
+    """The id of the VM that this machine was, where no source has anything to provision it from now.
+
+    None where a source said something unreadable, since that may be meant for this machine, and where a run of this VM
+    has begun to change it.
+    """
+    if identity.instance is None or not memory.readable:
+        return None
+    from azureinit.memory.instance import other_marked_vm
+
+    other = other_marked_vm(context.machine, identity.instance)
+    begun = memory.journal.begun and KEPT not in memory.journal.done
+    if other is None or begun or not all(_is_silence(error) for error in failures.values()):
+        return None
+    context.events.tell(WARN, KEPT, f"this was VM {other}, and {NOTHING_ASKED}: the machine keeps its state")
+    return other
 
 
 def _is_silence(error: AzureInitError) -> bool:
@@ -75,14 +83,16 @@ def _is_silence(error: AzureInitError) -> bool:
     return unanswered or isinstance(error, MediaAbsent)
 
 
-def plan_stay(walk: Walk, facts: Facts) -> Plan:
-    assert walk.former is not None and walk.journal is not None
-    library = walk.config.waagent.lib_dir
-    if walk.config.platform.changed_vm_id == "keep":
-        former, because = read_former(walk.machine, vm_id=walk.former, lib_dir=library), "platform.changed_vm_id"
+def plan_kept(context: Context, asked: Asked, facts: Facts) -> Plan:
+    from azureinit.facts.changed_id import Former, read_former
+    from azureinit.plan.changed_id import plan_former
+
+    library, previous = context.config.waagent.lib_dir, asked.previous_id or ""
+    if context.config.platform.changed_vm_id == "keep":
+        former, because = read_former(context.machine, vm_id=previous, lib_dir=library), "platform.changed_vm_id"
     else:
-        former, because = Former(vm_id=walk.former), WANT  # nobody has asked for anything to go
+        former, because = Former(vm_id=previous), NOTHING_ASKED  # nothing asked for anything to be removed
     return (
-        *plan_former(former=former, because=because, done=walk.journal.done),
-        *plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library),
+        *plan_former(former=former, because=because, done=asked.memory.journal.done),
+        *plan_waagent(vm_id=asked.identity.vm_id, waagent=facts.waagent, lib_dir=library),
     )

@@ -1,25 +1,29 @@
-"""The corridor's last door: the verdict goes out, and what it leaves behind on this machine."""
+"""The verdict: what was found is flushed to all listeners, then the platform is told Ready or the failure."""
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, HttpFailed, MediaRefused, SourceError, VerdictUndelivered
+from azureinit.errors import AzureInitError, MediaRefused, SourceError, Terminated, VerdictUndelivered
 from azureinit.machine import rfc3339
 from azureinit.machine.durable import make_durable
 from azureinit.machine.service import notify
-from azureinit.memory.instance import (
-    ALONE,
-    forget_pending,
-    mark_provisioned,
-    was_alone,
-    write_pending,
-    write_saved,
+from azureinit.memory.pending import (
+    FAILURE,
+    READY,
+    UNDELIVERED,
+    UNFINISHED,
+    Pending,
+    is_ready_pending,
+    read_pending,
+    remove_pending,
     write_verdict,
 )
+from azureinit.record import Record
 from azureinit.report.health import size_on_the_wire
-from azureinit.report.protocol import send_progress, send_verdict
+from azureinit.report.protocol import send_verdict
 from azureinit.report.verdict import Subject, success_report
-from azureinit.run.engine import ready_is_pending
-from azureinit.sources.metadata import SAVED, is_specialised
+from azureinit.run.enact import best_effort
+from azureinit.run.saving import keep_pending, save_media
+from azureinit.run.state import Known
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -27,399 +31,227 @@ if TYPE_CHECKING:
     from typing import Any
 
     from azureinit.http import Observe
-    from azureinit.plan.actions import Step
-    from azureinit.report.goalstate import Fetch
-    from azureinit.run.engine import Walk
-    from azureinit.sources.goalstate import GoalState
+    from azureinit.run.channels import Channels
+    from azureinit.run.state import Context, Settled
 
 EJECT_TIMEOUT = 10.0
-UNHEARD = ", not delivered"
 KERNEL_LOG_BYTES = 64 << 10
 
 
-def start_in_progress(walk: Walk) -> None:
-    """Best effort, beside the work; the verdict waits for its end, so that it never arrives after that."""
-    if walk.vm_id is None or walk.in_progress is not None:
-        return
-    from azureinit.machine.threads import start
+class Outcome(Record):
+    """What a run came to: the machine that was asked for, or a failure."""
 
-    walk.events.flush()
+    known: Known
+    settled: Settled | None = None
+    failure: AzureInitError | None = None
 
-    def work() -> None:
+
+class Delivery:
+    """One verdict on its way out."""
+
+    def __init__(self, context: Context, channels: Channels) -> None:
+        self.context, self.machine, self.events = context, context.machine, context.events
+        self.platform, self.waiting = channels.platform, channels.waiting
+        self.logins, self.in_progress = channels.logins, channels.in_progress
+
+    def deliver(self, outcome: Outcome) -> int:
+        """The exit code: 0 only for a Ready that the platform has accepted."""
         try:
-            wait_for_wireserver(walk, until=walk.context.work_deadline)
-            send_progress(
-                walk.config,
-                walk.vm_id,
-                protocol=walk.config.report.protocol,
-                fetch=_fetch(walk),
-                clock=walk.machine.clock,
-                deadline=walk.context.deadline,
-                observe=walk.events.observe,
-            )
-        except Exception as error:  # noqa: BLE001 - nothing depends on it
-            walk.events.tell(DEBUG, "in progress", str(error))
-
-    walk.in_progress = start(work)
-
-
-def wait_for_wireserver(walk: Walk, *, until: float) -> None:
-    """In a boot the network may still be on its way up; what is tried before it is there only adds delays."""
-    from azureinit.sources.route import host_of, is_to_be_found, wait_for_route
-
-    if not walk.located and is_to_be_found(walk.machine, walk.config):
-        from azureinit.run.platform import locate
-
-        locate(walk, until=until)
-    if walk.context.booted is not None:
-        host = host_of(walk.config.wireserver.health_endpoint)
-        wait_for_route(walk.machine, host, until=until, late=lambda: mend_route(walk, host))
-
-
-def mend_route(walk: Walk, host: str) -> bool:
-    from azureinit.run.platform import mend
-
-    return mend(walk, host)
-
-
-def mend_again(walk: Walk) -> None:
-    """A DHCP client that was asked for the lease again takes routes away that are not its own."""
-    from azureinit.run.platform import mend
-
-    hosts = sorted(walk.mended)
-    walk.mended.clear()
-    for host in hosts:
-        mend(walk, host)
-
-
-def save(walk: Walk, *, with_hash: bool = True) -> None:
-    """What a later run still needs once the host has taken the media away."""
-    metadata, instance = walk.metadata, walk.instance
-    assert metadata is not None and instance is not None
-    media_only = metadata.has_password or metadata.custom_data is not None or metadata.guest_agent_off
-    media_only = media_only or metadata.proxy_agent or bool(metadata.key_pairs)
-    if not media_only and metadata.provenance.get("username", "imds") == "imds":
-        return
-    values = {field: getattr(metadata, field) for field in SAVED if getattr(metadata, field) is not None}
-    values["keys"] = [(key.data, key.path) for key in metadata.keys]
-    if metadata.thumbprints:
-        values["thumbprints"] = metadata.thumbprints
-    if with_hash and metadata.key_pairs:  # by name: the wireserver has their keys
-        values["key_pairs"] = [(pair.thumbprint, pair.path) for pair in metadata.key_pairs]
-    if with_hash and metadata.password_hash is not None:
-        values["password_hash"] = metadata.password_hash
-    write_saved(walk.machine, instance, values)
-
-
-def deliver(walk: Walk, failure: AzureInitError | None) -> int:
-    """The exit code."""
-    for made in walk.keys:  # where it came to nothing before anybody waited for them
-        made.wait()
-    if failure is not None and _ready_outlives(walk, failure):
-        walk.events.tell(WARN, "provision", str(failure))
-        try:
-            return _keep_ready(walk, failure)
+            if outcome.failure is not None:
+                return self._fail(outcome.known, outcome.failure)
+            return self._succeed(outcome)
         finally:
-            _finish_telling(walk)
-    if failure is not None:
+            self.waiting.end()
+
+    def _succeed(self, outcome: Outcome) -> int:
+        self.logins.release("provisioned")
+        self.waiting.begin("the platform to accept Ready")
+        self.in_progress.wait()
+        self._note(READY)  # before it leaves: nothing may contradict it from then on
+        try:
+            with self.events.step("report Ready") as span:
+                if outcome.known.unconfirmed:
+                    raise VerdictUndelivered("no network: IMDS has not agreed yet with the media that were applied")
+                self._eject(outcome.settled)
+                self._publish(success_report(self._subject(outcome.known), _doubts(outcome)))
+                self.platform.wait(until=self.context.work_deadline)
+                self._send(None)
+                span.text = "reported Ready: the platform accepted it"
+        except VerdictUndelivered as error:
+            return self._keep_ready(outcome.known, error)
+        self.waiting.end()
+        notify(self.machine, "STATUS=provisioned; the platform has accepted Ready")
+        self._forget_secrets(outcome.known)
+        return 0
+
+    def _fail(self, known: Known, failure: AzureInitError) -> int:
+        """An earlier Ready that is still to be delivered outlives sources that are silent now."""
+        if _ready_outlives(failure) and is_ready_pending(self.machine, known.identity.instance):
+            self.events.tell(WARN, "provision", str(failure))
+            return self._keep_ready(known, failure)
         hint = f" ({failure.hint})" if failure.hint else ""
-        walk.events.tell(ERROR, "provision", f"{failure.reason}: {failure}{hint}")
-        quiet_waagent(walk)  # it starts as soon as we say that we are ready
-    # Whoever waits for us to log in need not wait for the platform's ear.
-    walk.ended = True
-    notify(walk.machine, "READY=1\nSTATUS=" + ("provisioned" if failure is None else f"failed: {failure.reason}"))
-    walk.wait("the platform to hear " + ("Ready" if failure is None else "of the failure"))
-    if walk.in_progress is not None:
-        walk.in_progress.wait()
-    if failure is None:
-        _note_verdict(walk, "ready")  # before it leaves: nobody may contradict it then
-    try:
-        return _deliver_ready(walk) if failure is None else _deliver_failure(walk, failure)
-    finally:
-        walk.wait("")
-        _finish_telling(walk)
+        self.events.tell(ERROR, "provision", f"{failure.reason}: {failure}{hint}")
+        from azureinit.run.waagent import quiet_waagent
 
+        quiet_waagent(self.context, known.identity, known.metadata)  # WALinuxAgent starts when the service is ready
+        self.logins.release(f"failed: {failure.reason}")
+        self.waiting.begin("the platform to accept the failure report")
+        self.in_progress.wait()
+        delivered = self._report_failure(known, failure)
+        heard = "has" if delivered else "has not"
+        notify(self.machine, f"STATUS=failed: {failure.reason}; the platform {heard} accepted the report")
+        # Recorded after sending: a duplicate failure report is harmless, a lost one is not.
+        self._note(FAILURE + ("" if delivered else UNDELIVERED))
+        return failure.exit_code
 
-def _finish_telling(walk: Walk) -> None:
-    """After the verdict: what is left for those who listen, and what did not reach them."""
-    context, events = walk.context, walk.events
-    events.flush()
-    if context.kvp is not None and context.kvp.failure:
-        level = WARN if not context.kvp.missing else DEBUG if walk.machine.rooted else INFO
-        events.tell(level, "kvp", f"the host does not get everything of this run: {context.kvp.failure}")
-    if context.otlp is not None:
-        context.otlp.send(context.deadline, tell=events.tell)
-    events.flush()
+    def _report_failure(self, known: Known, failure: AzureInitError) -> bool:
+        from azureinit.report.verdict import MAX_DESCRIPTION, MAX_POOLED, failure_report, size_in_the_pool
 
+        subject, instance = self._subject(known), known.identity.instance
+        self._save_media(known)
+        extra = {"previous": known.previous} if known.previous else {}
+        report = failure_report(failure, subject, extra, limit=MAX_DESCRIPTION, size=size_on_the_wire)
+        try:
+            with self.events.step("report failure") as span:
+                self._publish(failure_report(failure, subject, extra, limit=MAX_POOLED, size=size_in_the_pool))
+                self._attach_kernel_log()
+                self.platform.wait(until=self.context.deadline)
+                self._send(report)
+                span.text = "reported the failure: the platform accepted it"
+            if instance is not None:
+                pending = read_pending(self.machine, instance)
+                if pending is not None and pending.unconfirmed:  # what was applied stays: IMDS still has to agree
+                    keep_pending(self.context, known.identity, Pending(verdict=UNFINISHED, unconfirmed=True))
+                else:
+                    remove_pending(self.machine, instance)
+        except VerdictUndelivered as error:
+            pending = Pending(verdict=FAILURE, failure=failure.reason, unconfirmed=known.unconfirmed)
+            keep_pending(self.context, known.identity, pending)
+            self.platform.diagnose(error)
+            return False
+        except AzureInitError as error:
+            self.events.tell(WARN, "pending verdict", str(error))  # delivered; the exit code is the failure's own
+        return True
 
-def _note_verdict(walk: Walk, verdict: str) -> None:
-    try:
-        write_verdict(walk.machine, verdict)
-    except AzureInitError as error:
-        walk.events.tell(DEBUG, "verdict", str(error))
+    def _keep_ready(self, known: Known, error: AzureInitError) -> int:
+        from azureinit.run.resend import start_resending
 
+        keep_pending(self.context, known.identity, Pending(verdict=READY, unconfirmed=known.unconfirmed))
+        start_resending(self.context)
+        self.platform.diagnose(error)
+        self._note(READY + UNDELIVERED)
+        notify(self.machine, "STATUS=provisioned; the platform has not accepted Ready yet")
+        self.events.tell(WARN, "report Ready", "the platform has not accepted Ready; it is sent again until it does")
+        return VerdictUndelivered.exit_code
 
-def _deliver_ready(walk: Walk) -> int:
-    machine, events = walk.machine, walk.events
-    assert walk.instance is not None
-    try:
-        with events.step("report Ready") as span:
-            if walk.alone is not None:
-                raise VerdictUndelivered("no network: IMDS has not agreed yet with the media that were applied")
-            _eject(walk)
-            _publish(walk, success_report(_subject(walk), walk.doubts))
-            wait_for_wireserver(walk, until=walk.context.work_deadline)
-            _send(walk, None)
-            span.text = "reported Ready: the platform accepted it"
-    except VerdictUndelivered as error:
-        return _keep_ready(walk, error)
-    walk.wait("")
-    notify(machine, "STATUS=provisioned; the platform has accepted Ready")
-    _forget_hash(walk)
-    left = _plan_after_ready(walk)
-    try:
-        mark_provisioned(machine, walk.instance, unfinished=bool(left))
-    except AzureInitError as error:
-        # Done and told: the next start finds nothing to do and says Ready once more.
-        events.tell(WARN, "marker", str(error))
-    _after_ready(walk, left)
-    from azureinit.run.maintenance import tell_fingerprint, tune, watch_hostname
-
-    watch_hostname(walk)
-    if walk.mended:
-        mend_again(walk)
-    tell_fingerprint(walk, _fetch(walk))
-    tune(walk)  # last: a boot menu may take its time
-    return 0
-
-
-def _ready_outlives(walk: Walk, failure: AzureInitError) -> bool:
-    """Everything was done, and sources that are silent now do not undo it: Ready is still to be told, no failure."""
-    return isinstance(failure, SourceError) and not isinstance(failure, MediaRefused) and ready_is_pending(walk)
-
-
-def _keep_ready(walk: Walk, error: AzureInitError) -> int:
-    from azureinit.run.maintenance import start_resending
-
-    keep(walk, verdict="ready", failure="")
-    start_resending(walk)
-    look_at_the_network(walk, error)
-    _note_verdict(walk, "ready" + UNHEARD)
-    notify(walk.machine, "STATUS=provisioned; the platform has not accepted Ready yet")
-    walk.events.tell(WARN, "report Ready", "the platform has not accepted it; it is sent again until it does")
-    return VerdictUndelivered.exit_code
-
-
-def _deliver_failure(walk: Walk, failure: AzureInitError) -> int:
-    from azureinit.report.verdict import MAX_DESCRIPTION, MAX_POOLED, failure_report, size_in_the_pool
-
-    machine, events = walk.machine, walk.events
-    subject = _subject(walk)
-    _save_anyway(walk)  # the host takes the media away after this verdict too
-    extra = {"previous": walk.previous} if walk.previous else {}
-    report = failure_report(failure, subject, extra, limit=MAX_DESCRIPTION, size=size_on_the_wire)
-    heard = ""
-    try:
-        with events.step("report failure") as span:
-            _publish(walk, failure_report(failure, subject, extra, limit=MAX_POOLED, size=size_in_the_pool))
-            _attach_kernel_log(walk)
-            wait_for_wireserver(walk, until=walk.context.deadline)
-            _send(walk, report)
-            span.text = "reported the failure: the platform accepted it"
-        if walk.instance is not None and was_alone(machine, walk.instance):
-            keep(walk, verdict="unfinished", failure="")  # what was applied stays, and so IMDS still has to agree
-        elif walk.instance is not None:
-            forget_pending(machine, walk.instance)
-    except VerdictUndelivered as error:
-        heard = UNHEARD
-        keep(walk, verdict="failure", failure=failure.reason)
-        look_at_the_network(walk, error)
-    except AzureInitError as error:
-        events.tell(WARN, "pending verdict", str(error))  # told already; the exit code is the failure's own
-    notify(machine, f"STATUS=failed: {failure.reason}; the platform has {'not ' if heard else ''}heard it")
-    _note_verdict(walk, "failure" + heard)  # after sending: a duplicate failure report is harmless, a lost one is not
-    return failure.exit_code
-
-
-def _send(walk: Walk, failure: str | None) -> None:
-    send_verdict(
-        walk.config,
-        failure,
-        protocol=walk.config.report.protocol,
-        fetch=_fetch(walk),
-        clock=walk.machine.clock,
-        deadline=walk.context.deadline,
-        observe=_observe_and_flush(walk),
-    )
-
-
-def _observe_and_flush(walk: Walk) -> Observe:
-    """The host reads the pool at the attempt that it hears, which may not be the first."""
-
-    def observe(name: str, **fields: Any) -> None:
-        walk.events.observe(name, **fields)
-        if fields.get("failure"):
-            walk.trouble["wireserver"] = AzureInitError(str(fields["failure"]))
-            walk.events.flush()
-
-    return observe
-
-
-def _fetch(walk: Walk) -> Fetch:
-    """The goal state, without which the older endpoint hears nothing."""
-
-    def fetch(deadline: float) -> GoalState:
-        from azureinit.sources.goalstate import read_goal_state, wireserver
-
-        return read_goal_state(
-            walk.config,
-            endpoint=wireserver(walk.config),
-            clock=walk.machine.clock,
-            deadline=deadline,
-            observe=walk.events.observe,
+    def _send(self, failure: str | None) -> None:
+        send_verdict(
+            self.platform.config,
+            failure,
+            protocol=self.platform.config.report.protocol,
+            fetch=self.platform.goal_state,
+            clock=self.machine.clock,
+            deadline=self.context.deadline,
+            observe=self._observe_and_flush(),
         )
 
-    return fetch
+    def _observe_and_flush(self) -> Observe:
+        """The host reads the pool at the attempt that it accepts, which may not be the first."""
 
+        def observe(name: str, **fields: Any) -> None:
+            self.events.observe(name, **fields)
+            if fields.get("failure"):
+                self.waiting.silent["wireserver"] = AzureInitError(str(fields["failure"]))
+                self.events.flush()
 
-def _subject(walk: Walk) -> Subject:
-    pps_type = walk.metadata.pps_type if walk.metadata else None
-    return Subject(vm_id=walk.vm_id, pps_type=pps_type, timestamp=rfc3339(walk.machine.clock.now()))
+        return observe
 
+    def _subject(self, known: Known) -> Subject:
+        pps_type = known.metadata.pps_type if known.metadata else None
+        return Subject(vm_id=known.identity.vm_id, pps_type=pps_type, timestamp=rfc3339(self.machine.clock.now()))
 
-def _publish(walk: Walk, report: str) -> None:
-    """Before the platform hears a word: the host reads only what lies in the pool by then."""
-    walk.events.flush()
-    if walk.context.kvp is not None:
-        walk.context.kvp.report(report)
+    def _publish(self, report: str) -> None:
+        """Into the key-value pool, before the health report: the host reads only what lies there by then."""
+        self.events.flush()
+        if self.context.kvp is not None:
+            self.context.kvp.report(report)
 
+    def _attach_kernel_log(self) -> None:
+        kvp = self.context.kvp
+        if kvp is None or self.machine.rooted:
+            return
 
-def _attach_kernel_log(walk: Walk) -> None:
-    kvp = walk.context.kvp
-    if kvp is None or walk.machine.rooted:
-        return
-    from azureinit.machine.kmsg import read_kernel_log
+        def attach() -> None:
+            from azureinit.machine.kmsg import read_kernel_log
 
-    try:
-        log = read_kernel_log(walk.machine, limit=KERNEL_LOG_BYTES)
-        if log:
-            kvp.attach("dmesg", log, event_id=walk.events.new_id())
-    except Exception as error:  # noqa: BLE001 - the verdict waits for us
-        walk.events.tell(DEBUG, "kernel log", f"{type(error).__name__}: {error}")
+            log = read_kernel_log(self.machine, limit=KERNEL_LOG_BYTES)
+            if log:
+                kvp.attach("dmesg", log, event_id=self.events.new_id())
 
+        best_effort(self.events, "kernel log", attach, level=DEBUG)
 
-def look_at_the_network(walk: Walk, error: AzureInitError) -> None:
-    """Once a run, where nobody answered at all: what an operator would ask for first."""
-    if walk.looked_at_network or (isinstance(error.__cause__, HttpFailed) and error.__cause__.status):
-        return
-    walk.looked_at_network = True
-    from azureinit.facts.diagnosis import HOSTS
-    from azureinit.facts.network import network_in_brief, read_network
-    from azureinit.sources.route import host_of
-
-    hosts = (HOSTS[0], host_of(walk.config.wireserver.health_endpoint)) if walk.located else HOSTS
-    try:
-        walk.events.tell(WARN, "network", network_in_brief(read_network(walk.machine), hosts=hosts))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is not the cause we are asked for
-        walk.events.tell(WARN, "network", f"cannot be looked at: {type(error).__name__}: {error}")
-
-
-def quiet_waagent(walk: Walk) -> None:
-    """Also where we never came to a plan."""
-    from azureinit.apply.executor import apply_plan
-    from azureinit.facts.gather import read_waagent
-    from azureinit.memory.journal import MemoryJournal
-    from azureinit.plan.actions import work_left
-    from azureinit.plan.waagent import plan_waagent
-
-    try:
-        library = walk.config.waagent.lib_dir
-        if walk.context.unmounted is not None:
-            from azureinit.facts.mounts import missing_mount
-
-            if missing_mount(walk.machine, library):
-                return
-        waagent = read_waagent(walk.machine, library)
-        if waagent is not None and waagent.marker is not None and walk.config.platform.changed_vm_id == "keep":
-            from azureinit.run.changed_id import is_witness
-
-            if is_witness(walk, waagent.marker):
-                return
-        plan = plan_waagent(vm_id=walk.vm_id, waagent=waagent, lib_dir=library, metadata=walk.metadata)
-        if work_left(plan):
-            apply_plan(walk.machine, plan, journal=MemoryJournal(), events=walk.events, deadline=walk.context.deadline)
-    except Exception as error:  # noqa: BLE001 - the failure we are about to tell is the one that counts
-        walk.events.tell(WARN, "waagent marker", f"{type(error).__name__}: {error}")
-
-
-def _save_anyway(walk: Walk) -> None:
-    if walk.metadata is None or walk.instance is None:
-        return
-    try:
-        save(walk)
-        make_durable(walk.machine, walk.instance.data_dir)
-    except AzureInitError as error:
-        walk.events.tell(WARN, "saved media", str(error))
-
-
-def keep(walk: Walk, *, verdict: str, failure: str) -> None:
-    """An undelivered verdict; where even that cannot be written, the next run simply starts anew."""
-    if walk.instance is None:
-        return
-    try:
-        alone = ALONE if walk.alone is not None or was_alone(walk.machine, walk.instance) else ""
-        write_pending(walk.machine, walk.instance, verdict=verdict, failure=failure, sources=alone)
-    except AzureInitError as error:
-        walk.events.tell(WARN, "pending verdict", str(error))
-
-
-def _eject(walk: Walk) -> None:
-    if walk.device is None or walk.machine.rooted or not walk.config.provisioning_media.eject:
-        return
-    if walk.facts is not None and walk.facts.ignition is not None:
-        sign = walk.facts.ignition.sign
-        walk.events.tell(INFO, "eject", f"the media are not ejected: Ignition may run again and read them ({sign})")
-        return
-    try:
-        walk.machine.eject(walk.device, timeout=EJECT_TIMEOUT)
-    except AzureInitError as error:
-        walk.events.tell(INFO, "eject", str(error))
-
-
-def _forget_hash(walk: Walk) -> None:
-    """Its work is done. Before the marker, after which no run looks at it again; better to lose all that is saved."""
-    if walk.metadata is None or (walk.metadata.password_hash is None and not walk.metadata.key_pairs):
-        return
-    assert walk.instance is not None
-    try:
-        save(walk, with_hash=False)
-    except AzureInitError as error:
-        walk.events.tell(WARN, "saved media", str(error))
+    def _note(self, verdict: str) -> None:
         try:
-            walk.machine.remove(walk.instance.path("saved"))
+            write_verdict(self.machine, verdict)
         except AzureInitError as error:
-            walk.events.tell(WARN, "saved media", str(error))
+            self.events.tell(DEBUG, "verdict", str(error))
+
+    def _eject(self, settled: Settled | None) -> None:
+        device = settled.asked.device if settled is not None else None
+        if settled is None or device is None or self.machine.rooted:
+            return
+        if not self.context.config.provisioning_media.eject:
+            return
+        if settled.facts.ignition is not None:
+            sign = settled.facts.ignition.sign
+            self.events.tell(INFO, "eject", f"the media are not ejected: Ignition may run again and read them ({sign})")
+            return
+        try:
+            self.machine.eject(device, timeout=EJECT_TIMEOUT)
+        except AzureInitError as error:
+            self.events.tell(INFO, "eject", str(error))
+
+    def _save_media(self, known: Known) -> None:
+        """The host ejects the media after a failure too."""
+        instance = known.identity.instance
+        if known.metadata is None or instance is None:
+            return
+        try:
+            save_media(self.context, known.identity, known.metadata)
+            make_durable(self.machine, instance.data_dir)
+        except AzureInitError as error:
+            self.events.tell(WARN, "saved media", str(error))
+
+    def _forget_secrets(self, known: Known) -> None:
+        """Before the marker, after which no run reads the file again. Better to lose all of it than to keep a hash."""
+        metadata, instance = known.metadata, known.identity.instance
+        if metadata is None or instance is None or (metadata.password_hash is None and not metadata.key_pairs):
+            return
+        try:
+            save_media(self.context, known.identity, metadata, with_hash=False)
+        except AzureInitError as error:
+            self.events.tell(WARN, "saved media", str(error))
+            try:
+                self.machine.remove(instance.path("saved"))
+            except AzureInitError as error:
+                self.events.tell(WARN, "saved media", str(error))
+
+    def finish_telling(self) -> None:
+        """At the end of the run: flush the listeners, and say which of them did not get everything."""
+        context, events = self.context, self.events
+        events.flush()
+        if context.kvp is not None and context.kvp.failure:
+            level = WARN if not context.kvp.missing else DEBUG if self.machine.rooted else INFO
+            events.tell(level, "kvp", f"the host does not get everything of this run: {context.kvp.failure}")
+        if context.otlp is not None:
+            context.otlp.send(context.deadline, tell=events.tell)
+        events.flush()
 
 
-def _after_ready(walk: Walk, steps: tuple[Step, ...]) -> None:
-    """What no login depends on; it can fail only into the log, and is tried again at the next boot."""
-    from azureinit.run.maintenance import finish, grow, publish
-
-    grow(walk)
-    if walk.metadata is not None and not is_specialised(walk.metadata):
-        publish(walk)
-    finish(walk, steps)
+def _doubts(outcome: Outcome) -> tuple[str, ...]:
+    return outcome.settled.doubts if outcome.settled is not None else ()
 
 
-def _plan_after_ready(walk: Walk) -> tuple[Step, ...]:
-    from azureinit.plan.actions import work_left
-    from azureinit.plan.plan import plan_after_ready
-
-    assert walk.journal is not None and walk.facts is not None
-    if walk.metadata is None or is_specialised(walk.metadata):
-        return ()
-    try:
-        return work_left(plan_after_ready(facts=walk.facts, config=walk.config, done=walk.journal.done))
-    except Exception as error:  # noqa: BLE001 - the verdict has left: nothing may contradict it
-        walk.events.tell(WARN, "after Ready", f"{type(error).__name__}: {error}")
-        return ()
+def _ready_outlives(failure: AzureInitError) -> bool:
+    """A failure that says nothing about the machine."""
+    return isinstance(failure, (SourceError, Terminated)) and not isinstance(failure, MediaRefused)

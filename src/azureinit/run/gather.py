@@ -1,16 +1,18 @@
-"""The corridor's second room: gather. `settle` comes next, and `deliver` is the last door."""
+"""What the platform asks of this machine, and what the machine is: sources and facts, read at the same time."""
 
 from __future__ import annotations
 
 from azureinit.errors import ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, VmIdUnknown
 from azureinit.facts.gather import read_facts
-from azureinit.memory.instance import ALONE, read_pending, read_saved, was_another
-from azureinit.memory.journal import MemoryJournal, read_journal
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
-from azureinit.run.deliver import look_at_the_network, mend_route, wait_for_wireserver
-from azureinit.run.engine import know
-from azureinit.sources.gather import ask_sources, from_saved
+from azureinit.run.changed_id import kept_for_want, kept_id
+from azureinit.run.early import Early
+from azureinit.run.identify import adopt_vm_id
+from azureinit.run.recall import recall
+from azureinit.run.state import Asked, Knowing, Known
+from azureinit.run.waiting import no_network
+from azureinit.sources.gather import ask_sources
 from azureinit.sources.metadata import (
     IN_WORDS,
     asks_anything,
@@ -26,245 +28,226 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
-    from azureinit.run.engine import Walk
+    from azureinit.run.platform import Platform
+    from azureinit.run.state import Context, Identity, Memory
+    from azureinit.run.waiting import Waiting
     from azureinit.sources.gather import Gathered
     from azureinit.sources.metadata import Metadata
 
-
 LEAST_TIME = 5.0
 PAUSE_SECS = 1.0
-NO_LINK = 0.25  # of boot.network_secs, where no link can come up
 CONFIRM_SECS = 30.0  # for IMDS to agree, once there is a network, and for certificates
 
 
-def gather(walk: Walk) -> None:
-    """What is asked and what is there, read at the same time."""
-    saved = recall(walk)
-    if stays(walk):
-        walk.facts = read_facts(walk.machine, walk.config)
-        return
-    until = walk.context.sources_deadline if walk.alone is None else _until(walk)
-    walk.wait("the platform's metadata")
-    with walk.events.step("metadata") as span:
-        while True:
-            asked = ask_sources(
-                walk.machine,
-                walk.config,
-                saved=saved,
-                deadline=until,
-                observe=walk.events.observe,
-                route=walk.context.booted is not None,
-                mend=lambda host: mend_route(walk, host),
-                vm_id=walk.vm_id,
-                no_network=lambda seconds: no_network(walk, seconds),
-                trouble=walk.trouble,
-            )
-            import azureinit.run.settle  # noqa: F401 - the platform and sshd are thinking: time to load what comes next
-
-            walk.facts = read_all(walk)
-            gathered = asked()
-            if until - walk.machine.clock.monotonic() < LEAST_TIME:
-                break
-            if not _worth_asking_again(walk, gathered, saved):
-                break
-            _tell(walk, gathered.failures)
-            walk.events.tell(WARN, "metadata", "not complete: asked again, since this boot has time left")
-            walk.machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
-        walk.wait("")
-        saved = learn(walk, gathered, saved)
-        told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
-        span.text = f"read from {told} what this machine is to be" if told else "no source answered"
-        span.failed = not gathered.answers
-    if not stays(walk):
-        accept(walk, gathered, saved)
+def gather(
+    context: Context,
+    identity: Identity,
+    memory: Memory,
+    early: Early,
+    *,
+    platform: Platform,
+    waiting: Waiting,
+    meanwhile: Callable[[], object] = int,
+    end_if_done: bool = True,
+) -> Asked:
+    """`meanwhile` is called while the sources and sshd work. `end_if_done`: AlreadyProvisioned for a VM that is."""
+    unconfirmed = memory.unconfirmed is not None
+    known = Known(identity=identity, previous=memory.previous, unconfirmed=unconfirmed)
+    with Knowing(known) as knowing:
+        previous_id = kept_id(context, identity, memory)
+        if previous_id is not None:
+            facts = _read_facts(context, early)
+            return Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id)
+        until = _confirm_deadline(context) if unconfirmed else context.sources_deadline
+        with context.events.step("metadata") as span:
+            gathered, facts = _ask(context, identity, memory, early, platform, waiting, until, meanwhile)
+            if identity.instance is None:
+                identity, memory = _learn_identity(context, gathered, early, memory, end_if_done=end_if_done)
+                knowing.learn(identity=identity, previous=memory.previous, unconfirmed=memory.unconfirmed is not None)
+                previous_id = kept_id(context, identity, memory)
+            told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
+            span.text = f"read from {told} what this machine is to be" if told else "no source answered"
+            span.failed = not gathered.answers
+        asked = Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id, device=gathered.device)
+        return asked if previous_id is not None else accept(context, asked, gathered, knowing, platform=platform)
 
 
-def _until(walk: Walk) -> float:
-    """As long as sources are asked; and a little longer, where it is late already and the network has come now."""
-    late = walk.machine.clock.monotonic() + CONFIRM_SECS
-    return max(walk.context.sources_deadline, min(walk.context.work_deadline, late))
+def _ask(
+    context: Context,
+    identity: Identity,
+    memory: Memory,
+    early: Early,
+    platform: Platform,
+    waiting: Waiting,
+    until: float,
+    meanwhile: Callable[[], object],
+) -> tuple[Gathered, Facts]:
+    """In a boot, silent sources are asked again as long as there is time."""
+    machine, events = context.machine, context.events
+    waiting.begin("the platform's metadata")
+    while True:
+        asked = ask_sources(
+            machine,
+            context.config,
+            saved=memory.saved,
+            deadline=until,
+            observe=events.observe,
+            route=context.booted is not None,
+            mend=platform.add_route,
+            vm_id=identity.vm_id,
+            no_network=lambda seconds: no_network(context, seconds),
+            trouble=waiting.silent,
+        )
+        meanwhile()
+        facts, early = _read_facts(context, early), Early()
+        gathered = asked()
+        if until - machine.clock.monotonic() < LEAST_TIME or not _is_worth_asking_again(context, gathered, memory):
+            break
+        _tell_failures(context, platform, gathered.failures)
+        events.tell(WARN, "metadata", "not complete: asking again, since this boot has time left")
+        machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
+    waiting.end()
+    return gathered, facts
 
 
-def read_all(walk: Walk) -> Facts:
-    """With what `begin` has begun, the first time."""
-    host, walk.key_host = walk.key_host, None
-    sshd, walk.sshd = walk.sshd, None
-    keys, walk.keys = walk.keys, []
-    return read_facts(walk.machine, walk.config, host=host, sshd=sshd, keys=tuple(keys))
+def _read_facts(context: Context, early: Early) -> Facts:
+    return read_facts(context.machine, context.config, host=early.facts, sshd=early.sshd, keys=early.keys)
 
 
-def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:
-    """Only in a boot, only while something is missing that a silent source may still give."""
+def _confirm_deadline(context: Context) -> float:
+    """A little after the usual deadline, where the network has come only now."""
+    late = context.machine.clock.monotonic() + CONFIRM_SECS
+    return max(context.sources_deadline, min(context.work_deadline, late))
+
+
+def _is_worth_asking_again(context: Context, gathered: Gathered, memory: Memory) -> bool:
+    """Only in a boot, and only for what a silent source may still give. Retry only silence, never a refusal."""
     silent = any(error.recoverable for error in gathered.failures.values())
-    if walk.context.booted is None or not silent:
+    if context.booted is None or not silent:
         return False
-    answers = {**gathered.answers, **({"saved": saved} if saved is not None else {})}
-    merged = merge(answers)
+    merged = merge({**gathered.answers, **({"saved": memory.saved} if memory.saved is not None else {})})
     lacking = needs_media(merged) and isinstance(gathered.failures.get("media"), MediaAbsent)
     return (lacking or not is_enough(merged)) and not is_specialised(merged)
 
 
-def recall(walk: Walk) -> Metadata | None:
-    """What this VM remembers: what was done, what was not told, and what its media said."""
-    if walk.instance is None or not walk.remembers:
-        walk.journal = MemoryJournal()
-        return None
-    if walk.journal is None or walk.journal.path != walk.instance.path("journal"):
-        walk.journal = read_journal(walk.machine, walk.instance.path("journal"))
-    walk.journal.record_own_keys(walk.machine, walk.own_keys)  # where the id was not known when they were begun
-    pending = read_pending(walk.machine, walk.instance) or {}
-    walk.previous = pending.get("failure", "")
-    values = read_saved(walk.machine, walk.instance)
-    saved = None if values is None else from_saved(values)  # None as well for what has another shape
-    if pending.get("sources") == ALONE and walk.alone is None:
-        walk.alone = saved
-    return saved
-
-
-def stays(walk: Walk) -> bool:
-    if walk.config.platform.changed_vm_id != "keep":
-        return False
-    from azureinit.run import changed_id
-
-    return changed_id.stays(walk)
-
-
-def stays_for_want(walk: Walk, failures: dict[str, AzureInitError]) -> bool:
-    assert walk.metadata is not None and walk.instance is not None
-    if asks_anything(walk.metadata) or not walk.remembers:
-        return False
-    other = was_another(walk.machine, walk.instance)
-    if other is None:
-        return False
-    from azureinit.run import changed_id
-
-    return changed_id.stays_for_want(walk, failures, other=other)
-
-
-def learn(walk: Walk, gathered: Gathered, saved: Metadata | None) -> Metadata | None:
-    """Where the firmware did not tell who we are, IMDS does; and then there is something to remember."""
-    if walk.instance is not None:
-        return saved
+def _learn_identity(
+    context: Context, gathered: Gathered, early: Early, memory: Memory, *, end_if_done: bool
+) -> tuple[Identity, Memory]:
+    """From IMDS, where the firmware does not tell the VM's id; then there may be something to recall."""
     imds = gathered.answers.get("imds")
-    know(walk, imds.vm_id if imds is not None else None)
-    if walk.instance is None:
+    identity = adopt_vm_id(context, imds.vm_id if imds is not None else None, end_if_done=end_if_done)
+    if identity.instance is None:
         told = {name: str(error) for name, error in gathered.failures.items()}
         because = "".join(f"; {name}: {text}" for name, text in told.items())
         raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id{because}", hint="set platform.vm_id", **told)
-    return recall(walk)
+    memory = recall(context, identity, readable=memory.readable)
+    memory.journal.record_own_keys(context.machine, early.own_keys)
+    return identity, memory
 
 
-def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
-    """Complete, or nothing asked at all; the password becomes a hash here and is never seen again."""
-    answers, failures = dict(gathered.answers), gathered.failures
-    if saved is not None and "media" not in answers:
-        answers["saved"] = saved
+def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing, *, platform: Platform) -> Asked:
+    """Merge and check the answers. The password becomes a hash here."""
+    answers, failures, memory = dict(gathered.answers), gathered.failures, asked.memory
+    if memory.saved is not None and "media" not in answers:
+        answers["saved"] = memory.saved
     if "imds" in answers:
-        walk.events.about.update(answers["imds"].about)
-        if walk.alone is not None:
-            kept_name = walk.facts is not None and walk.facts.ignition is not None  # Ignition's goes before the media's
-            check_agreement(answers["imds"], replace(walk.alone, hostname=None) if kept_name else walk.alone)
-    walk.metadata, walk.device = redacted(walk, hashed(walk, merge(answers))), gathered.device
-    _tell(walk, failures)
-    _warn(walk)
-    if walk.metadata.key_pairs or named_keys(walk.metadata):
-        walk.metadata = with_certified_keys(walk, walk.metadata)
-    if is_specialised(walk.metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
-        walk.events.tell(INFO, "metadata", "this is a specialised VM: the platform asks for nothing")
-        return
-    if stays_for_want(walk, failures):
-        return
-    check_complete(walk.metadata, failures, knows_saved=walk.remembers)
-    check_username(walk.metadata.username or "", system=walk.config.user.allow_system_user)
-    check_hostname(walk.metadata.hostname or "")
-    walk.metadata = with_usable_keys(walk.metadata, lambda told: walk.events.tell(WARN, "keys", told))
-    if walk.facts is not None and walk.facts.ignition is not None and walk.journal is not None:
+        context.events.about.update(answers["imds"].about)
+        if memory.unconfirmed is not None:
+            _check_agreement(answers["imds"], memory.unconfirmed, ignition=asked.facts.ignition is not None)
+    metadata = _redacted(asked.facts, _hashed(context, merge(answers)))
+    knowing.learn(metadata=metadata)
+    _tell_failures(context, platform, failures)
+    _tell_warnings(context, metadata, asked.facts)
+    if metadata.key_pairs or named_keys(metadata):
+        metadata = _with_certified_keys(context, platform, metadata)
+        knowing.learn(metadata=metadata)
+    if is_specialised(metadata) and "imds" not in failures and isinstance(failures.get("media"), MediaAbsent):
+        context.events.tell(INFO, "metadata", "this is a specialised VM: the platform asks for nothing")
+        return replace(asked, metadata=metadata)
+    if not asks_anything(metadata):
+        other = kept_for_want(context, asked.identity, memory, failures)
+        if other is not None:
+            knowing.learn(metadata=None)
+            return replace(asked, previous_id=other)
+    check_complete(metadata, failures, knows_saved=memory.readable)
+    check_username(metadata.username or "", system=context.config.user.allow_system_user)
+    check_hostname(metadata.hostname or "")
+    metadata = with_usable_keys(metadata, lambda told: context.events.tell(WARN, "keys", told))
+    if asked.facts.ignition is not None:
         from azureinit.plan.ignition import yielding
 
-        walk.metadata = yielding(walk.metadata, walk.facts, done=walk.journal.done)
-    walk.alone = _alone(walk, answers, failures, walk.metadata)
-    if walk.alone is not None:
-        walk.events.tell(WARN, "waiting", f"no network ({failures.get('imds')}): the media alone are applied")
+        metadata = yielding(metadata, asked.facts, done=memory.journal.done)
+    knowing.learn(metadata=metadata)
+    unconfirmed = metadata if _is_unconfirmed(context, memory, answers, failures) else None
+    if unconfirmed is not None:
+        knowing.learn(unconfirmed=True)
+        context.events.tell(WARN, "waiting", f"no network ({failures.get('imds')}): applying the media alone")
+    return replace(asked, metadata=metadata, unconfirmed=unconfirmed)
 
 
-def _alone(
-    walk: Walk, answers: dict[str, Metadata], failures: dict[str, AzureInitError], metadata: Metadata
-) -> Metadata | None:
-    """What was accepted, where it is the media's and IMDS could not be asked for want of a network."""
-    if "imds" in answers or (walk.context.booted is None and walk.alone is None):
-        return None
+def _is_unconfirmed(
+    context: Context, memory: Memory, answers: dict[str, Metadata], failures: dict[str, AzureInitError]
+) -> bool:
+    """The media alone tell what to do, and IMDS could not be asked for want of a network."""
+    if "imds" in answers or (context.booted is None and memory.unconfirmed is None):
+        return False
     if isinstance(failures.get("imds"), NoNetwork):
-        return metadata  # also where a route has come since: IMDS has not been asked
+        return True  # also where a route has come since: IMDS has not been asked
     from azureinit.sources.route import has_route, host_of
 
-    return None if has_route(walk.machine, host_of(walk.config.imds.endpoint)) else metadata
+    return not has_route(context.machine, host_of(context.config.imds.endpoint))
 
 
-def check_agreement(imds: Metadata, media: Metadata) -> None:
-    """The media were applied while there was no network."""
+def _check_agreement(imds: Metadata, media: Metadata, *, ignition: bool) -> None:
+    """The media were applied while there was no network. Ignition's host name has precedence over the media's."""
     from azureinit.sources.metadata import disagreements
 
-    found = disagreements(imds, media)
+    found = disagreements(imds, replace(media, hostname=None) if ignition else media)
     if found:
         raise MediaRefused(f"the media were applied while there was no network, and IMDS disagrees: {'; '.join(found)}")
 
 
-def no_network(walk: Walk, seconds: float) -> NoNetwork | None:
-    """The reason to wait no longer for a route to IMDS, after so many seconds without one."""
-    if seconds < walk.config.boot.network_secs * NO_LINK:
-        return None
-    from azureinit.run.waiting import no_network
-
-    return no_network(walk, seconds)
-
-
-def with_certified_keys(walk: Walk, metadata: Metadata) -> Metadata:
-    """Keys and pairs that the media name by a certificate: the wireserver has the certificates."""
+def _with_certified_keys(context: Context, platform: Platform, metadata: Metadata) -> Metadata:
+    """Keys and key pairs that the media name by a certificate: the wireserver has the certificates."""
     from azureinit.sources.certificates import read_certificates
     from azureinit.sources.certified import certified
     from azureinit.sources.envelope import check_tool
-    from azureinit.sources.goalstate import read_goal_state, wireserver
 
-    with walk.events.step("certificates") as span:
-        check_tool(walk.machine)
-        until = _until(walk)
-        wait_for_wireserver(walk, until=until)
-        state = read_goal_state(
-            walk.config,
-            endpoint=wireserver(walk.config),
-            clock=walk.machine.clock,
-            deadline=until,
-            observe=walk.events.observe,
-        )
-        known = read_certificates(walk.machine, walk.config, state, deadline=until, observe=walk.events.observe)
+    machine, events = context.machine, context.events
+    with events.step("certificates") as span:
+        check_tool(machine)
+        until = _confirm_deadline(context)
+        platform.wait(until=until)
+        state = platform.goal_state(until)
+        known = read_certificates(machine, platform.config, state, deadline=until, observe=events.observe)
         made = certified(metadata, known)
-        span.text = (
-            f"made {len(made.keys) - len(metadata.keys)} keys and {len(made.key_pairs)} key pairs of certificates"
-        )
+        keys = len(made.keys) - len(metadata.keys)
+        span.text = f"made {keys} keys and {len(made.key_pairs)} key pairs from certificates"
     return made
 
 
-def hashed(walk: Walk, metadata: Metadata) -> Metadata:
+def _hashed(context: Context, metadata: Metadata) -> Metadata:
     if metadata.password is None:
         return metadata
     from azureinit.machine.crypt import hash_password
 
     made = hash_password(
-        walk.machine,
+        context.machine,
         metadata.password,
-        crypt_id=walk.config.user.password_crypt_id,
-        salt_length=walk.config.user.password_salt_length,
-        warn=lambda told: walk.events.tell(WARN, "password", told),
+        crypt_id=context.config.user.password_crypt_id,
+        salt_length=context.config.user.password_salt_length,
+        warn=lambda told: context.events.tell(WARN, "password", told),
     )
     return replace(metadata, password=None, password_hash=made)
 
 
-def redacted(walk: Walk, metadata: Metadata) -> Metadata:
-    """The media's document as WALinuxAgent may have it; where it is not installed, nobody needs it any longer."""
-    assert walk.facts is not None
-    if metadata.document is None or walk.facts.waagent is None:
+def _redacted(facts: Facts, metadata: Metadata) -> Metadata:
+    """The media's document without secrets, for WALinuxAgent; dropped where that is not installed."""
+    if metadata.document is None or facts.waagent is None:
         return replace(metadata, document=None)
     from azureinit.record import Secret
     from azureinit.sources.redact import redact
@@ -272,17 +255,17 @@ def redacted(walk: Walk, metadata: Metadata) -> Metadata:
     return replace(metadata, document=Secret(redact(metadata.document.reveal())))
 
 
-def _tell(walk: Walk, failures: dict[str, AzureInitError]) -> None:
+def _tell_failures(context: Context, platform: Platform, failures: dict[str, AzureInitError]) -> None:
     for name, error in failures.items():
-        walk.events.tell(WARN, name, str(error))
+        context.events.tell(WARN, name, str(error))
     imds = failures.get("imds")
     if isinstance(imds, ImdsUnavailable):
-        look_at_the_network(walk, imds)
+        platform.diagnose(imds)
 
 
-def _warn(walk: Walk) -> None:
-    assert walk.metadata is not None and walk.facts is not None
-    for warning in walk.metadata.warnings:
-        walk.events.tell(WARN, "metadata", warning)
-    if walk.facts.ssh.query_failure:
-        walk.events.tell(DEBUG, "sshd", f"not asked but read: {walk.facts.ssh.query_failure}")
+def _tell_warnings(context: Context, metadata: Metadata, facts: Facts) -> None:
+    for warning in metadata.warnings:
+        context.events.tell(WARN, "metadata", warning)
+    if facts.ssh.query_failure:
+        text = f"sshd did not answer, and its files were read instead: {facts.ssh.query_failure}"
+        context.events.tell(DEBUG, "sshd", text)

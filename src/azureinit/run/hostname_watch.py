@@ -1,6 +1,6 @@
-"""A host name that changes after provisioning, whoever changed it, reaches DNS. Off unless hostname.monitor is set.
+"""The hostname stage: a host name that changes after provisioning reaches DNS. Off unless hostname.monitor is set.
 
-What DNS was told last lies in the data directory, so that a change is also seen that was made while nobody looked.
+The name that DNS was told last lies in the data directory, so that a change while this stage did not run is seen too.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from azureinit.telemetry.events import INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
-    from azureinit.run.engine import Walk
+    from azureinit.run.state import Context
 
 FILE = "published_hostname"
 MOST_SECS = 60.0  # for telling a name
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 3600.0  # an older networkd takes the address away for a moment
 
 
-def watch(walk: Walk) -> int:
-    """The exit code, where there is nothing to watch; else for as long as the machine runs."""
-    if not walk.config.hostname.monitor or walk.machine.rooted:
-        why = "this tree is not the running system" if walk.config.hostname.monitor else "hostname.monitor is false"
-        walk.events.tell(INFO, "hostname", f"the host name is not watched: {why}")
+def watch(context: Context) -> int:
+    """Returns only where there is nothing to watch; otherwise it runs as long as the machine."""
+    if not context.config.hostname.monitor or context.machine.rooted:
+        why = "this tree is not the running system" if context.config.hostname.monitor else "hostname.monitor is false"
+        context.events.tell(INFO, "hostname", f"the host name is not watched: {why}")
         return 0
     from azureinit.machine.watch import HostnameWatch
 
-    monitor = Monitor(walk)
+    monitor = Monitor(context)
     with HostnameWatch() as kernel:  # listens before the first look
         while True:
-            walk.machine.clock.wait(kernel.wait, monitor.look())
+            context.machine.clock.wait(kernel.wait, monitor.look())
 
 
 class Monitor:
-    def __init__(self, walk: Walk) -> None:
-        self.walk, self.machine, self.config = walk, walk.machine, walk.config
-        self.path = f"{walk.config.azure_init_data_dir.path.rstrip('/')}/{FILE}"
+    def __init__(self, context: Context) -> None:
+        self.context, self.machine, self.config = context, context.machine, context.config
+        self.path = f"{context.config.azure_init_data_dir.path.rstrip('/')}/{FILE}"
         self.pause = FIRST_PAUSE
 
     def look(self) -> float:
-        """How long the next look can wait; what cannot be told is tried again, less and less often."""
+        """How long to wait before the next look. What cannot be told is tried again, less and less often."""
         try:
             self._look()
         except AzureInitError as error:
             self.pause = min(2 * self.pause, LONGEST_PAUSE)
-            self.walk.events.tell(WARN, "hostname", f"{error}; tried again in {self.pause:g} s")
+            self.context.events.tell(WARN, "hostname", f"{error}; tried again in {self.pause:g} s")
             return self.pause
         finally:
-            self.walk.events.flush()
+            self.context.events.flush()
         self.pause = FIRST_PAUSE
         return self.config.hostname.monitor_secs
 
@@ -66,27 +66,23 @@ class Monitor:
         self.machine.write(self.path, name.encode(), mode=0o600)
 
     def known(self) -> str | None:
-        """The name DNS was told last; None where nobody wrote it down."""
+        """The name that DNS was told last; None where it is not recorded."""
         for path in (self.path, f"{self.config.waagent.lib_dir.rstrip('/')}/{FILE}"):
             try:
                 data = self.machine.read(path, limit=4096)
             except LocalError:
-                continue  # what cannot be read tells nothing
+                continue
             if data is not None:
                 return data.decode("utf-8", "replace").strip()
         return None
 
     def _publish(self, name: str) -> None:
-        from azureinit.apply.executor import apply_plan
-        from azureinit.memory.journal import MemoryJournal
-        from azureinit.plan.actions import Caution
+        from azureinit.run.enact import enact, tell_cautions
 
-        plan, events = self.plan(name), self.walk.events
-        for item in plan:
-            if isinstance(item, Caution):
-                events.tell(WARN, item.name, item.why)
+        plan, events = self.plan(name), self.context.events
+        tell_cautions(plan, events)
         until = self.machine.clock.monotonic() + MOST_SECS
-        apply_plan(self.machine, plan, journal=MemoryJournal(), events=events, deadline=until)
+        enact(self.machine, plan, events=events, deadline=until)
 
     def plan(self, name: str) -> Plan:
         from azureinit.facts.dhcp_client import read_lessee

@@ -1,244 +1,261 @@
-"""What a boot does for the machine beside what was asked for. It can fail only into the log."""
+"""What every boot does beside what the platform asks for. A job that fails is logged, and changes no verdict.
+
+A job is a row: when it is due, the facts it reads, the planner that turns them into steps. The first boot, later boots
+and `azure-init plan` all read these rows.
+"""
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, LockTimeout
-from azureinit.telemetry.events import DEBUG, INFO, WARN
+from azureinit.plan.actions import Satisfied, work_left
+from azureinit.record import Record
+from azureinit.run.enact import best_effort, enact, tell_cautions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from azureinit.config.model import Config
+    from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
-    from azureinit.plan.actions import Plan, Step
-    from azureinit.report.goalstate import Fetch
-    from azureinit.run.engine import Walk
+    from azureinit.plan.actions import Plan
+    from azureinit.run.state import Context
 
-FINGERPRINT_SECS = START_SECS = 10.0
-MOUNT_SECS = 100.0  # systemd gives a device 90 s to appear
+START = "at the start of the run"
+BOOT = "in every boot, after the verdict"
+RENAMED = "after a verdict, where the host name changed"
+AFTER_READY = "after Ready, until it is done"
 MONITOR = "azure-init-hostname.service"
-RESEND = "azure-init-resend.service"
 
 
-def grow(walk: Walk) -> None:
-    """Room behind the root partition is taken, in every boot."""
-    try:
-        plan = growth(walk)
-        if plan:
-            _apply(walk, plan)
-    except Exception as error:  # noqa: BLE001 - nothing that was asked for depends on it
-        walk.events.tell(WARN, "root file system", f"{type(error).__name__}: {error}")
+class Situation(Record):
+    """What a row may look at. `facts` and the rest are there only in a run that provisions."""
+
+    machine: Machine
+    config: Config
+    hostname: str | None = None
+    facts: Facts | None = None
+    done: frozenset[str] = frozenset()
+    own_keys: frozenset[str] | None = None
 
 
-def growth(walk: Walk) -> Plan:
-    if not walk.config.disk.grow_root or walk.machine.rooted or not walk.machine.privileged:
-        return ()
+class Job(Record):
+    name: str
+    when: str
+    wanted: Callable[[Config], object]
+    facts: Callable[[Situation], Any]  # None where there is nothing to plan for
+    planner: Callable[[Situation, Any], Plan]
+    on_tree: bool = False  # also done under --root
+    apart: bool = False  # its steps do not depend on each other: one that fails does not stop the rest
+    slow: bool = False  # logins are released before it
+
+
+def _read_entropy(at: Situation) -> object:
+    from azureinit.facts.kernel import read_entropy
+
+    return read_entropy(at.machine)
+
+
+def _plan_entropy(_at: Situation, entropy: Any) -> Plan:
+    from azureinit.plan.kernel import plan_entropy
+
+    return plan_entropy(entropy)
+
+
+def _read_root_disk(at: Situation) -> object:
     from azureinit.facts.disks import read_root_disk
 
-    disk = read_root_disk(walk.machine)
-    if disk is not None and disk.not_ours:
-        walk.events.tell(DEBUG, "root file system", f"not grown: {disk.not_ours}")
-    if disk is None or not disk.grows:
-        return ()
+    return read_root_disk(at.machine) if at.machine.privileged else None
+
+
+def _plan_root_disk(_at: Situation, disk: Any) -> Plan:
     from azureinit.plan.grow import plan_grow
 
+    if disk.not_ours:
+        return (Satisfied(name="root file system", why=f"not grown: {disk.not_ours}"),)
     return plan_grow(disk)
 
 
-def finish_after_ready(walk: Walk) -> None:
-    """What an earlier boot could not do after Ready, such as the RSA host key; the marker says that there is some."""
-    from azureinit.memory.instance import is_unfinished, prepare
-
-    if walk.instance is None or not is_unfinished(walk.machine, walk.instance):
-        return
-    from azureinit.facts.gather import read_facts
-    from azureinit.memory.journal import read_journal
-    from azureinit.plan.actions import work_left
-    from azureinit.plan.plan import plan_after_ready
-
-    try:
-        prepare(walk.machine, walk.instance.data_dir, timeout=0)
-        done = read_journal(walk.machine, walk.instance.path("journal")).done
-        facts = read_facts(walk.machine, walk.config)
-        finish(walk, work_left(plan_after_ready(facts=facts, config=walk.config, done=done)))
-    except LockTimeout:
-        pass  # the run that is at work does it
-    except Exception as error:  # noqa: BLE001
-        walk.events.tell(WARN, "after Ready", f"{type(error).__name__}: {error}")
-
-
-def finish(walk: Walk, steps: tuple[Step, ...]) -> None:
-    """Each by itself; once all of them are done and on the disk, no later boot looks for them."""
-    from azureinit.machine.durable import make_durable
-    from azureinit.memory.instance import is_unfinished, mark_finished
-
-    failed = False
-    for step in steps:
-        try:
-            _apply(walk, (step,))
-        except Exception as error:  # noqa: BLE001
-            failed = True
-            walk.events.tell(WARN, "after Ready", f"{error}; tried again at the next boot")
-    try:
-        if walk.instance is not None and not failed and is_unfinished(walk.machine, walk.instance):
-            make_durable(walk.machine, walk.instance.data_dir)
-            mark_finished(walk.machine, walk.instance)
-    except AzureInitError as error:
-        walk.events.tell(WARN, "marker", str(error))
-
-
-def publish(walk: Walk) -> None:
-    """Where DHCP ran before we knew the host's name, Azure's DNS learns it through a renewed lease."""
-    try:
-        plan = publication(walk) if walk.renamed else ()
-        if plan:
-            _apply(walk, plan)
-    except Exception as error:  # noqa: BLE001
-        walk.events.tell(WARN, "publish hostname", f"{type(error).__name__}: {error}")
-
-
-def publication(walk: Walk) -> Plan:
-    if walk.machine.rooted or walk.metadata is None or walk.metadata.hostname is None:
-        return ()
+def _read_dhcp_client(at: Situation) -> object:
     from azureinit.facts.dhcp_client import read_lessee
+
+    return None if at.hostname is None else read_lessee(at.machine)
+
+
+def _plan_publication(at: Situation, client: Any) -> Plan:
     from azureinit.plan.publish import plan_publish
 
-    lessee = read_lessee(walk.machine)
-    return () if lessee is None else plan_publish(hostname=walk.metadata.hostname, lessee=lessee, renamed=True)
+    return plan_publish(hostname=at.hostname or "", lessee=client, renamed=True)
 
 
-def feed_entropy(walk: Walk) -> None:
-    """Before any key is made; what the kernel does not get from there, it gathers itself."""
-    try:
-        _apply(walk, entropy(walk))
-    except Exception as error:  # noqa: BLE001
-        walk.events.tell(DEBUG, "entropy", f"{type(error).__name__}: {error}")
+def _read_own_facts(at: Situation) -> object:
+    if at.facts is not None:
+        return at.facts
+    from azureinit.facts.gather import read_facts
+
+    return read_facts(at.machine, at.config)
 
 
-def entropy(walk: Walk) -> Plan:
-    if not walk.config.kernel.entropy or walk.machine.rooted:
+def _plan_late_host_keys(at: Situation, facts: Any) -> Plan:
+    from azureinit.plan.plan import plan_after_ready
+
+    return plan_after_ready(facts=facts, config=at.config, done=at.done, own_keys=at.own_keys)
+
+
+def _read_monitor(at: Situation) -> object:
+    if not at.machine.is_dir("/run/systemd/system"):
+        return None
+    return at.machine.stat(f"/run/systemd/units/invocation:{MONITOR}", follow=False) is not None
+
+
+def _plan_monitor(_at: Situation, running: Any) -> Plan:
+    from azureinit.plan.units import plan_monitor
+
+    return plan_monitor(unit=MONITOR, running=running)
+
+
+def _read_timeouts(at: Situation) -> object:
+    from azureinit.facts.kernel import read_timeout_rules, read_timeouts
+
+    return read_timeout_rules(at.machine), read_timeouts(at.machine)
+
+
+def _plan_timeouts(at: Situation, found: Any) -> Plan:
+    from azureinit.plan.kernel import plan_timeouts
+
+    return plan_timeouts(seconds=at.config.kernel.scsi_timeout_secs, rules=found[0], timeouts=found[1])
+
+
+def _read_persistent_net(at: Situation) -> object:
+    from azureinit.facts.kernel import read_persistent_net
+
+    return read_persistent_net(at.machine)
+
+
+def _plan_persistent_net(_at: Situation, rules: Any) -> Plan:
+    from azureinit.plan.kernel import plan_persistent_net
+
+    return plan_persistent_net(rules)
+
+
+def _read_loader(at: Situation) -> object:
+    from azureinit.facts.bootloader import read_loader
+
+    return read_loader(at.machine)
+
+
+def _plan_arguments(at: Situation, loader: Any) -> Plan:
+    from azureinit.plan.kernel import arguments, plan_arguments
+
+    return plan_arguments(arguments(at.config.kernel, arm=loader.arm), loader)
+
+
+MAINTENANCE: tuple[Job, ...] = (
+    Job(
+        name="entropy",
+        when=START,
+        wanted=lambda config: config.kernel.entropy,
+        facts=_read_entropy,
+        planner=_plan_entropy,
+    ),
+    Job(
+        name="root file system",
+        when=BOOT,
+        wanted=lambda config: config.disk.grow_root,
+        facts=_read_root_disk,
+        planner=_plan_root_disk,
+    ),
+    Job(
+        name="publish hostname",
+        when=RENAMED,
+        wanted=lambda _config: True,
+        facts=_read_dhcp_client,
+        planner=_plan_publication,
+    ),
+    Job(
+        name="host keys after Ready",
+        when=AFTER_READY,
+        wanted=lambda _config: True,
+        facts=_read_own_facts,
+        planner=_plan_late_host_keys,
+        on_tree=True,
+        apart=True,
+    ),
+    Job(
+        name="hostname monitor",
+        when=BOOT,
+        wanted=lambda config: config.hostname.monitor,
+        facts=_read_monitor,
+        planner=_plan_monitor,
+    ),
+    Job(
+        name="disk timeout",
+        when=BOOT,
+        wanted=lambda config: config.kernel.scsi_timeout_secs,
+        facts=_read_timeouts,
+        planner=_plan_timeouts,
+        on_tree=True,
+        apart=True,
+        slow=True,
+    ),
+    Job(
+        name="persistent net rules",
+        when=BOOT,
+        wanted=lambda config: config.kernel.mask_persistent_net,
+        facts=_read_persistent_net,
+        planner=_plan_persistent_net,
+        on_tree=True,
+        apart=True,
+        slow=True,
+    ),
+    Job(
+        name="kernel arguments",
+        when=BOOT,
+        wanted=lambda config: config.kernel.numa_off or config.kernel.serial_console,
+        facts=_read_loader,
+        planner=_plan_arguments,
+        on_tree=True,
+        apart=True,
+        slow=True,
+    ),
+)
+
+
+def plan_due(due: tuple[str, ...], at: Situation) -> Plan:
+    return tuple(item for job in MAINTENANCE if job.when in due for item in plan_job(job, at))
+
+
+def plan_job(job: Job, at: Situation) -> Plan:
+    if not job.wanted(at.config) or (at.machine.rooted and not job.on_tree):
         return ()
-    from azureinit.facts.kernel import read_entropy
-    from azureinit.plan.kernel import plan_entropy
-
-    return plan_entropy(read_entropy(walk.machine))
+    facts = job.facts(at)
+    return () if facts is None else job.planner(at, facts)
 
 
-def tune(walk: Walk) -> None:
-    """What [kernel] asks for, in every boot: what cannot be done is no reason to leave the rest."""
-    if not any(walk.config.kernel.as_dict().values()):
-        return
-    from azureinit.machine.service import notify
-    from azureinit.plan.actions import work_left
-
-    try:
-        plan = tuning(walk)
-        if work_left(plan):
-            notify(walk.machine, "READY=1")  # a boot menu takes its time, and nobody's login waits for it
-        for item in plan:
-            try:
-                _apply(walk, (item,))
-            except Exception as error:  # noqa: BLE001
-                walk.events.tell(WARN, item.name, f"{type(error).__name__}: {error}")
-    except Exception as error:  # noqa: BLE001
-        walk.events.tell(WARN, "kernel", f"{type(error).__name__}: {error}")
+def maintain(context: Context, due: tuple[str, ...], at: Situation) -> frozenset[str]:
+    """Do the jobs that are due, in the order of the rows. Returns when those that failed were due."""
+    return frozenset(job.when for job in MAINTENANCE if job.when in due and not _do(context, job, at))
 
 
-def tuning(walk: Walk) -> Plan:
-    asked, machine = walk.config.kernel, walk.machine
-    if not any(asked.as_dict().values()):
-        return ()
-    from azureinit.facts import kernel as facts
-    from azureinit.plan import kernel as plan
+def _do(context: Context, job: Job, at: Situation) -> bool:
+    outcome: list[bool] = []
 
-    items: Plan = ()
-    if asked.scsi_timeout_secs:
-        rules, timeouts = facts.read_timeout_rules(machine), facts.read_timeouts(machine)
-        items = plan.plan_timeouts(seconds=asked.scsi_timeout_secs, rules=rules, timeouts=timeouts)
-    if asked.mask_persistent_net:
-        items = (*items, *plan.plan_persistent_net(facts.read_persistent_net(machine)))
-    if asked.numa_off or asked.serial_console:
-        from azureinit.facts.bootloader import read_loader
+    def work() -> None:
+        plan = plan_job(job, at)
+        if job.slow and work_left(plan):
+            from azureinit.machine.service import notify
 
-        loader = read_loader(machine)
-        items = (*items, *plan.plan_arguments(plan.arguments(asked, arm=loader.arm), loader))
-    return items
+            notify(context.machine, "READY=1")
+        tell_cautions(plan, context.events)
+        parts = [(step,) for step in work_left(plan)] if job.apart else [plan]
+        outcome.extend([best_effort(context.events, _name(part, job), _enacting(context, part)) for part in parts])
+
+    return best_effort(context.events, job.name, work) and all(outcome)
 
 
-def watch_hostname(walk: Walk) -> None:
-    """By a unit of its own: this run ends, and the name may change as long as the machine runs."""
-    if not walk.config.hostname.monitor or walk.machine.rooted or not walk.machine.is_dir("/run/systemd/system"):
-        return
-    try:
-        walk.machine.run(("systemctl", "--no-block", "start", MONITOR), timeout=START_SECS).check()
-    except AzureInitError as error:
-        walk.events.tell(WARN, "hostname monitor", str(error))
+def _name(plan: Plan, job: Job) -> str:
+    return plan[0].name if len(plan) == 1 else job.name
 
 
-def start_resending(walk: Walk) -> None:
-    """A boot's run ends, and another unit goes on trying; where it cannot be started, the next boot starts it."""
-    if walk.context.booted is None:
-        return
-    try:
-        walk.machine.run(("systemctl", "--no-block", "start", RESEND), timeout=START_SECS).check()
-    except AzureInitError as error:
-        walk.events.tell(WARN, "resend", str(error))
-
-
-def start_mount(machine: Machine, path: str, missing: str) -> str | None:
-    """Have systemd mount what `path` lies on; the mount point that is missing all the same."""
-    from azureinit.facts.mounts import missing_mount, unit_name
-
-    until = machine.clock.monotonic() + MOUNT_SECS
-    while machine.clock.monotonic() < until:
-        try:
-            machine.run(("systemctl", "start", unit_name(missing)), timeout=until - machine.clock.monotonic()).check()
-        except AzureInitError:
-            return missing
-        found = missing_mount(machine, path)
-        if found is None or found == missing:
-            return found
-        missing = found  # another one below it
-    return missing
-
-
-def tell_fingerprint(walk: Walk, fetch: Fetch) -> None:
-    """After Ready. A platform without a goal state has no ear for it, and nothing depends on it."""
-    if not walk.config.report.host_key_fingerprint or walk.facts is None or not walk.facts.ssh.installed:
-        return
-    try:
-        told = _first_fingerprint(walk)
-        if told is None:
-            return
-        from azureinit.report.goalstate import send_fingerprint
-
-        clock = walk.machine.clock
-        until = min(walk.context.deadline, clock.monotonic() + FINGERPRINT_SECS)
-        send_fingerprint(walk.config, told, fetch=fetch, clock=clock, deadline=until, observe=walk.events.observe)
-        walk.events.tell(INFO, "host key fingerprint", f"reported the host key's fingerprint {told}")
-    except Exception as error:  # noqa: BLE001
-        walk.events.tell(DEBUG, "host key fingerprint", f"not told: {error}")
-
-
-def _first_fingerprint(walk: Walk) -> str | None:
-    """Of the type that is asked for first and is there."""
-    from azureinit.telemetry.console import LONGEST_KEY, fingerprint
-
-    assert walk.facts is not None
-    for kind in walk.config.ssh.host_key_types:
-        for key in walk.facts.ssh.host_keys:
-            public = walk.machine.read(f"{key.path}.pub", limit=LONGEST_KEY) if key.type == kind else None
-            told = fingerprint(public.decode("utf-8", "replace")) if public else None
-            if told is not None:
-                return told.split()[1]
-    return None
-
-
-def _apply(walk: Walk, plan: Plan) -> None:
-    from azureinit.apply.executor import apply_plan
-    from azureinit.memory.journal import MemoryJournal
-    from azureinit.plan.actions import Caution, work_left
-
-    for item in plan:
-        if isinstance(item, Caution):
-            walk.events.tell(WARN, item.name, item.why)
-    if work_left(plan):
-        apply_plan(walk.machine, plan, journal=MemoryJournal(), events=walk.events, deadline=walk.context.deadline)
+def _enacting(context: Context, plan: Plan) -> Callable[[], object]:
+    return lambda: enact(context.machine, plan, events=context.events, deadline=context.deadline)

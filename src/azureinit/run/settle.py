@@ -1,177 +1,89 @@
-"""Plan, apply, and plan again: the corridor's third room. Loaded while the platform is asked."""
+"""The machine becomes what was asked for, and everything that Ready vouches for is on the disk."""
 
 from __future__ import annotations
 
 from azureinit.machine.durable import make_durable
 from azureinit.memory.journal import clear_leftovers
-from azureinit.plan.access import plan_access
-from azureinit.plan.actions import Caution, Unknown, work_left
-from azureinit.plan.hostkeys import has_image_keys
+from azureinit.memory.pending import UNFINISHED, Pending
 from azureinit.plan.hostname import DHCP_NAME
-from azureinit.plan.plan import make_plan, plan_after_ready
-from azureinit.plan.waagent import plan_waagent
-from azureinit.record import replace
-from azureinit.run.converge import converge, today, with_access, with_keys_files
-from azureinit.run.deliver import keep, save, start_in_progress
+from azureinit.run.converge import converge
+from azureinit.run.desired import is_provisioned_anew, login_doubts, plan_desired
 from azureinit.run.early import record_own_keys
-from azureinit.run.engine import identify
-from azureinit.run.gather import gather
-from azureinit.sources.metadata import is_specialised
+from azureinit.run.enact import enact, tell_cautions
+from azureinit.run.saving import keep_pending, save_media
+from azureinit.run.state import Knowing, Known, Settled
 from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.facts.gather import Facts
-    from azureinit.machine import Machine
-    from azureinit.plan.actions import Plan
-    from azureinit.run.engine import Walk
-    from azureinit.sources.metadata import Metadata
+    from azureinit.run.logins import Logins
+    from azureinit.run.state import Asked, Context
 
 
-def settle(walk: Walk) -> None:
-    """What dead runs left is cleared, what the media said is kept; then the machine becomes what was asked for."""
-    assert walk.facts is not None and walk.journal is not None
-    start_in_progress(walk)  # at the latest now, where only IMDS could tell who we are
-    for path in clear_leftovers(walk.machine, walk.journal):
-        walk.events.tell(INFO, "leftover", f"removed {path}, left by a run that was interrupted")
-    if walk.metadata is not None:
-        save(walk)
-    if walk.alone is not None:  # from the first change on, IMDS has to agree, whatever becomes of this run
-        keep(walk, verdict="unfinished", failure=walk.previous)
-        make_durable(walk.machine, walk.config.azure_init_data_dir.path)
-    with walk.quieting:
-        walk.settles = True
-    if walk.former is None and walk.metadata is not None and not is_specialised(walk.metadata):
-        record_own_keys(walk, walk.facts.ssh)
-    named = walk.facts.kernel_hostname
-    walk.facts, taken = converge(
-        walk.machine,
-        walk.config,
-        lambda facts: plan_for(walk, facts),
-        facts=walk.facts,
-        journal=walk.journal,
-        events=walk.events,
-        deadline=walk.context.work_deadline,
+def known_of(asked: Asked) -> Known:
+    return Known(
+        identity=asked.identity,
+        metadata=asked.metadata,
+        previous=asked.memory.previous,
+        unconfirmed=asked.unconfirmed is not None,
     )
-    walk.renamed = walk.facts.kernel_hostname != named or DHCP_NAME in taken
-    # A program may need the network: where there is none it is run when IMDS has agreed, before Ready.
-    if walk.metadata is not None and walk.metadata.custom_data is not None and walk.alone is None:
-        from azureinit.run.custom_data import run_program
-
-        run_program(walk)
-    sync(walk)
 
 
-def sync(walk: Walk) -> None:
-    """Everything that Ready vouches for is on the disk before it leaves."""
-    assert walk.instance is not None and walk.facts is not None
-    machine = walk.machine
-    machine.unsynced.changed(machine.real("/etc/hostname"))  # the local stage, another process, may have written it
-    machine.unsynced.changed(machine.real(walk.instance.path("journal")), content=True)
-    username = walk.metadata.username if walk.metadata is not None else None
-    home = walk.facts.accounts.home_of(username) if username else "/"
-    make_durable(machine, walk.instance.data_dir, also=("/", "/etc", home))
+def settle(context: Context, asked: Asked, *, logins: Logins) -> Settled:
+    with Knowing(known_of(asked)):
+        machine, journal = context.machine, asked.memory.journal
+        for path in clear_leftovers(machine, journal):
+            context.events.tell(INFO, "leftover", f"removed {path}, left by a run that was interrupted")
+        _remember(context, asked)
+        logins.plan_decides()
+        if is_provisioned_anew(asked):
+            record_own_keys(context, asked.memory, asked.facts.ssh)
+        converged = converge(
+            machine,
+            context.config,
+            lambda facts: plan_desired(context, asked, facts),
+            facts=asked.facts,
+            journal=journal,
+            events=context.events,
+            deadline=context.work_deadline,
+        )
+        _run_custom_data(context, asked)
+        _sync(context, asked, converged.facts)
+        renamed = converged.facts.kernel_hostname != asked.facts.kernel_hostname or DHCP_NAME in converged.taken
+        doubts = login_doubts(asked, converged.plan)
+        return Settled(asked=asked, facts=converged.facts, renamed=renamed, doubts=doubts)
 
 
-def plan_for(walk: Walk, facts: Facts, *, shown: bool = False) -> Plan:
-    """`shown`: nothing will be applied, so that the login is judged by what the machine would be."""
-    if walk.former is not None:
-        from azureinit.run.changed_id import plan_stay
-
-        return plan_stay(walk, facts)
-    assert walk.metadata is not None and walk.journal is not None
-    if is_specialised(walk.metadata):
-        library = walk.config.waagent.lib_dir
-        return plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library, metadata=walk.metadata)
-    username, keys = walk.metadata.username or "", walk.metadata.keys
-    facts = with_keys_files(walk.machine, walk.config, facts, username=username, keys=keys)
-    if walk.metadata.key_pairs:
-        facts = with_pair_files(walk.machine, facts, walk.metadata)
-    plan = make_plan(
-        metadata=walk.metadata,
-        facts=facts,
-        config=walk.config,
-        done=walk.journal.done,
-        today=today(walk.machine),
-        vm_id=walk.vm_id,
-        own_keys=own_keys(walk, facts),
-    )
-    if walk.metadata.custom_data is not None:
-        from azureinit.run.custom_data import kept
-
-        plan = (*plan, *kept(walk))
-    pending = bool(work_left(plan))
-    return plan if pending and not shown else (*plan, *plan_login(walk, facts, pending=pending))
+def _remember(context: Context, asked: Asked) -> None:
+    """What a later run needs, should this one die: the media's words, and that IMDS has still to agree with them."""
+    if asked.metadata is not None:
+        save_media(context, asked.identity, asked.metadata)
+    if asked.unconfirmed is not None:
+        keep_pending(
+            context, asked.identity, Pending(verdict=UNFINISHED, failure=asked.memory.previous, unconfirmed=True)
+        )
+        make_durable(context.machine, context.config.azure_init_data_dir.path)
 
 
-def plan_login(walk: Walk, facts: Facts, *, pending: bool) -> Plan:
-    """Last of all: whether the admin can log in to the machine that everything else makes. The report tells doubts."""
-    assert walk.metadata is not None
-    facts = with_access(walk.machine, walk.config, facts, walk.metadata)
-    plan = plan_access(
-        metadata=walk.metadata, facts=facts, config=walk.config, today=today(walk.machine), pending=pending
-    )
-    walk.doubts = tuple(item.why for item in plan if isinstance(item, Caution))
-    return plan
+def _run_custom_data(context: Context, asked: Asked) -> None:
+    """The program may need the network: without one it is run once IMDS has agreed, before Ready."""
+    if asked.metadata is None or asked.metadata.custom_data is None or asked.unconfirmed is not None:
+        return
+    from azureinit.run.custom_data import plan_running
+
+    plan = plan_running(context, asked)
+    tell_cautions(plan, context.events)
+    journal, deadline = asked.memory.journal, context.work_deadline
+    enact(context.machine, plan, events=context.events, deadline=deadline, journal=journal)
 
 
-def own_keys(walk: Walk, facts: Facts) -> frozenset[str] | None:
-    """The host keys that this VM made; None where it was provisioned before, and so all of them are its own."""
-    if walk.config.ssh.regenerate_host_keys != "auto" or walk.journal is None or walk.instance is None:
-        return None
-    own = walk.journal.own_keys
-    if not walk.remembers:
-        return None  # shown as unknown
-    if not has_image_keys(facts.ssh, own=own, done=walk.journal.done):
-        return own
-    from azureinit.facts.provisioned import was_provisioned
-    from azureinit.memory.instance import marker
-    from azureinit.plan.waagent import spellings
-
-    ids, library = spellings(walk.instance.vm_id), walk.config.waagent.lib_dir
-    before = marker(walk.machine, walk.instance) or was_provisioned(walk.machine, spellings=ids, lib_dir=library)
-    return None if before else own
-
-
-def with_pair_files(machine: Machine, facts: Facts, metadata: Metadata) -> Facts:
-    from azureinit.facts.keypairs import read_pair_files
-    from azureinit.plan.keypairs import pair_paths
-
-    username = metadata.username or ""
-    home = facts.accounts.home_of(username)
-    paths = pair_paths(username=username, home=home, pairs=metadata.key_pairs)
-    return replace(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
-
-
-def whole_plan(walk: Walk) -> Plan:
-    """For showing: everything provision would do, after Ready too. Nothing on this machine is touched."""
-    walk.ends_if_done = False  # what is left to do is the question all the same
-    walk.remembers = walk.machine.is_open(walk.config.azure_init_data_dir.path)
-    identify(walk)
-    gather(walk)
-    assert walk.facts is not None
-    path = walk.config.azure_init_data_dir.path
-    before: Plan = () if walk.remembers else (Unknown(name="earlier runs", why=f"{path} cannot be read"),)
-    if walk.former is not None:
-        return (*before, *plan_for(walk, walk.facts))
-    assert walk.metadata is not None
-    if is_specialised(walk.metadata):
-        return before
-    from azureinit.run.maintenance import entropy, growth, publication, tuning
-
-    planned = plan_for(walk, walk.facts, shown=True)
-    stale = any(item.name == DHCP_NAME for item in planned)
-    renames = stale or walk.facts.kernel_hostname != walk.metadata.hostname
-    after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))
-    done = frozenset() if walk.journal is None else walk.journal.done
-    last = plan_after_ready(facts=walk.facts, config=walk.config, done=done, own_keys=own_keys(walk, walk.facts))
-    return (*before, *planned, *_program(walk), *after, *last)
-
-
-def _program(walk: Walk) -> Plan:
-    assert walk.metadata is not None
-    if walk.metadata.custom_data is None:
-        return ()
-    from azureinit.run.custom_data import program
-
-    return program(walk)
+def _sync(context: Context, asked: Asked, facts: Facts) -> None:
+    machine, instance = context.machine, asked.identity.instance
+    if instance is None:
+        return
+    machine.unsynced.changed(machine.real("/etc/hostname"))  # azure-init-local.service may have written it
+    machine.unsynced.changed(machine.real(instance.path("journal")), content=True)
+    username = asked.metadata.username if asked.metadata is not None else None
+    home = facts.accounts.home_of(username) if username else "/"
+    make_durable(machine, instance.data_dir, also=("/", "/etc", home))

@@ -1,25 +1,25 @@
-"""What a boot waits for, and why: told on the console and to systemd every ten seconds.
+"""What a boot is waiting for, and why: on the console and in the service's status every ten seconds.
 
-Where there is no network the media alone are applied, so that the serial console has an account. Ready then waits for
-the network, and for IMDS to agree with what was applied.
+Without a network the media alone are applied, so that the serial console has an account. Ready then waits for the
+network, and for IMDS to agree with what was applied.
 """
 
 from __future__ import annotations
 
 from azureinit.errors import NoNetwork
-from azureinit.facts.diagnosis import HOSTS, cards, diagnosis
-from azureinit.facts.network import read_network
-from azureinit.machine.service import notify
 from azureinit.sources.route import has_route, host_of
 from azureinit.telemetry.events import DEBUG, INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from azureinit.errors import AzureInitError
     from azureinit.facts.network import Network
-    from azureinit.run.engine import Walk
+    from azureinit.run.platform import Platform
+    from azureinit.run.state import Context
 
-LEAST_TIME = 20.0  # to ask and do everything again
+TELL_SECS = 10.0
 MOST_CAUSES = 2
+NO_LINK = 0.25  # of boot.network_secs, where no link can come up
 SILENT = {
     "imds": "IMDS has not answered",
     "media": "no provisioning medium has come",
@@ -27,74 +27,64 @@ SILENT = {
 }
 
 
-def no_network(walk: Walk, seconds: float) -> NoNetwork | None:
-    """The reason to wait no longer for a way to IMDS, after so many seconds without one; None: it may still come."""
-    if has_route(walk.machine, imds_host(walk)):
-        return None  # something else is waited for
-    network = read_network(walk.machine)
-    may_come = network.links is None or any(link.up for link in cards(network.links))
-    if may_come and seconds < walk.config.boot.network_secs:
+class Waiting:
+    """Written by the run, read by the thread that tells it. `silent`: what has not answered, and its last error."""
+
+    def __init__(self, context: Context, platform: Platform) -> None:
+        self.machine, self.events, self.platform = context.machine, context.events, platform
+        self.silent: dict[str, AzureInitError | None] = {}
+        self._what, self._since = "", 0.0
+        self._told: set[str] = set()
+
+    def begin(self, what: str) -> None:
+        self.silent = {}
+        self._what, self._since = what, self.machine.clock.monotonic()
+
+    def end(self) -> None:
+        self._what = ""
+
+    def tell(self) -> None:
+        """Nothing, where nothing is waited for, or not for long."""
+        from azureinit.machine.service import notify
+
+        what, seconds = self._what, self.machine.clock.monotonic() - self._since
+        if not what or seconds < TELL_SECS / 2:
+            return
+        why = self._why()
+        text = f"waiting for {what} since {seconds:.0f} s: {why}"
+        notify(self.machine, f"STATUS={text}")
+        # The console gets every line, the log and the host one for each cause.
+        self.events.tell(DEBUG if why in self._told else INFO, "waiting", text)
+        self._told.add(why)
+
+    def _why(self) -> str:
+        config = self.platform.config
+        hosts = (host_of(config.imds.endpoint), host_of(config.wireserver.health_endpoint))
+        if not all(has_route(self.machine, host) for host in hosts):
+            from azureinit.facts.network import read_network
+
+            return f"no network: {_cause(read_network(self.machine))}"
+        silent = [SILENT[name] + (f": {error}" if error else "") for name, error in list(self.silent.items())]
+        return "; ".join(silent) or "no answer yet"
+
+
+def no_network(context: Context, seconds: float) -> NoNetwork | None:
+    """The reason to give up waiting for a route to IMDS after so many seconds; None: one may still come."""
+    machine, config = context.machine, context.config
+    if seconds < config.boot.network_secs * NO_LINK or has_route(machine, host_of(config.imds.endpoint)):
         return None
-    return NoNetwork(cause(network))
+    from azureinit.facts.diagnosis import cards
+    from azureinit.facts.network import read_network
+
+    network = read_network(machine)
+    may_come = network.links is None or any(link.up for link in cards(network.links))
+    if may_come and seconds < config.boot.network_secs:
+        return None
+    return NoNetwork(_cause(network))
 
 
-def cause(network: Network) -> str:
-    """In a sentence or two, the likeliest first."""
+def _cause(network: Network) -> str:
+    """One or two sentences, the likeliest cause first."""
+    from azureinit.facts.diagnosis import HOSTS, diagnosis
+
     return "; ".join(diagnosis(network)[:MOST_CAUSES]) or f"no route to {HOSTS[0]}"
-
-
-def tell(walk: Walk) -> None:
-    """Nothing, where nothing is waited for."""
-    what, since = walk.waits_for, walk.waits_since
-    if not what:
-        return
-    why = _why(walk)
-    seconds = walk.machine.clock.monotonic() - since
-    text = f"waiting for {what} since {seconds:.0f} s: {why}"
-    notify(walk.machine, f"STATUS={text}")
-    # The console has it every time, the log and the host once for each cause.
-    walk.events.tell(DEBUG if why in walk.warned else INFO, "waiting", text)
-    walk.warned.add(why)
-
-
-def _why(walk: Walk) -> str:
-    if not (has_route(walk.machine, imds_host(walk)) and has_route(walk.machine, wireserver_host(walk))):
-        return f"no network: {cause(read_network(walk.machine))}"
-    silent = [SILENT[name] + (f": {error}" if error else "") for name, error in list(walk.trouble.items())]
-    return "; ".join(silent) or "no answer yet"
-
-
-def imds_host(walk: Walk) -> str:
-    return host_of(walk.config.imds.endpoint)
-
-
-def wireserver_host(walk: Walk) -> str:
-    return host_of(walk.config.wireserver.health_endpoint)
-
-
-def confirm(walk: Walk) -> None:
-    """The media alone were applied: logins are let go, and once there is a network everything is asked and done again.
-
-    Ready is kept from now on, so that a later boot, too, asks IMDS before it sends it.
-    """
-    if walk.context.booted is None:
-        return
-    from azureinit.run.deliver import keep, wait_for_wireserver
-    from azureinit.run.gather import gather
-    from azureinit.run.settle import settle
-
-    walk.ended = True
-    notify(walk.machine, "READY=1\nSTATUS=provisioned from the media alone")
-    keep(walk, verdict="ready", failure="")
-    until = walk.context.work_deadline
-    walk.wait("the network: the media alone were applied, and IMDS has to agree before Ready is sent")
-    try:
-        wait_for_wireserver(walk, until=until)
-    finally:
-        walk.wait("")
-    left = until - walk.machine.clock.monotonic()
-    if left < LEAST_TIME or not has_route(walk.machine, imds_host(walk)):
-        return
-    walk.events.tell(INFO, "network", "there is a network now: IMDS is asked whether it agrees with the media")
-    gather(walk)
-    settle(walk)

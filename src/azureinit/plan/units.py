@@ -1,0 +1,30 @@
+"""Units that the run starts and does not wait for."""
+
+from __future__ import annotations
+
+from azureinit.backends.service import start_unit
+from azureinit.plan.actions import Satisfied, Step, Way
+from azureinit.record import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.plan.actions import Plan
+
+NAME = "hostname monitor"
+
+
+def plan_monitor(*, unit: str, running: bool) -> Plan:
+    if running:
+        return (Satisfied(name=NAME, why=f"{unit} runs"),)
+    return (plan_start(NAME, unit, why="hostname.monitor is true"),)
+
+
+def plan_start(name: str, unit: str, *, why: str) -> Step:
+    ways = (Way(backend="systemctl", actions=(start_unit(unit, wait=False),)),)
+    return Step(name=name, why=why, did=f"started {unit}", ways=ways)
+
+
+def plan_mount(unit: str, *, seconds: float) -> Step:
+    start = replace(start_unit(unit, wait=True), timeout=seconds)
+    ways = (Way(backend="systemctl", actions=(start,)),)
+    return Step(name=f"mount {unit}", why="the data directory lies on it", did=f"mounted {unit}", ways=ways)

@@ -1,0 +1,62 @@
+"""The plan for what was asked, made from the facts as they are now. The run enacts it, `azure-init plan` shows it."""
+
+from __future__ import annotations
+
+from azureinit.plan.access import plan_access
+from azureinit.plan.actions import Caution, work_left
+from azureinit.plan.plan import make_plan
+from azureinit.plan.waagent import plan_waagent
+from azureinit.run.admin import own_keys, today, with_access, with_admin_files
+from azureinit.sources.metadata import is_specialised
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.gather import Facts
+    from azureinit.plan.actions import Plan
+    from azureinit.run.state import Asked, Context
+    from azureinit.sources.metadata import Metadata
+
+
+def is_provisioned_anew(asked: Asked) -> bool:
+    """False for a specialised VM and for one that keeps the state of another: there is no admin to be made."""
+    return asked.previous_id is None and asked.metadata is not None and not is_specialised(asked.metadata)
+
+
+def plan_desired(context: Context, asked: Asked, facts: Facts, *, shown: bool = False) -> Plan:
+    """`shown`: nothing will be applied, so the login is judged by what the machine would be."""
+    if asked.previous_id is not None:
+        from azureinit.run.changed_id import plan_kept
+
+        return plan_kept(context, asked, facts)
+    metadata, vm_id = asked.metadata, asked.identity.vm_id
+    if metadata is None or is_specialised(metadata):
+        library = context.config.waagent.lib_dir
+        return plan_waagent(vm_id=vm_id, waagent=facts.waagent, lib_dir=library, metadata=metadata)
+    facts = with_admin_files(context.machine, context.config, facts, metadata)
+    plan = make_plan(
+        metadata=metadata,
+        facts=facts,
+        config=context.config,
+        done=asked.memory.journal.done,
+        today=today(context.machine),
+        vm_id=vm_id,
+        own_keys=own_keys(context, asked, facts),
+    )
+    if metadata.custom_data is not None:
+        from azureinit.run.custom_data import plan_saving
+
+        plan = (*plan, *plan_saving(context, asked))
+    pending = bool(work_left(plan))
+    return plan if pending and not shown else (*plan, *_plan_login(context, metadata, facts, pending=pending))
+
+
+def _plan_login(context: Context, metadata: Metadata, facts: Facts, *, pending: bool) -> Plan:
+    """Last of all: whether the admin can log in to the machine that the rest of the plan makes."""
+    facts = with_access(context.machine, context.config, facts, metadata)
+    day = today(context.machine)
+    return plan_access(metadata=metadata, facts=facts, config=context.config, today=day, pending=pending)
+
+
+def login_doubts(asked: Asked, plan: Plan) -> tuple[str, ...]:
+    name = f"login {asked.metadata.username}" if asked.metadata is not None else ""
+    return tuple(item.why for item in plan if isinstance(item, Caution) and item.name == name)

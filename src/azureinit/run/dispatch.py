@@ -1,0 +1,86 @@
+"""One stage of a boot beside the run itself, by its name."""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError
+from azureinit.run import provision
+from azureinit.run.identify import identify, may_change, why_not_ours
+from azureinit.run.stages import stage
+from azureinit.run.state import AlreadyProvisioned
+from azureinit.telemetry.events import INFO, WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.machine import Machine
+    from azureinit.run.state import Context, Identity
+
+RUN_UNIT = "azure-init.service"
+MASKS = ("/etc/systemd/system", "/run/systemd/system")
+
+
+def run_stage(name: str, context: Context) -> int:
+    """The exit code."""
+    reason = why_not_ours(context)
+    if reason is None and is_masked(context.machine):
+        reason = f"{RUN_UNIT} is masked: nothing to do"
+    if reason is None and not may_change(context.machine):
+        reason = "only root provisions this machine"
+    if reason is not None:
+        if name != "local":  # the run logs it
+            context.events.tell(INFO, "platform", reason)
+        return 0
+    try:
+        return RUN[name](context, identify(context, end_if_done=stage(name).ends_if_done))
+    except AlreadyProvisioned:
+        if name == "failed":
+            context.events.tell(INFO, name, "the machine is provisioned: nothing to add")
+        return 0
+    except AzureInitError as error:
+        context.events.tell(WARN, name, str(error))
+        return 0 if name == "local" else error.exit_code
+    finally:
+        context.events.flush()
+
+
+def is_masked(machine: Machine) -> bool:
+    """Masking the run's unit silences its companions too."""
+    if machine.rooted:
+        return False
+    return any(machine.read_link(f"{directory}/{RUN_UNIT}") == "/dev/null" for directory in MASKS)
+
+
+def _local(context: Context, identity: Identity) -> int:
+    from azureinit.run.local import local
+
+    return local(context, identity)
+
+
+def _failed(context: Context, identity: Identity) -> int:
+    from azureinit.run.failed import failed
+
+    return failed(context, identity)
+
+
+def _resend(context: Context, identity: Identity) -> int:
+    from azureinit.memory.pending import is_ready_pending
+
+    if not is_ready_pending(context.machine, identity.instance):
+        context.events.tell(INFO, "resend", "no Ready is waiting to be reported")
+        return 0
+    return provision(context)
+
+
+def _hostname(context: Context, _identity: Identity) -> int:
+    from azureinit.run.hostname_watch import watch
+
+    return watch(context)
+
+
+RUN: dict[str, Callable[[Context, Identity], int]] = {
+    "local": _local,
+    "failed": _failed,
+    "resend": _resend,
+    "hostname": _hostname,
+}

@@ -1,0 +1,42 @@
+"""The only caller of the executor, and the only place where a job may fail into the log."""
+
+from __future__ import annotations
+
+from azureinit.plan.actions import Caution, work_left
+from azureinit.telemetry.events import WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.machine import Machine
+    from azureinit.memory.journal import Journal
+    from azureinit.plan.actions import Plan
+    from azureinit.telemetry.events import Events
+
+
+def enact(machine: Machine, plan: Plan, *, events: Events, deadline: float, journal: Journal | None = None) -> bool:
+    """Do what the plan says. Without a journal, facts alone say what is done. True: there was something to do."""
+    if not work_left(plan):
+        return False
+    from azureinit.apply.executor import apply_plan
+    from azureinit.memory.journal import MemoryJournal
+
+    apply_plan(machine, plan, journal=journal or MemoryJournal(), events=events, deadline=deadline)
+    return True
+
+
+def tell_cautions(plan: Plan, events: Events) -> None:
+    for item in plan:
+        if isinstance(item, Caution):
+            events.tell(WARN, item.name, item.why)
+
+
+def best_effort(events: Events, name: str, work: Callable[[], object], *, level: int = WARN) -> bool:
+    """Work that the verdict does not depend on. False: it failed, and the log says why."""
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - the one place where a job fails into the log
+        events.tell(level, name, f"{type(error).__name__}: {error}")
+        return False
+    return True

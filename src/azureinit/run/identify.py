@@ -1,0 +1,57 @@
+"""Which VM this is, and whether it is provisioned already. Needs no network."""
+
+from __future__ import annotations
+
+from azureinit.run.state import AlreadyProvisioned, Identity
+from azureinit.sources.identity import read_vm_id, stand_down
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+    from azureinit.memory.instance import Instance
+    from azureinit.run.state import Context
+
+
+def may_change(machine: Machine) -> bool:
+    """Unprivileged callers must not report: a failure of theirs is not the machine's."""
+    return machine.privileged or machine.rooted
+
+
+def why_not_ours(context: Context) -> str | None:
+    return stand_down(context.machine, require_azure=context.config.platform.require_azure)
+
+
+def identify(context: Context, *, end_if_done: bool = True) -> Identity:
+    """From the configuration or the firmware; the id stays unknown where neither tells it, and IMDS may."""
+    return adopt_vm_id(context, read_vm_id(context.machine, context.config.platform.vm_id), end_if_done=end_if_done)
+
+
+def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True) -> Identity:
+    """Raise AlreadyProvisioned where the VM with this id is."""
+    if vm_id is None:
+        return Identity()
+    from azureinit.memory.instance import Instance, is_marked
+
+    context.events.about["vm_id"] = vm_id
+    if context.unmounted is not None:
+        return Identity(vm_id=vm_id)
+    instance = Instance(data_dir=context.config.azure_init_data_dir.path, vm_id=vm_id)
+    identity = Identity(vm_id=vm_id, instance=instance)
+    if end_if_done and is_marked(context.machine, instance):
+        raise AlreadyProvisioned(identity)
+    if end_if_done and _was_provisioned_by_waagent(context, instance):
+        raise AlreadyProvisioned(identity, " by WALinuxAgent")
+    return identity
+
+
+def _was_provisioned_by_waagent(context: Context, instance: Instance) -> bool:
+    """And this program never began to provision this VM."""
+    from azureinit.facts.provisioned import read_waagent_marker
+    from azureinit.memory.instance import has_files
+
+    marker = read_waagent_marker(context.machine, context.config.waagent.lib_dir)
+    if marker is None or has_files(context.machine, instance):
+        return False
+    from azureinit.plan.waagent import spellings
+
+    return marker in spellings(instance.vm_id)

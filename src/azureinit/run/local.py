@@ -1,0 +1,73 @@
+"""The local stage: the host name from the media, before DHCP asks for an address under it."""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError, MediaAbsent
+from azureinit.facts.host import has_account, read_host, read_ignition
+from azureinit.plan.hostname import plan_hostname
+from azureinit.run.enact import enact
+from azureinit.sources.media import read_media
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.run.state import Context, Identity
+
+MEDIA_SECS = 2.0  # the network waits meanwhile; a drive that is there answers at once
+
+
+def local(context: Context, identity: Identity) -> int:
+    media, unmounted = context.config.provisioning_media, context.unmounted
+    if not media.enable or _is_kept(context, identity):
+        return 0
+    until = min(context.work_deadline, context.machine.clock.monotonic() + MEDIA_SECS)
+    try:
+        with context.events.step("local") as span:
+            observe = context.events.observe
+            try:
+                medium = read_media(
+                    context.machine, path=media.path, deadline=until, observe=observe, optical_only=True
+                )
+            except MediaAbsent:
+                span.text = "no provisioning media yet: the host name waits for IMDS"
+                return 0
+            if unmounted is not None and has_account(context.machine, medium.ovf.username or ""):
+                span.text = (
+                    f"the host name is left to the run: {unmounted} is not mounted yet, and may record it as set"
+                )
+            elif medium.ovf.hostname is not None:
+                name = set_hostname(context, identity, medium.ovf.hostname)
+                span.text = f"the host name is {name}, by the provisioning media"
+    except AzureInitError:
+        pass  # the step has logged it; the run meets the same failure, and reports it
+    return 0
+
+
+def _is_kept(context: Context, identity: Identity) -> bool:
+    if context.config.platform.changed_vm_id != "keep":
+        return False
+    if context.unmounted is not None:
+        return True  # the records of what this machine was are not readable yet
+    from azureinit.run.changed_id import kept_id
+    from azureinit.run.recall import recall
+
+    return kept_id(context, identity, recall(context, identity)) is not None
+
+
+def set_hostname(context: Context, identity: Identity, name: str) -> str:
+    """Returns the name that the machine has then. Facts tell whether it is done, so no journal is needed."""
+    machine = context.machine
+    facts, ignition = read_host(machine), read_ignition(machine)
+    if ignition is not None:
+        from azureinit.memory.journal import read_journal
+        from azureinit.plan.ignition import kept_hostname
+
+        instance = identity.instance
+        done = read_journal(machine, instance.path("journal")).done if instance is not None else frozenset()
+        name = kept_hostname(name, facts.hostname_file, ignition, done=done) or name
+    plan = plan_hostname(hostname=name, facts=facts, config=context.config)
+    enact(machine, plan, events=context.events, deadline=context.work_deadline)
+    if machine.unsynced.unknown or machine.unsynced.directories - {machine.real("/etc")}:  # the run syncs /etc itself
+        from azureinit.machine.durable import make_durable
+
+        make_durable(machine, "/etc")
+    return name
