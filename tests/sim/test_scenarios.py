@@ -13,7 +13,8 @@ from fakeazure.catalogue import find_scenario, names
 from fakeazure.events import Kvp, Request, read_events
 from fakeazure.judge import judge
 from support.bench import PYTHON, SRC
-from support.trees import make_tree
+from support.enacted import enacted_steps, planned_steps
+from support.trees import changed, listing, make_tree
 
 UNDELIVERED = 75
 # What this agent calls each failure; the scenarios themselves say only that it is one.
@@ -51,18 +52,30 @@ REASONS = {
 }
 
 
+INTO = 'out=$1; shift; exec "$@" >"$out"'
+
+
+def fake(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fakeazure", "run", *words],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "TMPDIR": str(place)},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", names())
 def test_the_agent_is_honest(name: str, tmp_path: Path) -> None:
+    """And the plan before it, of the same machine, names exactly the steps that the run takes."""
     ledger, tree = tmp_path / "ledger.jsonl", make_tree(tmp_path / "root")
     pools = tree / "var/lib/hyperv"
     pools.mkdir(parents=True)
     agent = [PYTHON, "-m", "azureinit", "--root", str(tree)]
-    ran = subprocess.run(
-        [sys.executable, "-m", "fakeazure", "run", name, "--pools", str(pools), "--ledger", str(ledger), "--", *agent],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "TMPDIR": str(tmp_path)},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert "Traceback" not in ran.stderr, ran.stderr
+    before, plan = listing(tree), tmp_path / "plan.json"
+    shown = fake(tmp_path, name, "--no-verdict", "--", "sh", "-c", INTO, "sh", str(plan), *agent, "plan", "--json")
+    assert changed(before, listing(tree)) == set(), "a plan changes nothing"
+    ran = fake(tmp_path, name, "--pools", str(pools), "--ledger", str(ledger), "--", *agent)
+    assert "Traceback" not in shown.stderr + ran.stderr, shown.stderr + ran.stderr
+    assert enacted_steps(tree) == (planned_steps(plan.read_text()) if plan.read_text() else []), shown.stderr
     assert ran.returncode == 0, ran.stdout + ran.stderr
     judgement = judge(read_events(ledger))
     marked = bool(list((tree / "var/lib/azure-init").glob("*.provisioned")))

@@ -16,7 +16,7 @@ from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Caution, EditLine, Locked, Satisfied, Step, Write
 from azureinit.plan.plan import make_plan
 from azureinit.record import replace
-from azureinit.run.converge import with_keys_files
+from azureinit.run.admin import with_keys_files
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events

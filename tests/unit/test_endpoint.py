@@ -17,7 +17,7 @@ from azureinit.machine import Machine
 from azureinit.plan.actions import Run, Satisfied, Step, Way
 from azureinit.plan.route import plan_route
 from azureinit.record import replace
-from azureinit.run.platform import with_host
+from azureinit.run.endpoint import with_host
 from azureinit.sources.route import is_to_be_found, is_told_of, leads
 from support.need import need, need_root, unfit
 
@@ -33,9 +33,10 @@ LEASE = Lease(
 # A machine's end of the cable and the platform's in one network, with a /run and a /sys that are about it alone.
 BEFORE = f"""
 import json, os, socket, struct, subprocess, sys, threading, time
-from azureinit.run import platform as endpoint
+from azureinit.run import endpoint
 from azureinit.config.model import Config
-from azureinit.run.engine import Context, Walk
+from azureinit.run.platform import Platform
+from azureinit.run.state import Context
 from azureinit.machine import Machine
 from azureinit.sources import dhcp
 from azureinit.telemetry.events import Events
@@ -54,8 +55,8 @@ machine = Machine()
 events = []
 telling = Events(clock=machine.clock, listeners=(lambda event: events.append([event.name, event.text]),))
 
-def make_walk(booted=None):
-    return Walk(Context(machine=machine, config=Config(), events=telling, started=time.monotonic(), booted=booted))
+def make_platform(booted=None):
+    return Platform(Context(machine=machine, config=Config(), events=telling, started=time.monotonic(), booted=booted))
 
 def lease(text):
     os.makedirs("/run/systemd/netif/leases", exist_ok=True)
@@ -65,7 +66,7 @@ def lease(text):
 def told():
     return [text for name, text in events if name == "wireserver"]
 
-walk = make_walk()
+platform = make_platform()
 soon = time.monotonic() + 20
 """
 # A server that says all that is in `answers`, each made of the question, to every question.
@@ -110,10 +111,10 @@ def apart(script: str) -> Any:
 
 
 LOCATE = """
-endpoint.locate(walk, until=soon)
+platform.locate(until=soon)
 """
 SAY = """
-print(json.dumps([walk.config.wireserver.health_endpoint, walk.located, told()]))
+print(json.dumps([platform.config.wireserver.health_endpoint, platform.located, told()]))
 """
 
 
@@ -128,15 +129,15 @@ before = ip("-4", "address"), ip("link"), ip("route")
 """
         + LOCATE
         + """
-print(json.dumps([walk.config.wireserver.health_endpoint, [q[242] for q in served], told(),
+print(json.dumps([platform.config.wireserver.health_endpoint, [q[242] for q in served], told(),
                   before, (ip("-4", "address"), ip("link"), ip("route"))]))
 """
     )
     assert found == f"http://{ELSEWHERE}/provisioning/health"
     assert set(kinds) == {1}, "never more than a DISCOVER"
     assert told == [
-        "a DHCP server offers 10.0.0.4 to eth0, and nobody on this machine takes it",
-        f"the wireserver is at {ELSEWHERE}: option 245 of an offer on eth0, for nobody here has a lease",
+        "a DHCP server offers 10.0.0.4 to eth0, and no DHCP client here takes it",
+        f"the wireserver is at {ELSEWHERE}: option 245 of an offer on eth0, since no DHCP client here has a lease",
     ]
     assert before == after
 
@@ -211,7 +212,7 @@ ip("address", "add", "10.0.0.4/24", "dev", "eth0")
 ip("route", "add", "default", "via", "10.0.0.1")
 lease("ADDRESS=10.0.0.4\\nOPTION_245=0a070707\\n")
 dhcp.ask_server = None  # whoever called it would fail
-threads = [threading.Thread(target=endpoint.locate, args=(walk,), kwargs={"until": soon}) for _ in range(8)]
+threads = [threading.Thread(target=platform.locate, kwargs={"until": soon}) for _ in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 """
@@ -270,7 +271,7 @@ ip("route", "add", "default", "via", "10.0.0.1")
 lease("ADDRESS=10.0.0.4\\nOPTION_245=e0000001\\nDNS=10.7.7.7\\n")
 os.makedirs("/run/NetworkManager")
 endpoint.A_MOMENT = 0.01
-walk = make_walk(booted=0.0)
+platform = make_platform(booted=0.0)
 """
         + LOCATE
         + SAY
@@ -304,7 +305,7 @@ def test_a_boot_waits_for_the_lease_and_is_not_held_up_by_a_missing_route() -> N
         """
 from azureinit.sources import route
 route.LOOK_ANYWAY = 0.1
-walk = make_walk(booted=0.0)
+platform = make_platform(booted=0.0)
 def later():
     time.sleep(0.3)
     ip("address", "add", "10.0.0.4/24", "dev", "eth0")
@@ -325,9 +326,9 @@ from azureinit.sources import route
 route.LOOK_ANYWAY = 0.05
 endpoint.LATE = 0.2
 ip("link", "set", "eth0", "down")
-walk = make_walk(booted=0.0)
-endpoint.locate(walk, until=time.monotonic() + 0.5)
-first = walk.located
+platform = make_platform(booted=0.0)
+platform.locate(until=time.monotonic() + 0.5)
+first = platform.located
 ip("link", "set", "eth0", "up")
 ip("address", "add", "10.0.0.4/24", "dev", "eth0")
 ip("route", "add", "default", "via", "10.0.0.1")
@@ -341,16 +342,16 @@ assert not first
     assert told[-1] == f"the wireserver is at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"
 
 
-MEND = """
+ADD_ROUTES = """
 lease("ADDRESS=10.0.0.4\\nCLASSLESS_ROUTES=0.0.0.0/0,10.0.0.1 10.8.8.8/32,0.0.0.0\\n")
 for host in ("168.63.129.16", "10.8.8.8", "168.63.129.16"):
-    endpoint.mend(walk, host)
-print(json.dumps([ip("-4", "route", "show", "dev", "eth0").split("\\n")[:-1], [name for name, _ in events]]))
+    platform.add_route(host)
+print(json.dumps([ip("-4", "route", "show", "dev", "eth0").split("\\n")[:-1], [name for name, text in events if text]]))
 """
 
 
 def test_a_way_that_only_the_lease_tells_is_added_once_for_that_host_alone() -> None:
-    routes, told = apart('ip("address", "add", "10.0.0.4/24", "dev", "eth0")\n' + MEND)
+    routes, told = apart('ip("address", "add", "10.0.0.4/24", "dev", "eth0")\n' + ADD_ROUTES)
     assert [" ".join(route.split()) for route in routes] == [
         "10.0.0.0/24 proto kernel scope link src 10.0.0.4",
         "10.8.8.8 scope link metric 65536",
@@ -360,7 +361,7 @@ def test_a_way_that_only_the_lease_tells_is_added_once_for_that_host_alone() -> 
 
 
 def test_an_address_without_a_subnet_reaches_its_gateway_all_the_same() -> None:
-    routes, _told = apart('ip("address", "add", "10.0.0.4/32", "dev", "eth0")\n' + MEND)
+    routes, _told = apart('ip("address", "add", "10.0.0.4/32", "dev", "eth0")\n' + ADD_ROUTES)
     assert any(route.startswith("168.63.129.16 via 10.0.0.1") for route in routes)
 
 
@@ -372,7 +373,7 @@ def test_an_address_without_a_subnet_reaches_its_gateway_all_the_same() -> None:
     ],
 )
 def test_a_way_that_is_there_or_of_a_lease_that_is_not_in_force_is_left_alone(lay: str) -> None:
-    routes, told = apart(lay + MEND.replace('"168.63.129.16", "10.8.8.8", "168.63.129.16"', '"168.63.129.16",'))
+    routes, told = apart(lay + ADD_ROUTES.replace('"168.63.129.16", "10.8.8.8", "168.63.129.16"', '"168.63.129.16",'))
     assert not any("metric 65536" in route for route in routes)
     assert told == []
 

@@ -21,9 +21,13 @@ from azureinit.facts.gather import read_facts
 from azureinit.machine import Machine
 from azureinit.memory.sealed import seal, unseal
 from azureinit.record import replace
+from azureinit.run import provision, reject
 from azureinit.run.converge import MOST_STALE
-from azureinit.run.engine import Context, Walk, identify, provision, reject
 from azureinit.run.gather import accept
+from azureinit.run.identify import identify
+from azureinit.run.platform import Platform as Reached
+from azureinit.run.recall import recall
+from azureinit.run.state import Asked, Context, Knowing, Known
 from azureinit.sources.gather import Gathered
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
@@ -532,13 +536,15 @@ def test_a_vm_id_that_is_none_is_a_verdict_and_not_ours_to_guess(world: Worlds) 
 
 def test_media_that_were_taken_for_want_of_a_network_wait_for_imds_though_a_route_has_come_since(world: Worlds) -> None:
     one = world()
-    walk = Walk(replace(one.context(), booted=one.clock.monotonic()))
-    identify(walk)
-    walk.facts = read_facts(one.machine, one.config)
+    context = replace(one.context(), booted=one.clock.monotonic())
+    identity = identify(context)
+    facts = read_facts(one.machine, one.config)
+    asked = Asked(identity=identity, memory=recall(context, identity), facts=facts)
     media = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519()),))
     failures = {"imds": NoNetwork("eth0 has no IPv4 address: no DHCP lease")}
-    accept(walk, Gathered(answers={"media": media}, failures=failures, device=None), None)
-    assert walk.alone is not None
+    gathered = Gathered(answers={"media": media}, failures=failures, device=None)
+    accepted = accept(context, asked, gathered, Knowing(Known()), platform=Reached(context))
+    assert accepted.unconfirmed is not None
 
 
 def test_that_imds_has_still_to_agree_is_on_the_disk_before_the_media_alone_change_anything(world: Worlds) -> None:

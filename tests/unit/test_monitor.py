@@ -12,8 +12,8 @@ from azureinit.facts.gather import Waagent as WaagentFacts
 from azureinit.machine.watch import HostnameWatch
 from azureinit.plan.actions import MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.published import NAME, plan_published
-from azureinit.run.engine import Context, Walk
 from azureinit.run.hostname_watch import Monitor, watch
+from azureinit.run.state import Context
 from azureinit.telemetry.events import Event, Events
 
 FILE = "var/lib/azure-init/published_hostname"
@@ -44,8 +44,8 @@ class Bench:
             waagent=Waagent(lib_dir="/var/lib/waagent"),
         )
         events = Events(clock=self.machine.clock, listeners=(self.heard.append,))
-        self.walk = Walk(Context(machine=self.machine, config=config, events=events, started=0.0))
-        self.monitor = Monitor(self.walk)
+        self.context = Context(machine=self.machine, config=config, events=events, started=0.0)
+        self.monitor = Monitor(self.context)
 
     def look(self, name: str) -> float:
         self.machine.name = name
@@ -156,7 +156,7 @@ def test_a_fixed_name_in_a_client_s_file_follows(tmp_path: Path) -> None:
 
 def test_where_it_is_off_it_ends_at_once(tmp_path: Path) -> None:
     one = Bench(tmp_path, monitor=False)
-    assert watch(one.walk) == 0
+    assert watch(one.context) == 0
     assert not (tmp_path / FILE).exists()
 
 

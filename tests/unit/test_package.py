@@ -44,7 +44,7 @@ def test_the_wheel_needs_no_third_party_package(wheel: Path) -> None:
     assert "Requires-Python: >=3.9" in metadata
     assert "Provides-Extra: fakeazure" in metadata
     names = set(archive.namelist())
-    assert {"azureinit/run/engine.py", "fakeazure/cli.py", "fakeazure/scenario.toml"} <= names
+    assert {"azureinit/run/state.py", "fakeazure/cli.py", "fakeazure/scenario.toml"} <= names
     entries = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
     assert "azure-init = azureinit.cli:command" in entries and "fakeazure = fakeazure.__main__:main" in entries
 
@@ -151,8 +151,8 @@ def test_a_module_that_python_has_just_not_in_its_list_is_not_loaded_again(tmp_p
     script = """
 import azureinit.errors as first
 del sys.modules["azureinit.errors"]  # as at the end of every import, for a moment
-import azureinit.run.engine
-assert azureinit.run.engine.AzureInitError is first.AzureInitError
+import azureinit.run.state
+assert azureinit.run.state.AzureInitError is first.AzureInitError
 """
     ran = loading(tmp_path, script)
     assert ran.returncode == 0, ran.stderr

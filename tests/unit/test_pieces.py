@@ -13,7 +13,7 @@ from azureinit.facts.ssh import MERGER, READER
 from azureinit.plan.actions import Declined, MakeDir, Run, Satisfied, Step, Way, Write
 from azureinit.plan.keys import plan_keys
 from azureinit.record import Secret, replace
-from azureinit.run.converge import with_keys_files
+from azureinit.run.admin import with_keys_files
 from azureinit.sources.imds import PublicKey
 from support.ssh_trees import KEYS, ed25519, own, tree
 

@@ -18,9 +18,11 @@ from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, St
 from azureinit.plan.plan import make_plan, plan_after_ready
 from azureinit.plan.regenerate import NAME, plan_regeneration
 from azureinit.record import replace
-from azureinit.run.early import begin_host_keys
-from azureinit.run.engine import Context, Walk
-from azureinit.run.gather import recall
+from azureinit.run.early import begin_early
+from azureinit.run.gather import learn_identity
+from azureinit.run.recall import recall
+from azureinit.run.state import Context, Identity, Memory
+from azureinit.sources.gather import Gathered
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
@@ -85,10 +87,7 @@ def test_no_key_is_made_early_that_would_be_taken_for_the_image_s(tmp_path: Path
     config = Config(ssh=Ssh(regenerate_host_keys=mode))
     now = machine.clock.monotonic()
     context = Context(machine=machine, config=config, events=Events(clock=machine.clock), started=now, booted=now)
-    walk = Walk(context)
-    begin_host_keys(walk)
-    for made in walk.keys:
-        made.wait()
+    begin_early(context, Memory(journal=MemoryJournal())).wait()
     assert (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists() == early
 
 
@@ -228,26 +227,24 @@ def test_a_library_s_caller_has_no_image_and_keeps_every_key(tmp_path: Path) -> 
     assert NAME not in [item.name for item in made]
 
 
-def boot(machine: Machine, *, vm_id: str | None = VM) -> Walk:
+def boot(machine: Machine) -> Context:
     now = machine.clock.monotonic()
-    context = Context(machine=machine, config=AUTO, events=Events(clock=machine.clock), started=now, booted=now)
-    walk = Walk(context)
-    walk.vm_id = vm_id
-    walk.instance = None if vm_id is None else Instance(data_dir="/var/lib/azure-init", vm_id=vm_id)
-    return walk
+    return Context(machine=machine, config=AUTO, events=Events(clock=machine.clock), started=now, booted=now)
+
+
+IDENTITY = Identity(vm_id=VM, instance=Instance(data_dir="/var/lib/azure-init", vm_id=VM))
 
 
 def test_keys_made_early_are_known_as_this_vm_s_own_to_a_run_that_follows_a_death(tmp_path: Path) -> None:
     """The line is written before the first key is: wherever the run dies, no key is taken for the image's."""
     need("ssh-keygen")
     machine = tree(tmp_path, {"/etc/ssh/sshd_config": "", "/var/lib/azure-init/x": ""})
-    walk = boot(machine)
+    context = boot(machine)
     journal = tmp_path / f"var/lib/azure-init/{VM}.journal"
     journal.write_bytes(b'{"done": "torn')
-    begin_host_keys(walk)
+    early = begin_early(context, recall(context, IDENTITY))
     written = read_journal(machine, f"/var/lib/azure-init/{VM}.journal")
-    for made in walk.keys:
-        made.wait()
+    early.wait()
     assert set(written.own_keys) == {KEY.format(kind) for kind in ("ed25519", "ecdsa", "rsa")}
     assert not written.begun, "nothing of the machine was changed yet that another VM had"
     assert (tmp_path / "etc/ssh/ssh_host_ed25519_key").exists()
@@ -257,22 +254,21 @@ def test_keys_made_early_are_known_as_this_vm_s_own_to_a_run_that_follows_a_deat
 def test_where_only_imds_knows_the_id_they_are_recorded_when_it_has_told_it(tmp_path: Path) -> None:
     need("ssh-keygen")
     machine = tree(tmp_path, {"/etc/ssh/sshd_config": "", "/var/lib/azure-init/x": ""})
-    walk = boot(machine, vm_id=None)
-    begin_host_keys(walk)
-    for made in walk.keys:
-        made.wait()
-    recall(walk)
-    walk.instance = Instance(data_dir="/var/lib/azure-init", vm_id=VM)
-    recall(walk)
+    context = boot(machine)
+    memory = recall(context, Identity())
+    early = begin_early(context, memory)
+    early.wait()
+    answers = {"imds": Metadata(vm_id=VM)}
+    learn_identity(context, Gathered(answers=answers, failures={}, device=None), early, memory, end_if_done=True)
     assert KEY.format("ed25519") in read_journal(machine, f"/var/lib/azure-init/{VM}.journal").own_keys
 
 
 def test_an_image_with_keys_has_none_made_early_and_nothing_recorded(tmp_path: Path) -> None:
     need("ssh-keygen")
     machine = tree(tmp_path, {**IMAGE, "/var/lib/azure-init/x": ""})
-    walk = boot(machine)
-    begin_host_keys(walk)
-    assert walk.keys == [] and not (tmp_path / f"var/lib/azure-init/{VM}.journal").exists()
+    context = boot(machine)
+    early = begin_early(context, recall(context, IDENTITY))
+    assert early.keys == () and not (tmp_path / f"var/lib/azure-init/{VM}.journal").exists()
 
 
 @pytest.mark.parametrize("line", ['{"host keys": 1}', '{"host keys": [1, null, {}]}', '{"host keys": "x"}'])

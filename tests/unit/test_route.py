@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from azureinit.facts.dhcp_client import read_lessee
 from azureinit.machine import Machine
 from azureinit.machine.links import without_vfs
-from azureinit.run.platform import Card, read_card
+from azureinit.run.endpoint import Card, read_card
 from azureinit.sources.route import is_told_of, leads, parse_address, read_table, wait_for_route
 from support.need import need, need_root
 from support.wire import Ticking

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from azureinit.config.model import Config
-from azureinit.run.maintenance import MOUNT_SECS
+from azureinit.run.mounts import MOUNT_SECS
 
 ROOT = Path(__file__).parents[2]
 RUN, LOCAL, FAILURE, RESEND, HOSTNAME = UNITS = tuple(

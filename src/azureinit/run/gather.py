@@ -66,7 +66,7 @@ def gather(
         with context.events.step("metadata") as span:
             gathered, facts = _ask(context, identity, memory, early, platform, waiting, until, meanwhile)
             if identity.instance is None:
-                identity, memory = _learn_identity(context, gathered, early, memory, end_if_done=end_if_done)
+                identity, memory = learn_identity(context, gathered, early, memory, end_if_done=end_if_done)
                 knowing.learn(identity=identity, previous=memory.previous, unconfirmed=memory.unconfirmed is not None)
                 previous_id = kept_id(context, identity, memory)
             told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
@@ -134,7 +134,7 @@ def _is_worth_asking_again(context: Context, gathered: Gathered, memory: Memory)
     return (lacking or not is_enough(merged)) and not is_specialised(merged)
 
 
-def _learn_identity(
+def learn_identity(
     context: Context, gathered: Gathered, early: Early, memory: Memory, *, end_if_done: bool
 ) -> tuple[Identity, Memory]:
     """From IMDS, where the firmware does not tell the VM's id; then there may be something to recall."""

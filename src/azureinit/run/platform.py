@@ -31,12 +31,12 @@ class Platform:
 
     def wait(self, *, until: float) -> None:
         """In a boot the network may still be coming up: a request before that only adds delays."""
-        self._locate(until=until)
+        self.locate(until=until)
         if self.context.booted is not None:
             host = host_of(self.config.wireserver.health_endpoint)
             wait_for_route(self.machine, host, until=until, late=lambda: self.add_route(host))
 
-    def _locate(self, *, until: float) -> None:
+    def locate(self, *, until: float) -> None:
         """Where there is no network yet, the next request searches again."""
         if self.located or not is_to_be_found(self.machine, self.config):
             return
