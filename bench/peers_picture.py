@@ -1,4 +1,4 @@
-"""The boots' timelines side by side, as an SVG file that needs nothing else."""
+"""The timelines of the boots, as a self-contained SVG file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ text {{ font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size
 
 
 def typical(boots: list[Seen]) -> Seen:
-    """The round with the median login: a boot that happened, not an average of several."""
+    """The round with the median login: a real boot, not an average."""
     return sorted(boots, key=lambda seen: seen.login or math.inf)[(len(boots) - 1) // 2]
 
 
@@ -110,7 +110,7 @@ def lane(name: str, seen: Seen, *, y: float, scale: float) -> Iterator[str]:
 
 
 def work(seen: Seen, *, until: float) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Each unit of the agent's from its start to its being up; a daemon, up at once, to Ready, if that follows."""
+    """Each unit of the agent, from its start until it is up; a daemon, which is up at once, until Ready."""
     for unit, (start, up) in seen.units.items():
         if unit in UNITS or start > until:
             continue

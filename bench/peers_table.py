@@ -1,4 +1,4 @@
-"""The race as Markdown: medians, ratios to ours, and the budget, kept or not."""
+"""The results as Markdown: medians, ratios to azure-init, and whether the budget is kept."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from peers_scales import Weight
 
 OURS, NOBODY = "ours", "none"
 NOTHING = "-"
-UNJUDGED = "The budget is for warm caches and for syncs as they are; here it is not judged:"
+UNJUDGED = "Not checked against the budget, which is for warm caches and normal syncs:"
 
 
 @dataclass(kw_only=True)
 class Results:
-    """Of one entrant: a value for each round, in the rounds' order."""
+    """The results of one entrant: a value for each round, in order."""
 
     boots: list[Seen] = field(default_factory=list)
     alone: list[Seen] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Results:
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """`words` say what the ratio is of; a budget is kept up to `most`."""
+    """`words` describes the ratio; the budget is kept up to `most`."""
 
     words: str
     ratio: float
@@ -63,7 +63,7 @@ def median(numbers: Iterable[float]) -> float | None:
 
 
 def beyond(of: Results, nobody: Results, pick: Pick) -> list[float]:
-    """Of each round, by how much it is later than the first login without an agent, which tells no Ready."""
+    """For each round, how much later it is than the first login without an agent, which reports no Ready."""
     both = [(pick(one), other.login) for one, other in zip(of.boots, nobody.boots)]
     return [value - less for value, less in both if value is not None and less is not None]
 
@@ -78,7 +78,7 @@ def secs(numbers: list[float]) -> str:
 
 
 def later(numbers: list[float]) -> str:
-    """With its sign: less than nothing is earlier."""
+    """With its sign: negative means earlier."""
     middle = median(numbers)
     return NOTHING if middle is None else f"{middle:+.2f} s"
 
@@ -89,7 +89,7 @@ def millis(numbers: list[float]) -> str:
 
 
 def times(numbers: list[float]) -> str:
-    """The median of the pairs' ratios, and its quartiles."""
+    """The median of the ratios of the pairs, and the quartiles."""
     if not numbers:
         return NOTHING
     if len(numbers) < 3:
@@ -99,7 +99,7 @@ def times(numbers: list[float]) -> str:
 
 
 def against(value: float | None, ours: float | None) -> str:
-    """How many times ours, behind a value that is not ours: two digits, and no more."""
+    """The ratio to azure-init, to append to the value of another agent: two significant digits."""
     if value is None or not ours:
         return ""
     two = float(f"{value / ours:.2g}")
@@ -170,7 +170,7 @@ def work_table(results: Field) -> Iterator[str]:
 
 
 def costs(of: Results, *, ours: Results | None) -> Iterator[str]:
-    """What was weighed and counted, each with its ratio to ours, where that is somebody else's."""
+    """The measured costs, for other agents with the ratio to azure-init."""
     amounts: list[tuple[Callable[[Results], float | None], Callable[[float], str]]] = [
         (cpu, lambda secs: f"{secs:.2f} s"),
         (memory, megabytes),
@@ -201,7 +201,7 @@ def calls(of: Results, kind: str) -> int | None:
 
 
 def budget(results: Field) -> Iterator[Limit]:
-    """Each limit there are numbers for."""
+    """The limits for which there are measurements."""
     ours = alone(results, OURS)
     children = values(results[NOBODY].alone, lambda seen: seen.children_secs) if NOBODY in results else []
     limits: list[tuple[str, list[float], list[float], float]] = [
@@ -233,7 +233,7 @@ def finished(results: Field) -> Field:
 
 
 def status(results: Field, *, judged: bool) -> int:
-    """1: an entrant did not finish, or a limit that is judged is not kept."""
+    """1: an entrant did not finish, or a checked limit is exceeded."""
     broken = judged and not all(limit.kept for limit in budget(finished(results)))
     return 1 if broken or any(of.failure for of in results.values()) else 0
 
