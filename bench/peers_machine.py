@@ -30,7 +30,7 @@ VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azure
 TURN = Path("/run/azure-init-peers.lock")
 PATIENCE = 60.0
 PAUSE = 0.005
-KNOCK = 0.05  # pause after a refused login
+LOGIN_PAUSE = 0.05  # pause after a refused login
 UNITS = ("systemd-networkd.service", "networking.service", "ssh.service", "multi-user.target")
 SHOWN = ("ExecMainHandoffTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
 # The children of the reference agent, one after the other: it cannot be faster than their sum.
@@ -192,7 +192,7 @@ class Machine:
         return seen
 
 
-def knock(machine: Machine) -> float | None:
+def first_login(machine: Machine) -> float | None:
     """When a login with the admin's key first worked, on this computer's monotonic clock."""
     site = machine.site
     vm = site.fabric.vm
@@ -208,7 +208,7 @@ def knock(machine: Machine) -> float | None:
         ok, _text = connect(command, ssh_environment(None), group=site.place.group, timeout=20.0)
         if ok:
             return time.monotonic()
-        time.sleep(KNOCK)
+        time.sleep(LOGIN_PAUSE)
     return None
 
 
@@ -300,7 +300,7 @@ def give_account(whole: Path, vm: Vm) -> None:
 
 
 def boot(machine: Machine) -> Seen:
-    logged_in = knock(machine)
+    logged_in = first_login(machine)
     if machine.entrant.units:
         machine.wait(lambda: machine.site.fabric.ledger.verdicts, "no verdict")
     seen = machine.seen()
@@ -345,8 +345,8 @@ def work_matched(machine: Machine) -> Seen:
     machine.settle()
     machine.run("sh", "-c", f"systemctl stop ssh.service; ssh-keygen -A; {KEEP_KEYS}")
     time.sleep(0.3)
-    told = machine.run("python3", "-c", STAGES)
-    (first, end), (last, _end) = (tuple(map(float, line.split())) for line in told.splitlines())
+    printed = machine.run("python3", "-c", STAGES)
+    (first, end), (last, _end) = (tuple(map(float, line.split())) for line in printed.splitlines())
     seen = machine.seen()
     if seen.ready is None:
         raise Unfinished(f"{machine.entrant.title}: no Ready")

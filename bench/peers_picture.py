@@ -82,7 +82,7 @@ def legend(x: float, y: float) -> Iterator[str]:
     yield bar(x + 104, middle, 12, OURS_COLOUR) + bar(x + 117, middle, 12, PEER_COLOUR)
     yield text(x + 136, y, "the agent's units at work", kind="dim")
     yield lease(x + 300, middle) + text(x + 310, y, "the machine has its address", kind="dim")
-    yield diamond(x + 510, middle) + text(x + 523, y, "Ready is told", kind="dim")
+    yield diamond(x + 510, middle) + text(x + 523, y, "Ready is reported", kind="dim")
     yield dot(x + 630, middle) + text(x + 643, y, "the admin logs in", kind="dim")
 
 
@@ -115,5 +115,5 @@ def work(seen: Seen, *, until: float) -> Iterator[tuple[str, tuple[float, float]
         if unit in UNITS or start > until:
             continue
         daemon = unit == "walinuxagent.service"
-        told = seen.ready if seen.ready is not None and seen.ready > start else until
-        yield unit, (start, min(until, told if daemon or up is None else up))
+        end = seen.ready if seen.ready is not None and seen.ready > start else until
+        yield unit, (start, min(until, end if daemon or up is None else up))

@@ -10,7 +10,7 @@ from peers_machine import Seen
 from peers_roots import ENTRANTS
 from peers_scales import Weight
 
-OURS, NOBODY = "ours", "none"
+OURS, NO_AGENT = "ours", "none"
 NOTHING = "-"
 UNJUDGED = "Not checked against the budget, which is for warm caches and normal syncs:"
 
@@ -62,9 +62,9 @@ def median(numbers: Iterable[float]) -> float | None:
     return statistics.median(found) if found else None
 
 
-def beyond(of: Results, nobody: Results, pick: Pick) -> list[float]:
+def beyond(of: Results, no_agent: Results, pick: Pick) -> list[float]:
     """For each round, how much later it is than the first login without an agent, which reports no Ready."""
-    both = [(pick(one), other.login) for one, other in zip(of.boots, nobody.boots)]
+    both = [(pick(one), other.login) for one, other in zip(of.boots, no_agent.boots)]
     return [value - less for value, less in both if value is not None and less is not None]
 
 
@@ -123,15 +123,22 @@ def boot_table(results: Field) -> Iterator[str]:
         "Ready x ours",
         "login x ours",
     ]
-    ours, nobody = results.get(OURS, Results()), results.get(NOBODY, Results())
+    ours, no_agent = results.get(OURS, Results()), results.get(NO_AGENT, Results())
     rows = []
     for name, of in results.items():
         ready, login = values(of.boots, lambda seen: seen.ready), values(of.boots, lambda seen: seen.login)
-        told_later = beyond(of, nobody, lambda seen: seen.ready)
-        in_later = [] if name == NOBODY else beyond(of, nobody, lambda seen: seen.login)
-        told = ratios(ready, values(ours.boots, lambda seen: seen.ready))
-        let_in = ratios(login, values(ours.boots, lambda seen: seen.login))
-        row = [secs(ready), secs(login), later(told_later), later(in_later), times(told), times(let_in)]
+        ready_later = beyond(of, no_agent, lambda seen: seen.ready)
+        login_later = [] if name == NO_AGENT else beyond(of, no_agent, lambda seen: seen.login)
+        ready_ratios = ratios(ready, values(ours.boots, lambda seen: seen.ready))
+        login_ratios = ratios(login, values(ours.boots, lambda seen: seen.login))
+        row = [
+            secs(ready),
+            secs(login),
+            later(ready_later),
+            later(login_later),
+            times(ready_ratios),
+            times(login_ratios),
+        ]
         rows.append([ENTRANTS[name].title, *row])
     yield from table(head, rows)
 
@@ -153,7 +160,7 @@ def work_table(results: Field) -> Iterator[str]:
     ours, ours_whole = alone(results, OURS), alone(results, OURS, start_to_done)
     rows = []
     for name, of in results.items():
-        if name == NOBODY:
+        if name == NO_AGENT:
             continue
         took = values(of.alone, start_to_ready)
         rows.append(
@@ -203,7 +210,7 @@ def calls(of: Results, kind: str) -> int | None:
 def budget(results: Field) -> Iterator[Limit]:
     """The limits for which there are measurements."""
     ours = alone(results, OURS)
-    children = values(results[NOBODY].alone, lambda seen: seen.children_secs) if NOBODY in results else []
+    children = values(results[NO_AGENT].alone, lambda seen: seen.children_secs) if NO_AGENT in results else []
     limits: list[tuple[str, list[float], list[float], float]] = [
         ("cloud-init's start to Ready", ours, alone(results, "cloud-init"), 1 / 10),
         ("waagent's start to Ready", ours, alone(results, "waagent"), 1 / 20),

@@ -171,9 +171,9 @@ def reference() -> str:
             "|---|---|---|---|",
         ]
         for key, kind in type(record).fields_.items():
-            told, default = kind_name(kind), getattr(record, key)
+            described, default = kind_name(kind), getattr(record, key)
             shown = "unset" if default is None else f"`{toml(default)}`"
-            rows.append(f"| `{section}.{key}` | {told} | {shown} | {KEYS[f'{section}.{key}']} |")
+            rows.append(f"| `{section}.{key}` | {described} | {shown} | {KEYS[f'{section}.{key}']} |")
         blocks.append("\n".join(rows) + "\n")
     return "\n".join(blocks)
 
@@ -182,8 +182,8 @@ def kind_name(kind: str) -> str:
     if kind in CHOICES:
         return "list out of " + ", ".join(f"`{choice}`" for choice in CHOICES[kind])
     if kind in CHOICE:
-        told = "one of " + ", ".join(f"`{choice}`" for choice in CHOICE[kind])
-        return told + ("; true means `{1}`, false `{0}`".format(*SWITCH[kind]) if kind in SWITCH else "")
+        described = "one of " + ", ".join(f"`{choice}`" for choice in CHOICE[kind])
+        return described + ("; true means `{1}`, false `{0}`".format(*SWITCH[kind]) if kind in SWITCH else "")
     return KIND_NAMES[kind]
 
 
@@ -226,14 +226,14 @@ def schema() -> dict[str, Any]:
 
 
 def _key_schema(kind: str, default: object, description: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": description, **_kind_schema(kind)}
+    described: dict[str, Any] = {"description": description, **_kind_schema(kind)}
     if default is not None:
-        told["default"] = plain(default)
+        described["default"] = plain(default)
     if kind == "Path" and default:
-        told["minLength"] = 1
+        described["minLength"] = 1
     if kind == "Url" and not default:
-        told["pattern"] = f"^$|{told['pattern']}"
-    return told
+        described["pattern"] = f"^$|{described['pattern']}"
+    return described
 
 
 def _kind_schema(kind: str) -> dict[str, Any]:
