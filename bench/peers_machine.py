@@ -1,4 +1,4 @@
-"""One machine, booted or set to work, and what was seen: by the platform, by its systemd, and by one who knocks."""
+"""One machine that boots or runs an agent, and its times: from the platform, from its systemd, and from logins."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azure
 TURN = Path("/run/azure-init-peers.lock")
 PATIENCE = 60.0
 PAUSE = 0.005
-KNOCK = 0.05  # between two logins that were refused
+LOGIN_PAUSE = 0.05  # pause after a refused login
 UNITS = ("systemd-networkd.service", "networking.service", "ssh.service", "multi-user.target")
 SHOWN = ("ExecMainHandoffTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
-# The reference agent's own children, one after the other: below their sum it cannot go.
+# The children of the reference agent, one after the other: it cannot be faster than their sum.
 CHILDREN = """
 import os, time
 total = 0
@@ -47,7 +47,7 @@ for line in (["hostnamectl", "set-hostname", "other"], ["useradd", "-m", "-s", "
 print(total)
 """
 
-# What our units run, started as those children are: by a program, without what systemd does before.
+# The programs of azure-init's units, started like those children: by a program, without systemd's work before it.
 STAGES = """
 import os, time
 quiet = [(os.POSIX_SPAWN_OPEN, n, "/dev/null", os.O_RDWR, 0) for n in (0, 1, 2)]
@@ -61,21 +61,21 @@ for line in (["azure-init", "--stage", "local"], ["azure-init"]):
 
 
 class Unfinished(Exception):
-    """The machine did not get where it was to get; the text says how far, and what its console said."""
+    """The machine did not finish; the text says how far it came, with the end of its console."""
 
 
 @dataclass(kw_only=True)
 class Seen:
-    """All times in seconds since the machine's first process began; None: it did not happen."""
+    """All times in seconds since the start of the machine's first process; None: it did not happen."""
 
     lease: float | None = None
     ready: float | None = None
     login: float | None = None
-    done: float | None = None  # Ready is told and the admin's keys are there; who works alone, is watched for that
-    units: dict[str, tuple[float, float | None]] = field(default_factory=dict)  # from its first process to its being up
+    done: float | None = None  # Ready is reported and the admin's keys exist; measured if the agent runs alone
+    units: dict[str, tuple[float, float | None]] = field(default_factory=dict)  # first process started, unit up
     weight: scales.Weight | None = None
     children_secs: float | None = None
-    worked_secs: float | None = None  # who was started by a program: all of it until Ready
+    worked_secs: float | None = None  # started by a program: the whole time until Ready
 
     @property
     def agent_start(self) -> float | None:
@@ -85,7 +85,7 @@ class Seen:
 
 @dataclass(kw_only=True)
 class Race:
-    """How a machine is to run. `alone`: the agent waits until the boot is over, and starts then."""
+    """How to run a machine. `alone`: the agent starts after the boot is over."""
 
     root: Root
     alone: bool = False
@@ -97,7 +97,7 @@ class Machine:
     def __init__(self, site: container.Site, race: Race) -> None:
         self.site, self.race = site, race
         self.entrant: Entrant = race.root.entrant
-        binds = [*site.binds, *self.entrant.words]  # what follows the options is the kernel's command line to it
+        binds = [*site.binds, *self.entrant.words]  # arguments after the options become the kernel command line
         self.child = nspawn.start(site.root, site.console, binds=binds, place=site.place)
         self.init: int = self.wait(self._find_init, "systemd did not start")
 
@@ -112,7 +112,7 @@ class Machine:
         return found
 
     def _find_init(self) -> int:
-        """Our number for the machine's first process: the one systemd below us."""
+        """The host's pid of the machine's first process: the only systemd among our descendants."""
         pending = [self.child.pid]
         while pending:
             pid = pending.pop()
@@ -123,14 +123,14 @@ class Machine:
         return 0
 
     def run(self, *argv: str) -> str:
-        """A program inside, as root."""
+        """Runs a program in the machine, as root."""
         enter = ["nsenter", f"--target={self.init}", "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
         enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "LC_ALL=C.UTF-8", *argv]
         ran = subprocess.run(enter, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
         return ran.stdout
 
     def settle(self) -> None:
-        """Until all that systemd was to start has been started, or has failed."""
+        """Waits until systemd has started all units, or they have failed."""
         self.wait(lambda: Path(f"/proc/{self.init}/root/run/systemd/private").exists(), "systemd does not answer")
         self.wait(
             lambda: self.run("systemctl", "is-system-running").strip() in ("running", "degraded"), "still starting"
@@ -138,7 +138,7 @@ class Machine:
         self.wait(lambda: self.run("ip", "route", "show", "default").strip(), "no route")
 
     def quiet(self) -> bool:
-        """What systemd was to start has been started, and the agent has ended, or does nothing that counts."""
+        """Whether systemd has no jobs left, and the agent has ended or is idle."""
         if self.run("systemctl", "list-jobs", "--no-legend").strip():
             return False
         if all(shown["MainPID"] == "0" for shown in self.times(*self.entrant.units).values()):
@@ -148,7 +148,7 @@ class Machine:
         return self.agent_cpu() - before < 0.01
 
     def agent_cpu(self) -> float:
-        """Of the main processes alone, and of their children that have ended."""
+        """CPU seconds of the main processes, and of their children that have ended."""
         total = 0
         for shown in self.times(*self.entrant.units).values():
             with contextlib.suppress(OSError):
@@ -169,7 +169,7 @@ class Machine:
         return {one["Id"]: one for one in shown if "Id" in one}
 
     def begin(self) -> float:
-        """When the machine's first process began, on this computer's clock of seconds."""
+        """When the machine's first process began, on this computer's monotonic clock."""
         shown = self.run("systemctl", "show", "--property=UserspaceTimestampMonotonic", "--value")
         return int(shown) / 1e6
 
@@ -192,8 +192,8 @@ class Machine:
         return seen
 
 
-def knock(machine: Machine) -> float | None:
-    """When a login with the admin's key worked for the first time, on this computer's clock."""
+def first_login(machine: Machine) -> float | None:
+    """When a login with the admin's key first worked, on this computer's monotonic clock."""
     site = machine.site
     vm = site.fabric.vm
     address = vm.interfaces[0].address
@@ -208,7 +208,7 @@ def knock(machine: Machine) -> float | None:
         ok, _text = connect(command, ssh_environment(None), group=site.place.group, timeout=20.0)
         if ok:
             return time.monotonic()
-        time.sleep(KNOCK)
+        time.sleep(LOGIN_PAUSE)
     return None
 
 
@@ -221,7 +221,7 @@ def listening(address: str) -> bool:
 
 
 def race(how: Race) -> Seen:
-    """Boots the machine, sees it through, and pulls its plug. To be called in a process of its own: it moves that."""
+    """Boots the machine, measures it, and kills it. Call it in a separate process: it changes namespaces."""
     with Stop() as stop, Workplace() as place, our_turn():
         vm, private_key = with_own_key(Scenario(vm=VM), place.directory)
         scenario = replace(Scenario(vm=vm), expect=Expect(verdict="ready", within_secs=PATIENCE))
@@ -231,7 +231,7 @@ def race(how: Race) -> Seen:
         nspawn.prepare_mounts()
         nic = vm.interfaces[0]
         make_veth(inside=nspawn.INTERFACE, outside=container.OUTSIDE, mac=nic.mac, gateway=gateway_for(nic))
-        # Whoever knocks at a machine without an address would next ask where it is only a second later.
+        # Without this, ARP for a machine that has no address yet is repeated only after a second.
         ip("neighbour", "replace", nic.address, "lladdr", nic.mac, "dev", container.OUTSIDE, "nud", "permanent")
         fabric = container.platform(scenario, ledger=None, directory=place.directory, root=whole)
         console = place.directory / "console"
@@ -249,7 +249,7 @@ def race(how: Race) -> Seen:
 
 @contextlib.contextmanager
 def our_turn() -> Iterator[None]:
-    """One machine at a time, so that none runs at another's expense."""
+    """One machine at a time, so that they do not slow each other."""
     with TURN.open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         yield
@@ -265,7 +265,7 @@ def lay(root: Root, directory: Path) -> Path:
 
 
 def furnish(whole: Path, how: Race, *, vm: Vm) -> None:
-    """What the machine is given before it starts: its disc's files, its firmware's words, and who is held back."""
+    """Prepares the machine: the files of its disc, its firmware's values, and masked units."""
     for name, text in (("product_uuid", vm.dmi_uuid), ("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")):
         write(whole / "srv/dmi" / name, f"{text}\n")
     for name, data in media.files(vm, Media()).items():
@@ -290,7 +290,7 @@ def write(path: Path, text: str | bytes) -> None:
 
 
 def give_account(whole: Path, vm: Vm) -> None:
-    """A machine without an agent has its admin from the image."""
+    """Puts the admin into the image of a machine without an agent."""
     script = (
         f"useradd -m -s /bin/bash -G sudo {vm.username} && install -d -m 700 -o {vm.username} /home/{vm.username}/.ssh"
         f" && cat > /home/{vm.username}/.ssh/authorized_keys && chown -R {vm.username} /home/{vm.username}/.ssh"
@@ -300,7 +300,7 @@ def give_account(whole: Path, vm: Vm) -> None:
 
 
 def boot(machine: Machine) -> Seen:
-    logged_in = knock(machine)
+    logged_in = first_login(machine)
     if machine.entrant.units:
         machine.wait(lambda: machine.site.fabric.ledger.verdicts, "no verdict")
     seen = machine.seen()
@@ -311,7 +311,7 @@ def boot(machine: Machine) -> Seen:
 
 
 def work_alone(machine: Machine) -> Seen:
-    """The agent starts on a machine that has nothing else to do."""
+    """The agent starts on an idle machine."""
     machine.settle()
     units = machine.entrant.units
     if units:
@@ -333,7 +333,7 @@ def work_alone(machine: Machine) -> Seen:
     return seen
 
 
-# The children that this is matched with make no host keys.
+# The children that azure-init is compared with make no host keys.
 KEEP_KEYS = """
 mkdir -p /etc/azure-init/azure-init.toml.d
 printf '[ssh]\\nregenerate_host_keys = "never"\\n' > /etc/azure-init/azure-init.toml.d/90-keep-keys.toml
@@ -341,12 +341,12 @@ printf '[ssh]\\nregenerate_host_keys = "never"\\n' > /etc/azure-init/azure-init.
 
 
 def work_matched(machine: Machine) -> Seen:
-    """The agent's programs one after the other, until Ready; sshd is to come after them."""
+    """Runs the agent's programs one after the other, until Ready; sshd is stopped before, as in a boot."""
     machine.settle()
     machine.run("sh", "-c", f"systemctl stop ssh.service; ssh-keygen -A; {KEEP_KEYS}")
     time.sleep(0.3)
-    told = machine.run("python3", "-c", STAGES)
-    (first, end), (last, _end) = (tuple(map(float, line.split())) for line in told.splitlines())
+    printed = machine.run("python3", "-c", STAGES)
+    (first, end), (last, _end) = (tuple(map(float, line.split())) for line in printed.splitlines())
     seen = machine.seen()
     if seen.ready is None:
         raise Unfinished(f"{machine.entrant.title}: no Ready")

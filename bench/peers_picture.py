@@ -1,4 +1,4 @@
-"""The boots' timelines side by side, as an SVG file that needs nothing else."""
+"""The timelines of the boots, as a self-contained SVG file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ text {{ font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif; font-size
 
 
 def typical(boots: list[Seen]) -> Seen:
-    """The round with the median login: a boot that happened, not an average of several."""
+    """The round with the median login: a real boot, not an average."""
     return sorted(boots, key=lambda seen: seen.login or math.inf)[(len(boots) - 1) // 2]
 
 
@@ -82,7 +82,7 @@ def legend(x: float, y: float) -> Iterator[str]:
     yield bar(x + 104, middle, 12, OURS_COLOUR) + bar(x + 117, middle, 12, PEER_COLOUR)
     yield text(x + 136, y, "the agent's units at work", kind="dim")
     yield lease(x + 300, middle) + text(x + 310, y, "the machine has its address", kind="dim")
-    yield diamond(x + 510, middle) + text(x + 523, y, "Ready is told", kind="dim")
+    yield diamond(x + 510, middle) + text(x + 523, y, "Ready is reported", kind="dim")
     yield dot(x + 630, middle) + text(x + 643, y, "the admin logs in", kind="dim")
 
 
@@ -110,10 +110,10 @@ def lane(name: str, seen: Seen, *, y: float, scale: float) -> Iterator[str]:
 
 
 def work(seen: Seen, *, until: float) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Each unit of the agent's from its start to its being up; a daemon, up at once, to Ready, if that follows."""
+    """Each unit of the agent, from its start until it is up; a daemon, which is up at once, until Ready."""
     for unit, (start, up) in seen.units.items():
         if unit in UNITS or start > until:
             continue
         daemon = unit == "walinuxagent.service"
-        told = seen.ready if seen.ready is not None and seen.ready > start else until
-        yield unit, (start, min(until, told if daemon or up is None else up))
+        end = seen.ready if seen.ready is not None and seen.ready > start else until
+        yield unit, (start, min(until, end if daemon or up is None else up))

@@ -1,4 +1,4 @@
-"""The machines that race: one Debian 13, and over it a layer for each agent with what that agent needs, made once."""
+"""The root file systems: one Debian 13, and for each agent a layer with what it needs, built once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("AZURE_INIT_TEST_CACHE", "/var/cache/azure-init-tests"))
 SUITE = "trixie"
-# time and strace are for the scales alone.
+# time and strace are for the measurements.
 PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,sudo,python3,passwd,iproute2,time,strace"
-# Generalised as a gallery image is, with a network that asks for DHCP. The platform knocks from the boot's first
-# moment, and sshd must not hold that against it. Timers have their own hours, and none of them is the race's.
+# Generalised like a gallery image, with DHCP. The bench tries to log in from the start of the boot, and sshd must not
+# penalise that. Timers are removed because they would run at random times.
 GENERAL = """
 rm -f "$1"/etc/ssh/ssh_host_* "$1"/var/lib/dbus/machine-id "$1"/var/lib/systemd/random-seed
 : > "$1"/etc/machine-id
@@ -33,7 +33,7 @@ chroot "$1" systemctl --quiet enable systemd-networkd.service systemd-networkd-w
 echo 'PerSourcePenaltyExemptList 10.0.0.0/24' > "$1"/etc/ssh/sshd_config.d/90-platform.conf
 mkdir -p "$1"/var/lib/hyperv
 """
-# This computer's kernel may know no UDF, which Azure's discs are: then the disc's files are bound where it would be.
+# This computer's kernel may not support UDF, the format of Azure's discs: the disc's files are bind-mounted instead.
 MOUNT = """\
 #!/bin/sh
 case "$*" in
@@ -42,15 +42,15 @@ case "$*" in
 esac
 exec /usr/bin/mount "$@"
 """
-# A container has no firmware, and cloud-init does not look for any in one. Two words of it are changed, and no more.
+# A container has no firmware, and cloud-init does not look for it there. Only these two expressions are changed.
 CLOUD_INIT = """
 printf 'datasource_list: [Azure]\\n' > /etc/cloud/cloud.cfg.d/95-azure.cfg
 dmi=/usr/lib/python3/dist-packages/cloudinit/dmi.py
 sed -i 's|if is_container():|if False:|; s|"/sys/class/dmi/id"|"/srv/dmi"|' $dmi
 python3 -m compileall -q $dmi
 """
-# Debian's leaves provisioning to cloud-init unless it is told otherwise, wants Hyper-V, and knows ifupdown alone. It
-# comes after sshd, which does not start without host keys: these are there, and it replaces them.
+# Debian's waagent leaves provisioning to cloud-init by default, requires Hyper-V, and supports ifupdown only. It starts
+# after sshd, which needs host keys to start: the image has some, and waagent replaces them.
 WAAGENT = """
 ssh-keygen -q -A
 sed -i 's/^Provisioning.Agent=.*/Provisioning.Agent=waagent/' /etc/waagent.conf
@@ -61,7 +61,7 @@ systemctl --quiet disable systemd-networkd.service systemd-networkd.socket syste
 """
 READY_MADE = "ssh-keygen -q -A\n"
 OURS = "dpkg --install /mnt/*.deb\n"
-# The least that does the job at all. It looks at no answer, keeps nothing, and would set up a machine twice.
+# The minimum that provisions a machine. It checks no answer, keeps no state, and would provision a machine twice.
 FLOOR = (
     r"""
 cat > /usr/bin/floor <<'END'
@@ -125,7 +125,7 @@ class Entrant:
     packages: str = ""
     prepare: str = READY_MADE
     units: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()  # on the kernel's command line
+    words: tuple[str, ...] = ()  # on the kernel command line
 
 
 ENTRANTS = {
@@ -144,7 +144,7 @@ ENTRANTS = {
     )
 }  # fmt: skip
 
-# Another layer of the same disk, mounted where nobody else sees it; what /mnt shows stays outside.
+# A further overlay layer, in a private mount namespace; the content of /mnt does not become part of it.
 INSIDE = """
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
 mount -t proc proc "$2/root/proc"
@@ -155,12 +155,12 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninte
 exec chroot "$2/root" sh -ec "$4"
 """
 
-# What installing leaves behind, whatever is installed.
+# Files that every installation leaves behind.
 NOT_COUNTED = ("var/lib/dpkg", "var/lib/apt", "var/cache", "var/log", "etc/ssh/ssh_host", "tmp", "run")
 
 
 class NoRoot(Exception):
-    """There is no machine to race with; the text says why and what to do."""
+    """A root file system cannot be made; the text says why and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class Root:
 
     @property
     def size(self) -> int:
-        """Bytes that this machine has in files and the base has not, compiled files included."""
+        """Bytes in files that this machine has in addition to the base, compiled files included."""
         files = (path for path in self.layer.rglob("*") if path.is_file() and not path.is_symlink())
         return sum(
             path.stat().st_size for path in files if not str(path.relative_to(self.layer)).startswith(NOT_COUNTED)
@@ -194,7 +194,7 @@ def locked(name: str) -> Iterator[None]:
 
 def base_root() -> Path:
     if not shutil.which("mmdebstrap"):
-        raise NoRoot("mmdebstrap is missing: install it to make a Debian")
+        raise NoRoot("mmdebstrap is not installed: it is needed to make a Debian root")
     recipe = hashlib.sha256(f"{PACKAGES}{GENERAL}".encode()).hexdigest()[:12]
     root = CACHE / f"peers-base-{recipe}"
     with locked("peers"):
@@ -208,7 +208,7 @@ def base_root() -> Path:
 
 
 def build(entrant: Entrant, *, base: Path, place: Path, given: Path) -> Root:
-    """`given` is /mnt while the machine is prepared."""
+    """`given` is mounted on /mnt while the machine is prepared."""
     for name in ("upper", "work", "root"):
         (place / name).mkdir(parents=True)
     install = "apt-get -qq update; apt-get -qq --no-install-recommends install"
@@ -219,7 +219,7 @@ def build(entrant: Entrant, *, base: Path, place: Path, given: Path) -> Root:
 
 
 def peer_root(entrant: Entrant, base: Path) -> Root:
-    """A layer that nothing of this tree goes into, so that it can be kept."""
+    """A layer that is independent of this source tree, and therefore cached."""
     made_from = (base.name, entrant.packages, entrant.prepare, INSIDE)
     recipe = hashlib.sha256(repr(made_from).encode()).hexdigest()[:12]
     place = CACHE / f"peers-{entrant.name}-{recipe}"
@@ -232,7 +232,7 @@ def peer_root(entrant: Entrant, base: Path) -> Root:
 
 
 def our_root(base: Path, place: Path) -> Root:
-    """With the package as it is built from this tree now."""
+    """A layer with the package built from this source tree."""
     given = place / "given"
     given.mkdir(parents=True)
     run(sys.executable, str(PROJECT / "scripts/package"), "--out", str(place / "dist"), "deb")

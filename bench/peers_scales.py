@@ -1,4 +1,4 @@
-"""What an agent costs: a boot in which it is weighed, another in which its system calls are counted."""
+"""The cost of an agent: one run measures CPU time and memory, another counts its system calls."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from peers_machine import Machine
 
 INSIDE = "/var/lib/scales"
-ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")  # where the first kind of control groups is, systemd inside counts nothing
-# Its hardening would forbid the scales, not the agent.
+ACCOUNTS = Path("/sys/fs/cgroup/cpuacct")  # with cgroup version 1, systemd in the container has no CPU accounting
+# The hardening of the units would forbid the measurement.
 OPEN = "SystemCallFilter=\nCapabilityBoundingSet=~\nNotifyAccess=all\nRestrictNamespaces=no\n"
 WEIGHED = (
     f"""/bin/sh -c 'echo 0 > {INSIDE}/cpu/cgroup.procs; exec /usr/bin/time -o {INSIDE}/%n.weight -f %%M "$@"' sh """
@@ -43,7 +43,7 @@ class Weight:
 
 @dataclass(frozen=True, kw_only=True)
 class Scales:
-    """`kind`: weighed, traced, or slowed by so many microseconds a sync."""
+    """`kind`: weighed, traced, or slowed by `sync_usecs` for each sync."""
 
     kind: str
     sync_usecs: int = 0
@@ -53,7 +53,7 @@ class Scales:
         return self.kind != "slowed"
 
     def fit(self, system: Path, root: Root) -> None:
-        """Puts every unit of the agent's onto the scales."""
+        """Wraps the ExecStart of every unit of the agent in the measurement."""
         (system.parents[2] / INSIDE[1:]).mkdir(parents=True, exist_ok=True)
         before = {"weighed": WEIGHED, "traced": TRACED, "slowed": SLOWED.format(self.sync_usecs)}[self.kind]
         for unit in root.entrant.units:
@@ -82,7 +82,7 @@ def unit_text(root: Root, unit: str) -> str:
 
 
 def count(trace: str) -> dict[str, int]:
-    """Programs started, files opened, and syncs; of a call that failed nothing is counted."""
+    """Programs started, files opened, and syncs; failed calls do not count."""
     kinds = {
         "programs": ("execve",),
         "files": ("open", "openat", "openat2", "creat"),
@@ -94,7 +94,7 @@ def count(trace: str) -> dict[str, int]:
 
 
 class Account:
-    """A control group of ours, into which an agent's units put themselves."""
+    """A control group that the units of the agent join."""
 
     def __init__(self) -> None:
         self.path = ACCOUNTS / f"peers-{os.getpid()}"
@@ -103,7 +103,7 @@ class Account:
         return int((self.path / "cpuacct.usage").read_text()) / 1e9
 
     def peaks(self) -> list[int]:
-        """Of those that are still running, in bytes."""
+        """Peak memory of the processes that are still running, in bytes."""
         peaks = []
         for pid in (self.path / "cgroup.procs").read_text().split():
             with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def account() -> Account:
 
 @contextlib.contextmanager
 def laid(scales: Scales | None, binds: list[str]) -> Iterator[None]:
-    """The account is there while the machine runs."""
+    """Keeps the control group while the machine runs."""
     if scales is None or scales.kind != "weighed":
         yield
         return
@@ -132,7 +132,7 @@ def laid(scales: Scales | None, binds: list[str]) -> Iterator[None]:
 
 
 def clear(path: Path) -> None:
-    """The machine's processes were ended a moment ago, and the kernel takes its time to forget them."""
+    """Removes the control group. The kernel needs a moment to release processes that were just killed."""
     until = time.monotonic() + CLEARED_SECS
     while path.exists():
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The race as Markdown: medians, ratios to ours, and the budget, kept or not."""
+"""The results as Markdown: medians, ratios to azure-init, and whether the budget is kept."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from peers_machine import Seen
 from peers_roots import ENTRANTS
 from peers_scales import Weight
 
-OURS, NOBODY = "ours", "none"
+OURS, NO_AGENT = "ours", "none"
 NOTHING = "-"
-UNJUDGED = "The budget is for warm caches and for syncs as they are; here it is not judged:"
+UNJUDGED = "Not checked against the budget, which is for warm caches and normal syncs:"
 
 
 @dataclass(kw_only=True)
 class Results:
-    """Of one entrant: a value for each round, in the rounds' order."""
+    """The results of one entrant: a value for each round, in order."""
 
     boots: list[Seen] = field(default_factory=list)
     alone: list[Seen] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Results:
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """`words` say what the ratio is of; a budget is kept up to `most`."""
+    """`words` describes the ratio; the budget is kept up to `most`."""
 
     words: str
     ratio: float
@@ -62,9 +62,9 @@ def median(numbers: Iterable[float]) -> float | None:
     return statistics.median(found) if found else None
 
 
-def beyond(of: Results, nobody: Results, pick: Pick) -> list[float]:
-    """Of each round, by how much it is later than the first login without an agent, which tells no Ready."""
-    both = [(pick(one), other.login) for one, other in zip(of.boots, nobody.boots)]
+def beyond(of: Results, no_agent: Results, pick: Pick) -> list[float]:
+    """For each round, how much later it is than the first login without an agent, which reports no Ready."""
+    both = [(pick(one), other.login) for one, other in zip(of.boots, no_agent.boots)]
     return [value - less for value, less in both if value is not None and less is not None]
 
 
@@ -78,7 +78,7 @@ def secs(numbers: list[float]) -> str:
 
 
 def later(numbers: list[float]) -> str:
-    """With its sign: less than nothing is earlier."""
+    """With its sign: negative means earlier."""
     middle = median(numbers)
     return NOTHING if middle is None else f"{middle:+.2f} s"
 
@@ -89,7 +89,7 @@ def millis(numbers: list[float]) -> str:
 
 
 def times(numbers: list[float]) -> str:
-    """The median of the pairs' ratios, and its quartiles."""
+    """The median of the ratios of the pairs, and the quartiles."""
     if not numbers:
         return NOTHING
     if len(numbers) < 3:
@@ -99,7 +99,7 @@ def times(numbers: list[float]) -> str:
 
 
 def against(value: float | None, ours: float | None) -> str:
-    """How many times ours, behind a value that is not ours: two digits, and no more."""
+    """The ratio to azure-init, to append to the value of another agent: two significant digits."""
     if value is None or not ours:
         return ""
     two = float(f"{value / ours:.2g}")
@@ -123,15 +123,22 @@ def boot_table(results: Field) -> Iterator[str]:
         "Ready x ours",
         "login x ours",
     ]
-    ours, nobody = results.get(OURS, Results()), results.get(NOBODY, Results())
+    ours, no_agent = results.get(OURS, Results()), results.get(NO_AGENT, Results())
     rows = []
     for name, of in results.items():
         ready, login = values(of.boots, lambda seen: seen.ready), values(of.boots, lambda seen: seen.login)
-        told_later = beyond(of, nobody, lambda seen: seen.ready)
-        in_later = [] if name == NOBODY else beyond(of, nobody, lambda seen: seen.login)
-        told = ratios(ready, values(ours.boots, lambda seen: seen.ready))
-        let_in = ratios(login, values(ours.boots, lambda seen: seen.login))
-        row = [secs(ready), secs(login), later(told_later), later(in_later), times(told), times(let_in)]
+        ready_later = beyond(of, no_agent, lambda seen: seen.ready)
+        login_later = [] if name == NO_AGENT else beyond(of, no_agent, lambda seen: seen.login)
+        ready_ratios = ratios(ready, values(ours.boots, lambda seen: seen.ready))
+        login_ratios = ratios(login, values(ours.boots, lambda seen: seen.login))
+        row = [
+            secs(ready),
+            secs(login),
+            later(ready_later),
+            later(login_later),
+            times(ready_ratios),
+            times(login_ratios),
+        ]
         rows.append([ENTRANTS[name].title, *row])
     yield from table(head, rows)
 
@@ -153,7 +160,7 @@ def work_table(results: Field) -> Iterator[str]:
     ours, ours_whole = alone(results, OURS), alone(results, OURS, start_to_done)
     rows = []
     for name, of in results.items():
-        if name == NOBODY:
+        if name == NO_AGENT:
             continue
         took = values(of.alone, start_to_ready)
         rows.append(
@@ -170,7 +177,7 @@ def work_table(results: Field) -> Iterator[str]:
 
 
 def costs(of: Results, *, ours: Results | None) -> Iterator[str]:
-    """What was weighed and counted, each with its ratio to ours, where that is somebody else's."""
+    """The measured costs, for other agents with the ratio to azure-init."""
     amounts: list[tuple[Callable[[Results], float | None], Callable[[float], str]]] = [
         (cpu, lambda secs: f"{secs:.2f} s"),
         (memory, megabytes),
@@ -201,9 +208,9 @@ def calls(of: Results, kind: str) -> int | None:
 
 
 def budget(results: Field) -> Iterator[Limit]:
-    """Each limit there are numbers for."""
+    """The limits for which there are measurements."""
     ours = alone(results, OURS)
-    children = values(results[NOBODY].alone, lambda seen: seen.children_secs) if NOBODY in results else []
+    children = values(results[NO_AGENT].alone, lambda seen: seen.children_secs) if NO_AGENT in results else []
     limits: list[tuple[str, list[float], list[float], float]] = [
         ("cloud-init's start to Ready", ours, alone(results, "cloud-init"), 1 / 10),
         ("waagent's start to Ready", ours, alone(results, "waagent"), 1 / 20),
@@ -233,7 +240,7 @@ def finished(results: Field) -> Field:
 
 
 def status(results: Field, *, judged: bool) -> int:
-    """1: an entrant did not finish, or a limit that is judged is not kept."""
+    """1: an entrant did not finish, or a checked limit is exceeded."""
     broken = judged and not all(limit.kept for limit in budget(finished(results)))
     return 1 if broken or any(of.failure for of in results.values()) else 0
 

@@ -108,7 +108,7 @@ def test_its_help_is_its_head(subscription: Subscription) -> None:
     assert ran.returncode == 0 and not ran.stderr and subscription.log.read_text() == ""
     assert "Usage: scripts/azure-e2e" in ran.stdout and "set -e" not in ran.stdout
     assert all(word in ran.stdout for word in (*CASES, *TOOLS))
-    assert ran.stdout.rstrip().endswith("another VM."), "all of it"
+    assert ran.stdout.rstrip().endswith("(`azure-init clean`)."), "all of it"
 
 
 @pytest.mark.parametrize("words", [["gen3"], ["--frobnicate"], ["--location"]])
@@ -147,7 +147,7 @@ def test_every_case_tells_azure_what_it_is_about(subscription: Subscription) -> 
     ran = subscription.run("--location", "northeurope")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert [line for line in ran.stdout.splitlines() if ":" in line] == [
-        f"{case}: provisioned, and the admin is in" for case in CASES
+        f"{case}: provisioned, and the admin can log in" for case in CASES
     ]
     machines = {option(call, "--name"): call for call in subscription.calls("az", "vm", "create")}
     images = {option(call, "--sku"): call for call in subscription.calls("az", "sig", "image-definition", "create")}
@@ -250,7 +250,7 @@ def test_a_login_is_not_enough_where_our_verdict_is_not_in_the_journal(
     subscription: Subscription, case: str, journal: str
 ) -> None:
     ran = subscription.run(case, JOURNAL=journal)
-    assert ran.returncode == 1 and f"{case}: our verdict is not in the journal" in ran.stdout
+    assert ran.returncode == 1 and f"{case}: the journal does not contain our verdict" in ran.stdout
     assert subscription.is_gone()
 
 
@@ -266,7 +266,7 @@ def test_what_fails_before_the_first_case_leaves_nothing_to_pay_for_either(
 def test_a_group_that_cannot_be_deleted_is_named_and_is_a_failure(subscription: Subscription) -> None:
     ran = subscription.run("gen2", FAILS="az group delete")
     assert ran.returncode == 1
-    assert "not deleted, and paid for: az group delete --name azure-init-e2e-" in ran.stderr
+    assert "was not deleted and costs money: az group delete --name azure-init-e2e-" in ran.stderr
 
 
 def test_keep_keeps_the_group_and_names_it(subscription: Subscription) -> None:

@@ -204,7 +204,7 @@ def test_the_reference_races_where_its_binary_is_given(tmp_path: Path) -> None:
         (("--only", "ours,snail"), "--only: snail: not one of none, ours, "),
         (("--only", "ours,"), "--only: : not one of none, ours, "),
         (("--only",), "--only: expected one argument"),
-        (("--only", "rust"), "rust races with --rust PATH only"),
+        (("--only", "rust"), "rust needs --rust PATH"),
         (("--only", "ours", "--rust", __file__), "--rust: rust is not among --only"),
         (("--rust", "/nowhere/azure-init"), "--rust: /nowhere/azure-init: no such file"),
         (("--rounds", "0"), "--rounds: at least 1"),
@@ -229,6 +229,6 @@ def test_its_help_tells_its_exit_status(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as helped:
         parse(["--help"])
     assert helped.value.code == 0
-    assert "Exit status: 1 where an entrant did not finish or the budget is not kept" in " ".join(
+    assert "Exit status: 1 if an entrant did not finish or the budget is exceeded" in " ".join(
         capsys.readouterr().out.split()
     )

@@ -47,9 +47,9 @@ def test_without_what_makes_the_wheel_the_rest_is_made_and_the_wheel_is_told(tmp
     ran = call(python, copy / "scripts/package", "--out", out, "wheel", "pyz")
     assert (ran.returncode, ran.stdout) == (1, f"{out}/azure-init.pyz\n")
     wheel, rest = ran.stderr.splitlines()
-    assert wheel.startswith(f"scripts/package: the wheel was not made: neither {copy}/.venv/bin/python ")
+    assert wheel.startswith(f"scripts/package: the wheel was not built: neither {copy}/.venv/bin/python ")
     assert f" nor {python}, which runs this, has pip and hatchling: " in wheel and "python3-hatchling" in wheel
-    assert rest == f"scripts/package: the rest is in {out}"
+    assert rest == f"scripts/package: the other packages are in {out}"
 
 
 @pytest.mark.parametrize(("words", "told"), [(["x"], "invalid int value: 'x'"), (["1"], "at least 2")])
@@ -64,7 +64,7 @@ def test_the_benchmark_explains_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "does"), [("demo", "Provisions a pretend machine"), ("test", "Runs every test floor")]
+    ("script", "does"), [("demo", "Provisions a simulated machine"), ("test", "Runs every test floor")]
 )
 def test_help_says_what_a_script_does_and_does_not_do_it(script: str, does: str, tmp_path: Path) -> None:
     copy = tmp_path / "scripts" / script
