@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from azureinit.cli.parser import Parser, parsed
+import sys
+
+from azureinit.cli.options import BY_NAME
+from azureinit.cli.parser import parse
 from azureinit.memory.instance import clean, take_over
 
 TYPE_CHECKING = False
@@ -13,18 +16,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 
-def parser() -> Parser:
-    made = Parser(
-        prog="azure-init clean",
-        description="Remove every VM's marker, journal, pending verdict and saved media from the data directory. "
-        "Accounts, keys and settings stay.",
-    )
-    made.add_argument("--logs", action="store_true", help="remove the log file and the trace too")
-    return made
-
-
 def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
-    options = parsed(parser(), argv)
+    options = parse(BY_NAME["clean"], argv, prog="azure-init clean", out=sys.stdout)
     if options is None:
         return 0
     config = configured()

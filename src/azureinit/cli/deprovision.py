@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from azureinit.apply.executor import apply_step, perform
-from azureinit.cli.parser import Parser, parsed
+from azureinit.cli.options import BY_NAME
+from azureinit.cli.parser import parse
 from azureinit.config.waagent import read_waagent_conf
 from azureinit.errors import AzureInitError, LocalError, OvfInvalid
 from azureinit.facts.bootloader import read_loader
@@ -51,7 +52,7 @@ def main(
     answers: TextIO | None = None,
 ) -> int:
     """`waagent_conf`: one in another place than its usual ones."""
-    options = parsed(_parser(), argv)
+    options = parse(BY_NAME["deprovision"], argv, prog="azure-init deprovision", out=sys.stdout)
     if options is None:
         return 0
     if not machine.privileged and not machine.rooted:
@@ -67,28 +68,6 @@ def main(
         print(f"azure-init: {refusal}", file=sys.stderr)
         return 1
     return _told(_apply(machine, config.azure_init_data_dir.path, steps), len(steps))
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="azure-init deprovision",
-        description="Remove everything that is this machine's alone, so that an image can be made of it.",
-    )
-    parser.add_argument(
-        "--user",
-        nargs="?",
-        const="",
-        metavar="NAME",
-        help="the provisioned account too, with its home; never one of the system's",
-    )
-    parser.add_argument(
-        "--lock-root",
-        action="store_true",
-        help="root's password too (user.lock_root and waagent.conf may say so as well)",
-    )
-    parser.add_argument("--force", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, and change nothing")
-    return parser
 
 
 class Waagent(Record):

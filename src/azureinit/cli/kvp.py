@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import redirect_stdout
 
-from azureinit.cli.kvp_arguments import PROG, parser
-from azureinit.cli.parser import parsed
+from azureinit.cli.help import command_help
+from azureinit.cli.kvp_options import KVP, PROG
+from azureinit.cli.parser import parse
 from azureinit.errors import AzureInitError, LocalError, UsageError
 from azureinit.kvp.diagnostics import Diagnostic, encode, timestamp
 from azureinit.kvp.entries import entry_as_json, entry_as_text, parse_entries
@@ -22,8 +22,8 @@ from azureinit.machine.clock import rfc3339_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
+    from types import SimpleNamespace
     from typing import Any, BinaryIO, NoReturn, TextIO
 
     from azureinit.kvp.records import Pair
@@ -40,7 +40,7 @@ class Session:
     """One command: what was asked, and whom to answer."""
 
     def __init__(
-        self, asked: argparse.Namespace, machine: Machine, out: TextIO, err: TextIO, stdin: BinaryIO | None
+        self, asked: SimpleNamespace, machine: Machine, out: TextIO, err: TextIO, stdin: BinaryIO | None
     ) -> None:
         self.asked, self.machine, self.out, self.err, self.stdin = asked, machine, out, err, stdin
         self.store = Store(
@@ -92,25 +92,24 @@ def main(
     stdin: BinaryIO | None = None,
 ) -> int:
     try:
-        with redirect_stdout(out):  # where argparse prints --help
-            asked = parsed(parser(prog), argv)
+        asked = parse(KVP, argv, prog=prog, out=out)
         if asked is None:
             return 0
-        if asked.verb is None:
-            err.write(parser(prog).format_help())
+        if asked.command is None:
+            err.write(command_help(KVP, prog=prog))
             return WRONG
         if asked.json and asked.text:
             raise UsageError("the argument '--json' cannot be used with '--text'")
         session = Session(asked, machine, out, err, stdin)
         if asked.dir != DIRECTORY and machine.stat(asked.dir) is None:
             err.write(f"warning: --dir {asked.dir}: there is no such directory\n")
-        return VERBS[asked.verb](session) or 0
-    except (KvpInvalid, UsageError) as error:
+        return VERBS[asked.command](session) or 0
+    except KvpInvalid as error:
         err.write(f"{error}\n")
         return WRONG
-    except LocalError as error:
+    except (LocalError, UsageError) as error:
         err.write(f"{error}{'; ' + error.hint if error.hint else ''}\n")
-        return UNUSABLE
+        return UNUSABLE if isinstance(error, LocalError) else WRONG
 
 
 def command() -> NoReturn:
@@ -249,7 +248,7 @@ def delete(session: Session) -> None:
 
 
 def delete_multiple(session: Session) -> None:
-    removed = session.store.delete(*session.asked.keys)
+    removed = session.store.delete(*session.asked.key)
     session.tell(f"{removed}\n", {"removed": removed})
 
 

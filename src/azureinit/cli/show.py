@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 
-from azureinit.cli.parser import Parser, parsed
+from azureinit.cli.options import BY_NAME
+from azureinit.cli.parser import parse
+from azureinit.cli.provision import make_plan
 from azureinit.config.filters import Filter
 from azureinit.facts.gather import read_facts
 from azureinit.plan.actions import Unknown, work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
-from azureinit.run.engine import Context, Walk
-from azureinit.run.settle import whole_plan
 from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import WARN, Events
 from azureinit.telemetry.log import stream_listener
@@ -26,20 +26,12 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 LEFT, UNKNOWN = 3, 4
-CHECK = f"exit {LEFT} when anything is left to do, {UNKNOWN} when only root can tell"
 NOTHING = "no plan: the platform was not asked"
 ANYWAY = "; `fakeazure run --` before the command asks a made-up platform, platform.require_azure = false a real one"
 
 
-def main(verb: str, argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
-    return plan(argv, machine, configured) if verb == "plan" else facts(argv, machine, configured)
-
-
-def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:
-    parser = Parser(prog="azure-init plan", description="Show what provision would do, and do nothing.")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    parser.add_argument("--check", action="store_true", help=CHECK)
-    options = parsed(parser, argv)
+def plan(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
+    options = parse(BY_NAME["plan"], argv, prog="azure-init plan", out=sys.stdout)
     if options is None:
         return 0
     made = _plan(machine, configured())
@@ -68,13 +60,11 @@ def _plan(machine: Machine, config: Config) -> Plan | None:
     if reason is not None:
         events.tell(WARN, "platform", reason)
         return None
-    walk = Walk(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
-    return whole_plan(walk)
+    return make_plan(machine, config, events)
 
 
-def facts(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:
-    parser = Parser(prog="azure-init facts", description="Show what this machine is, as JSON.")
-    if parsed(parser, argv) is None:
+def facts(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
+    if parse(BY_NAME["facts"], argv, prog="azure-init facts", out=sys.stdout) is None:
         return 0
     print(json.dumps(plain(read_facts(machine, configured())), indent=2))
     return 0
