@@ -114,7 +114,7 @@ def azure_init(stage: Stage) -> None:
         stage.file(f"packaging/network/{name}", f"usr/lib/udev/rules.d/{name}")
     if stage.debian:
         stage.file("packaging/debian/rtupdate", "usr/share/python3/runtime.d/azure-init.rtupdate", mode=0o755)
-    agent, kvp = commands.azure_init(), commands.kvp("libazureinit-kvp")
+    agent, kvp = commands.azure_init(), commands.kvp()
     stage.man("azure-init.8", agent)
     stage.man("azure-init.toml.5", None)
     stage.man("libazureinit-kvp.8", kvp)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.cli import HELP
+from azureinit.cli.help import ENVIRONMENT, EXIT_CODES
+from azureinit.cli.options import AZURE_INIT
 from azureinit.cli.words import VERBS
 from azureinit.config.model import Config
 from azureinit.version import VERSION
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim")
 PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
-OPTIONS = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", HELP.partition("Options:\n")[2].partition("\n\n")[0]))
+OPTIONS = {name for option in AZURE_INIT.options for name in option.names}
 # Whatever else Python finds on the machine, it is not ours; the platform's own may use what is installed there.
 LAUNCHERS = {
     "usr/bin/azure-init": "#!/usr/bin/python3 -IS",
@@ -102,11 +103,17 @@ def test_the_manual_page_tells_every_command_and_option(tree: Path) -> None:
 def test_the_manual_page_explains_what_each_command_takes(tree: Path) -> None:
     text = shown(tree, PAGES[0])
     assert "deprovision [--user [name]] [--lock-root] [--force] [--dry-run]\n" in text
-    for told in ("--user [name]\n", "The provisioned account too", "Do not ask.", "Remove the log file", "Exit 3 when"):
+    for told in ("--user [name]\n", "Also remove the provisioned account (or name)", "Do not ask", "Also remove the log", "Exit 3 when"):
         assert told in text
     assert "Work on the file tree in dir;" in text
-    asked = text.partition(" AZURE_INIT_LOG\n")[2].partition("\n\n")[0]
-    assert asked.split("told: ")[1] in re.sub(r"\s+", " ", HELP).replace(";", ".")
+
+
+def test_the_manual_page_lists_environment_and_exit_codes_of_the_help(tree: Path) -> None:
+    text = shown(tree, PAGES[0])
+    for title, rows in (("ENVIRONMENT", ENVIRONMENT), ("EXIT STATUS", EXIT_CODES)):
+        section = re.split(r"\n(?=[A-Z])", text.partition(f"\n{title}\n")[2])[0]
+        entries = re.findall(r"^ {5}(\S+)\s+(.*)$", section, re.MULTILINE)
+        assert entries == [(str(name), f"{told[0].upper()}{told[1:]}.") for name, told in rows]
 
 
 def test_manual_pages_show_words_that_are_typed_as_they_are_typed(tree: Path) -> None:
@@ -114,7 +121,7 @@ def test_manual_pages_show_words_that_are_typed_as_they_are_typed(tree: Path) ->
     assert re.search(r"^ +run .* -- command \.\.\.$", platform, re.MULTILINE)
     assert "--accel auto|kvm|tcg\n" in platform and "--by address|path\n" in platform
     assert "Write to disk itself" in platform and " DISK" not in platform
-    assert re.search(r"--pool pool\n +external, guest", pools)
+    assert re.search(r"--pool pool\n +The pool to use.*\[possible values: external, guest", pools)
 
 
 @pytest.mark.parametrize("page", PAGES)

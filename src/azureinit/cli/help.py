@@ -18,7 +18,7 @@ GLOBAL = "Options for every command, such as --config and --root: see azure-init
 EXAMPLE = "as in info,libazureinit::http=debug"
 ENVIRONMENT = (
     ("AZURE_INIT_CONFIG", "the same as --config, which wins over it"),
-    ("AZURE_INIT_KVP_FILTER", "the log filter for the diagnostics sent to the host, in the same form"),
+    ("AZURE_INIT_KVP_FILTER", "the filter for diagnostics sent to the host, in the form of AZURE_INIT_LOG"),
     ("AZURE_INIT_LOG", f"the log filter: off, error, warn, info, debug or trace, for all or for one target, {EXAMPLE}"),
     ("AZURE_INIT_USER_GROUPS", "the same as --groups, which wins over it; an empty value counts as unset"),
 )
@@ -93,11 +93,11 @@ def described(option: Option) -> str:
     """The help sentence with default, choices and environment variable, as clap adds them."""
     parts = [option.help]
     if option.default is not None:
-        parts.append(f"[default:{UNBROKEN}{option.default}]")
-    if any(choice not in option.help for choice in option.choices):
+        parts.append(f"[default: {option.default}]")
+    if any(choice not in option.help + option.value for choice in option.choices):
         parts.append(f"[possible values: {', '.join(option.choices)}]")
     if option.env:
-        parts.append(f"[env:{UNBROKEN}{option.env}]")
+        parts.append(f"[env: {option.env}]")
     return " ".join(parts)
 
 
@@ -123,7 +123,7 @@ def _option_rows(options: Iterable[Option]) -> Iterator[tuple[str, str]]:
     for option in options:
         indent = "" if len(option.names) > 1 else "    "
         value = f" {value_label(option)}" if option.value else ""
-        yield f"{indent}{', '.join(option.names)}{value}", described(option)
+        yield f"{indent}{', '.join(option.names)}{value}", described(option).replace("[env: ", f"[env:{UNBROKEN}").replace("[default: ", f"[default:{UNBROKEN}")
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]]) -> str:

@@ -142,7 +142,7 @@ KVP = Command(
         ),
         Command(
             name="help",
-            help="print this text, or the help of a command",
+            help="print the help of this tool, or of a command",
             arguments=(Argument(name="COMMAND", kind=COMMANDS, required=False),),
         ),
     ),

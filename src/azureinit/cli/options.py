@@ -74,7 +74,7 @@ class Command(Record):
     any_root: bool = False  # works on single files: --root may name a directory that holds no system
 
 
-HELP = Option(names=("-h", "--help"), help="print this help")
+HELP = Option(names=("-h", "--help"), help="print help")
 VERSION = Option(names=("-V", "--version"), help="print the version")
 
 AZURE_INIT = Command(
@@ -210,7 +210,7 @@ AZURE_INIT = Command(
         ),
         Command(
             name="help",
-            help="print this text, or the help of a command",
+            help="print the help of azure-init, or of a command",
             arguments=(Argument(name="COMMAND", kind=COMMANDS, required=False),),
         ),
     ),
