@@ -103,7 +103,13 @@ def test_the_manual_page_tells_every_command_and_option(tree: Path) -> None:
 def test_the_manual_page_explains_what_each_command_takes(tree: Path) -> None:
     text = shown(tree, PAGES[0])
     assert "deprovision [--user [name]] [--lock-root] [--force] [--dry-run]\n" in text
-    for told in ("--user [name]\n", "Also remove the provisioned account (or name)", "Do not ask", "Also remove the log", "Exit 3 when"):
+    for told in (
+        "--user [name]\n",
+        "Also remove the provisioned account (or name)",
+        "Do not ask",
+        "Also remove the log",
+        "Exit 3 when",
+    ):
         assert told in text
     assert "Work on the file tree in dir;" in text
 

@@ -123,7 +123,10 @@ def _option_rows(options: Iterable[Option]) -> Iterator[tuple[str, str]]:
     for option in options:
         indent = "" if len(option.names) > 1 else "    "
         value = f" {value_label(option)}" if option.value else ""
-        yield f"{indent}{', '.join(option.names)}{value}", described(option).replace("[env: ", f"[env:{UNBROKEN}").replace("[default: ", f"[default:{UNBROKEN}")
+        yield (
+            f"{indent}{', '.join(option.names)}{value}",
+            described(option).replace("[env: ", f"[env:{UNBROKEN}").replace("[default: ", f"[default:{UNBROKEN}"),
+        )
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]]) -> str:
