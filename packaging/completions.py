@@ -142,9 +142,9 @@ def bash(program: Command) -> str:
         values.append(f"        {name}) {do}; return ;;")
     offers = []
     for path, each, options in every(program):
-        words = [below.name for below in each.commands] + choices(each)
-        words += [name for option in options for name in option.names]
-        offers.append(f'        "{path}") words="{" ".join(words)}" ;;')
+        offered = [below.name for below in each.commands] + choices(each)
+        offered += [name for option in options for name in option.names]
+        offers.append(f'        "{path}") words="{" ".join(offered)}" ;;')
     return BASH.format(**names(program), **patterns(program, "|"), values="\n".join(values), offers="\n".join(offers))
 
 

@@ -21,6 +21,7 @@ import commands  # noqa: E402
 from completions import PLACES, completion  # noqa: E402
 from manual import configuration, page  # noqa: E402
 
+from azureinit.cli.options import Command  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
@@ -58,12 +59,12 @@ class Stage:
             copy_function=shutil.copyfile,
         )
 
-    def man(self, name: str, program: commands.Command | None) -> None:
+    def man(self, name: str, program: Command | None) -> None:
         section = name.rpartition(".")[2]
         text = page(name, epoch=self.epoch, program=program)
         self.data(f"usr/share/man/man{section}/{name}.gz", packed(text.encode()))
 
-    def complete(self, program: commands.Command) -> None:
+    def complete(self, program: Command) -> None:
         for shell, place in PLACES.items():
             if self.debian:
                 place = place.replace("zsh/site-functions", "zsh/vendor-completions")
