@@ -18,9 +18,9 @@ from azureinit.version import VERSION
 SOURCES = Path(__file__).resolve().parents[1] / "docs/man"
 HEAD = """\
 # The settings of azure-init, each with its default: see azure-init.toml(5).
-# A machine needs none of them. Lines that begin with # and no blank are settings: to change one, take the # away from
-# it and from the [section] above it. `azure-init config check` tells what is wrong with this file.
-# It is better to leave this file alone and to write a few lines into azure-init.toml.d/local.toml beside it.
+# All settings are optional. A line that begins with # and no blank is a setting: to change it, remove the # from it and
+# from the [section] above it. `azure-init config check` finds errors in this file.
+# Better leave this file unchanged, and put your settings into azure-init.toml.d/local.toml beside it.
 """
 
 

@@ -1,7 +1,7 @@
-"""packaging/stage.py PACKAGE DIR [--debian]: puts a package's files under DIR, as they lie on a machine.
+"""packaging/stage.py PACKAGE DIR [--debian]: copies the files of a package to DIR, under their installed paths.
 
-Every kind of package is made from this tree, so that all have the same contents. Modes and times are set here, so that
-nothing of the machine that builds gets into them; the time is SOURCE_DATE_EPOCH.
+Packages of every format are built from this tree, so that all have the same contents. Builds are reproducible: modes
+are set here, and all times are SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
 UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
-STATE = "var/lib/azure-init"  # nobody's but root's, as the agent would make it
+STATE = "var/lib/azure-init"  # mode 0700, as the agent creates it
 
 
 class Stage:
-    """One package's tree. Paths are those on the machine, without the first slash."""
+    """The tree of one package. Paths are the installed ones, without the leading slash."""
 
     def __init__(self, root: Path, *, debian: bool, epoch: int) -> None:
         self.root, self.debian, self.epoch = root, debian, epoch
@@ -134,7 +134,7 @@ def fakeazure(stage: Stage) -> None:
 
 
 def waagent_shim(stage: Stage) -> None:
-    """By this link the agent knows that it is not WALinuxAgent that is installed."""
+    """The agent recognises this link, and so does not take the shim for WALinuxAgent."""
     stage.link("usr/sbin/waagent", "../lib/azure-init/waagent")
     stage.docs("azure-init-waagent-shim")
 

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from azureinit.cli import main
 from azureinit.cli.help import azure_init_help
-from azureinit.cli.show import ANYWAY, NOTHING, plan as show_plan
+from azureinit.cli.show import NO_PLAN, TRY, plan as show_plan
 from azureinit.cli.words import VERBS, Invocation, parse_args
 from azureinit.config.model import Config
 from azureinit.errors import UsageError
@@ -288,8 +288,8 @@ def test_a_root_may_be_relative(tree: Path, config: str) -> None:
 
 def test_not_on_azure_nothing_is_to_be_done(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = listing(tree)
-    nobody = f"{NOTHING}{ANYWAY}\n"
-    for words, out in ((["plan"], nobody), (["plan", "--json", "--check"], "[]\n"), ([], "")):
+    no_plan = f"{NO_PLAN}{TRY}\n"
+    for words, out in ((["plan"], no_plan), (["plan", "--json", "--check"], "[]\n"), ([], "")):
         assert main(["--root", str(tree), *words]) == 0
         told = capsys.readouterr()
         assert told.out == out
@@ -305,7 +305,7 @@ def test_where_the_kernel_s_command_line_forbids_it_no_setting_is_offered(
     machine = Machine(root=str(tree), kernel=str(tmp_path / "kernel"), environ={})
     assert show_plan([], machine=machine, configured=Config) == 0
     told = capsys.readouterr()
-    assert told.out == f"{NOTHING}\n" and "azure-init=off" in told.err
+    assert told.out == f"{NO_PLAN}\n" and "azure-init=off" in told.err
 
 
 def test_a_plan_that_cannot_be_made_says_why(tree: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`azure-init clean`: forget that this machine was provisioned, so that the next boot provisions again."""
+"""`azure-init clean`: removes what marks this machine as provisioned, so that the next boot provisions it again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
     data_dir = config.azure_init_data_dir.path
     taken_over = take_over(machine, config.waagent.lib_dir)
     if taken_over:
-        print("that WALinuxAgent has provisioned this machine counts no longer")
+        print("forgot that WALinuxAgent provisioned this machine")
     removed = () if taken_over and machine.names(data_dir) is None else clean(machine, data_dir)
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     if options.logs:
@@ -34,5 +34,5 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
             print(f"removed {', '.join(removed)}")
         for path in (config.azure_init_log_path.path, f"{config.azure_init_data_dir.path.rstrip('/')}/trace.jsonl"):
             machine.remove(f"{path}.1")
-            print(f"removed {path}" if machine.remove(path) else f"no log at {path}")
+            print(f"removed {path}" if machine.remove(path) else f"nothing to remove: {path}")
     return 0

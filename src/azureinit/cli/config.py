@@ -1,4 +1,4 @@
-"""`azure-init config`: what is asked of this machine and who asked it, whether a file is right, what a file may say."""
+"""`azure-init config`: shows the settings and their origin, checks files, prints the schema, imports waagent.conf."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
-WIDEST = 64  # values longer than this push their comment out, and only their own
+WIDEST = 64  # columns; the comment of a longer value is not aligned with the others
 
 
 def main(
@@ -66,7 +66,9 @@ def _check(files: list[str], *, machine: Machine, out: TextIO, err: TextIO) -> i
         problems, warnings, found = check(machine, file)
         for warning in warnings:
             print(f"warning: {warning}", file=err)
-        for line in problems or (f"{file}: ok" if found else f"{file}: nothing to check: there is no *.toml in it",):
+        for line in problems or (
+            f"{file}: ok" if found else f"{file}: nothing to check: the directory contains no *.toml file",
+        ):
             print(line, file=out)
         if problems:
             worst = ConfigInvalid.exit_code
@@ -74,7 +76,7 @@ def _check(files: list[str], *, machine: Machine, out: TextIO, err: TextIO) -> i
 
 
 def _as_toml(loaded: Loaded) -> str:
-    """A file that asks for the same, with who asked as a comment on every line."""
+    """A configuration file with the same settings; a comment on each line names the origin."""
     rows: list[tuple[str, str]] = []
     for section, record in Config.defaults_.items():
         rows += [("", ""), (f"[{section}]", "")] if rows else [(f"[{section}]", "")]

@@ -1,4 +1,4 @@
-"""`azure-init plan` and `azure-init facts`: the corridor walked as far as the plan, and shown."""
+"""`azure-init plan` and `azure-init facts`: show the plan of a run, or the facts it is made from; change nothing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 LEFT, UNKNOWN = 3, 4
-NOTHING = "no plan: the platform was not asked"
-ANYWAY = "; `fakeazure run --` before the command asks a made-up platform, platform.require_azure = false a real one"
+NO_PLAN = "no plan: azure-init does not provision this machine"
+TRY = (
+    "; `fakeazure run -- azure-init plan` plans against an emulated platform, and platform.require_azure = false "
+    "against the real one"
+)
 
 
 def plan(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
@@ -38,7 +41,7 @@ def plan(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
     if options.json:
         print(as_json(made or ()), end="")
     elif made is None:
-        print(NOTHING + (ANYWAY if stand_down(machine, require_azure=False) is None else ""))
+        print(NO_PLAN + (TRY if stand_down(machine, require_azure=False) is None else ""))
     else:
         print(as_text(made, privileged=machine.privileged), end="")
     return _status(made or ()) if options.check else 0
@@ -51,7 +54,7 @@ def _status(plan: Plan) -> int:
 
 
 def _plan(machine: Machine, config: Config) -> Plan | None:
-    """None where this machine is not ours to provision."""
+    """None if azure-init must not provision this machine."""
     events = Events(
         clock=machine.clock,
         listeners=(stream_listener(sys.stderr.write, chosen=Filter(level=WARN, targets={}), colour=False),),
@@ -71,7 +74,7 @@ def facts(argv: list[str], *, machine: Machine, configured: Callable[[], Config]
 
 
 def plain(value: object) -> object:
-    """For people's eyes: no secret, no binary."""
+    """As values that JSON can hold, without secrets."""
     if isinstance(value, Record):
         return {key: plain(inner) for key, inner in value.as_dict().items()}
     if isinstance(value, Secret):
