@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from azureinit.cli.commands import AZURE_INIT
 from azureinit.cli.help import every_option
 from azureinit.cli.kvp_options import KVP
-from azureinit.cli.options import AZURE_INIT, COMMANDS, DIRECTORY, FILE, TEXT, Argument, Command, Option
+from azureinit.cli.options import COMMANDS, DIRECTORY, FILE, TEXT, Argument, Command, Option
 from azureinit.record import replace
 
 # How fakeazure's parser names values that are files or directories.

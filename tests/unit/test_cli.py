@@ -1,4 +1,4 @@
-"""The command line: what is accepted and what it means, what is printed, and the exit codes. Never a traceback."""
+"""The command line: accepted words and their meaning, output, and exit codes. Never a traceback."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.cli import main
+from azureinit.cli.commands import VERBS
 from azureinit.cli.help import azure_init_help
 from azureinit.cli.show import NO_PLAN, TRY, plan as show_plan
-from azureinit.cli.words import VERBS, Invocation, parse_args
+from azureinit.cli.words import Invocation, parse_args
 from azureinit.config.model import Config
 from azureinit.errors import UsageError
 from azureinit.machine import Machine
@@ -26,7 +27,7 @@ from support.trees import changed, listing, make_tree
 
 SRC = Path(__file__).parents[2] / "src"
 ID = "c0ffee00-1111-2222-3333-444444444444"
-# Nobody answers, and nobody is waited for.
+# No source answers, and timeouts are short.
 ALONE = f"""\
 [platform]
 require_azure = false
@@ -55,7 +56,7 @@ def config(tmp_path: Path) -> str:
 
 
 def run(*words: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own."""
+    """Runs the command in a child process."""
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), **(env or {})}
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60, **options}
     ran = subprocess.run([sys.executable, "-m", "azureinit", *words], text=True, env=environ, **options)
@@ -85,14 +86,14 @@ def run(*words: str, env: dict[str, str] | None = None, **options: Any) -> subpr
         ("--config -", Invocation(config="-")),
         ("--root /r", Invocation(root="/r")),
         ("--root=r", Invocation(root="r")),
-        # An option that belongs to all verbs counts before and after them.
+        # Global options are accepted before and after the verb.
         ("--config F clean --logs", Invocation(verb="clean", rest=("--logs",), config="F")),
         ("clean --logs --config F", Invocation(verb="clean", rest=("--logs",), config="F")),
         ("clean --config F --logs", Invocation(verb="clean", rest=("--logs",), config="F")),
         ("plan --json --root /r -g x", Invocation(verb="plan", rest=("--json",), root="/r", groups=("x",))),
         ("provision --config F", Invocation(config="F")),
         ("config check F --config G", Invocation(verb="config", rest=("check", "F"), config="G")),
-        # Help is the verb's own, wherever it is asked for.
+        # After a verb, help is that of the verb.
         ("help", Invocation(verb="help")),
         ("-h", Invocation(verb="help")),
         ("--help", Invocation(verb="help")),
@@ -233,7 +234,7 @@ def test_the_version_is_told_of_right_words_only(capsys: pytest.CaptureFixture[s
         (("facts", "--help"), ("azure-init facts",)),
         (("config", "--help"), ("azure-init config", "show", "check", "schema")),
         (("help", "config", "show"), ("azure-init config show", "--json")),
-        # Nothing else is looked at, so nothing else can be wrong.
+        # With --help, other values are not checked.
         (("--config", "/nowhere", "clean", "--help"), ("--logs",)),
     ],
 )
@@ -510,7 +511,7 @@ def test_words_that_are_no_text_are_a_usage_error(tree: Path) -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_a_signal_ends_it_without_a_traceback(tree: Path, config: str, number: int, status: int) -> None:
-    """Whatever it was doing is found by the next run."""
+    """The next run finds what this one has done."""
     text = Path(config).read_text().replace("timeout_secs = 0.1", "timeout_secs = 60")
     Path(config).write_text(text)
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "AZURE_INIT_LOG": "debug"}

@@ -1,4 +1,4 @@
-"""The manual and the program say the same."""
+"""The pages of docs/: links, tables and figures."""
 
 from __future__ import annotations
 

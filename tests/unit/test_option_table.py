@@ -11,11 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from azureinit.cli import main
+from azureinit.cli.commands import AZURE_INIT, BY_NAME
 from azureinit.cli.help import azure_init_help, command_help, every_option
 from azureinit.cli.kvp import VERBS as KVP_VERBS, main as kvp_main
 from azureinit.cli.kvp_options import KVP
 from azureinit.cli.operate import VERBS as OPERATED
-from azureinit.cli.options import AZURE_INIT, BY_NAME, COMMANDS, HELP, VERSION, Command, Option
+from azureinit.cli.options import COMMANDS, HELP, VERSION, Command, Option
 from azureinit.cli.parser import parse
 from azureinit.cli.words import VALUED, parse_args
 from azureinit.errors import UsageError

@@ -1,4 +1,4 @@
-"""What a package puts on a machine: manual pages, completions, configuration, all from the program's own tables."""
+"""The files of the packages: manual pages, completions and configuration, made from the option tables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from azureinit.cli.commands import AZURE_INIT, VERBS
 from azureinit.cli.help import ENVIRONMENT, EXIT_CODES
-from azureinit.cli.options import AZURE_INIT
-from azureinit.cli.words import VERBS
 from azureinit.config.model import Config
 from azureinit.version import VERSION
 from support.need import need
@@ -24,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim")
 PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
 OPTIONS = {name for option in AZURE_INIT.options for name in option.names}
-# Whatever else Python finds on the machine, it is not ours; the platform's own may use what is installed there.
+# The agent must not import packages installed on the machine; fakeazure may.
 LAUNCHERS = {
     "usr/bin/azure-init": "#!/usr/bin/python3 -IS",
     "usr/bin/libazureinit-kvp": "#!/usr/bin/python3 -IS",
@@ -34,13 +33,13 @@ LAUNCHERS = {
 }
 VF_RULES = "usr/lib/udev/rules.d/68-azure-init-vf.rules"
 EMULATED_RULES = "usr/lib/udev/rules.d/68-azure-init-emulated.rules"
-# The default networks, and whom each is for: Azure, who is said to be on it, and who looks like it in an emulator.
+# The default networks, and what each matches: Azure, azure-init=force, and an emulator with Azure's firmware.
 DEFAULTS = {
     "zzz-azure-init": ["Driver=hv_netvsc"],
     "zzz-azure-init-forced": ["KernelCommandLine=azure-init=force", "Name=eth* en*"],
     "zzz-azure-init-emulated": ["Property=ID_AZURE_INIT_EMULATED=1"],
 }
-# What is typed, and what has to be offered then.
+# Words on the command line, and candidates that must be offered.
 TYPED = {
     "azure-init ": set(VERBS),
     "azure-init -": OPTIONS,
@@ -48,7 +47,7 @@ TYPED = {
     "azure-init config show --": {"--json", "--root"},
     "azure-init --config x.toml plan --": {"--json", "--check", "--config"},
     "azure-init clean --": {"--logs"},
-    "azure-init deprovision --user ": set(),  # whose, may be said and may be left out
+    "azure-init deprovision --user ": set(),  # the value may be left out
     "azure-init deprovision --user --": {"--force", "--dry-run"},
     "azure-init help ": set(VERBS),
     "azure-init --stage ": {"local", "failed", "resend", "hostname"},
@@ -181,7 +180,7 @@ def in_bash(tree: Path, line: str) -> set[str]:
 
 
 def in_zsh(tree: Path, line: str) -> set[str]:
-    """With stand-ins for the functions of zsh that show what they are given, filtered as zsh does by what was typed."""
+    """Replaces the completion functions of zsh by ones that print their arguments; filters by the word, as zsh does."""
     program, words = line.split(" ")[0], line.split(" ")
     script = f"""
         _describe() {{ local name=${{@[-1]}}; print -l -- ${{${{(P)name}}%%:*}} }}
@@ -218,7 +217,7 @@ def test_what_is_typed_is_completed(tree: Path, shell: str, line: str) -> None:
 
 
 def short(shell: str, words: Iterable[str]) -> set[str]:
-    """fish lists the letters of options only once one is typed, together with all that may follow it."""
+    """fish lists short options only after one has been typed, together with those that may follow it."""
     return {word for word in words if shell == "fish" and re.fullmatch(r"-\w", word)}
 
 
@@ -286,7 +285,7 @@ def test_virtual_functions_are_nobodys_business_on_azure(tree: Path) -> None:
 
 
 def test_no_script_of_a_package_enables_somebody_elses_unit() -> None:
-    """An image's network is its own: the default lies there, and whether networkd runs is not ours to say."""
+    """The packages install a default network configuration, but do not decide whether networkd runs."""
     scripts = [path for path in (ROOT / "packaging/debian").iterdir() if path.suffix in (".postinst", ".prerm")]
     for path in (*scripts, ROOT / "packaging/azure-init.spec", ROOT / "packaging/azure-init.preset"):
         assert "networkd" not in path.read_text(), path
@@ -344,7 +343,7 @@ def contents(tree: Path) -> list[tuple[str, int, int, bytes]]:
 
 
 def test_the_single_file_is_built_where_there_is_no_git(tmp_path: Path) -> None:
-    """From an unpacked archive, on a machine with Python and nothing else."""
+    """It can be built from an unpacked archive, on a machine that has only Python."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/python3").symlink_to(sys.executable)
     command = [sys.executable, str(ROOT / "scripts/package"), "--out", str(tmp_path), "pyz"]

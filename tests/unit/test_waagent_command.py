@@ -1,4 +1,4 @@
-"""`waagent`, as image builders' templates call it."""
+"""The `waagent` command, called as in templates of image builders."""
 
 from __future__ import annotations
 

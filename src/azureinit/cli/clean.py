@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from azureinit.cli.options import BY_NAME
+from azureinit.cli.commands import BY_NAME
 from azureinit.cli.parser import parse
 from azureinit.memory.instance import clean, take_over
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from azureinit.cli.options import BY_NAME
+from azureinit.cli.commands import BY_NAME
 from azureinit.cli.parser import parse
 from azureinit.config.docs import plain, schema, toml
 from azureinit.config.load import Loaded, check, load, place

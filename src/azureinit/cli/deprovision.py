@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from azureinit.apply.executor import apply_step, perform
-from azureinit.cli.options import BY_NAME
+from azureinit.cli.commands import BY_NAME
 from azureinit.cli.parser import parse
 from azureinit.config.waagent import read_waagent_conf
 from azureinit.errors import AzureInitError, LocalError, OvfInvalid

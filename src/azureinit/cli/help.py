@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from textwrap import fill, wrap
 
-from azureinit.cli.options import AZURE_INIT, HELP, Argument, Command, Option
+from azureinit.cli.commands import AZURE_INIT
+from azureinit.cli.options import HELP, Argument, Command, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 WIDTH = 120
 WIDEST = 26  # columns of names; the sentence of a longer one begins on the next line
 UNBROKEN = "\xa0"  # a blank where a line must not end
-GLOBAL = "Options for every command, such as --config and --root: see azure-init --help."
+FOOTER = "Options for every command, such as --config and --root: see azure-init --help."
 
 EXAMPLE = "as in info,libazureinit::http=debug"
 ENVIRONMENT = (
@@ -60,7 +61,7 @@ def command_help(command: Command, *, prog: str, above: Command | None = None) -
         parts.append(_section("Arguments", ((argument_label(each), each.help) for each in command.arguments)))
     parts.append(_section("Options", _option_rows(every_option(command, above))))
     if prog.startswith(f"{AZURE_INIT.name} "):
-        parts.append(f"{GLOBAL}\n")
+        parts.append(f"{FOOTER}\n")
     return "\n".join(parts)
 
 

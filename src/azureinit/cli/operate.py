@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from azureinit.cli.options import BY_NAME
+from azureinit.cli.commands import BY_NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

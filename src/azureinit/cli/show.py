@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from azureinit.cli.options import BY_NAME
+from azureinit.cli.commands import BY_NAME
 from azureinit.cli.parser import parse
 from azureinit.cli.provision import make_plan
 from azureinit.config.filters import Filter

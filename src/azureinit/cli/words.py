@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from azureinit.cli.options import AZURE_INIT, BY_NAME, HELP, VERSION, option
+from azureinit.cli.options import GLOBAL, HELP, VERSION
 from azureinit.errors import UsageError
 from azureinit.record import Record
 
-VERBS = tuple(BY_NAME)
-VALUED = {name: each.key for each in AZURE_INIT.options if each.value for name in each.names}
-STAGES = option("--stage").choices
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.cli.options import Command
+
+VALUED = {name: option.key for option in GLOBAL if option.value for name in option.names}
+(STAGES,) = (option.choices for option in GLOBAL if option.key == "stage")
 
 
 class Invocation(Record):
@@ -72,7 +75,7 @@ class Words:
                 self._short(word)
             elif self.verb:
                 self.rest.append(word)
-            elif word in BY_NAME:
+            elif word in commands():
                 self.verb = word
             else:
                 raise _unknown(word)
@@ -117,7 +120,7 @@ class Words:
         self.check_pending()
         if flag in HELP.names:
             self.verb = "help"
-            self.left = [word for word in self.left[:1] if word in BY_NAME]
+            self.left = [word for word in self.left[:1] if word in commands()]
         elif self.version:
             raise _wrong("--version can be given once only")
         self.version = flag in VERSION.names
@@ -144,6 +147,13 @@ class Words:
             self.values[key] = value
 
 
+def commands() -> dict[str, Command]:
+    """The table of commands; a boot without a command does not load it."""
+    from azureinit.cli.commands import BY_NAME
+
+    return BY_NAME
+
+
 def _stage(name: str, verb: str) -> str:
     if name and (name not in STAGES or verb != "provision"):
         raise _wrong(f"--stage takes one of {', '.join(STAGES)}, and no command but provision")
@@ -153,7 +163,7 @@ def _stage(name: str, verb: str) -> str:
 def _resolve_help(verb: str, rest: list[str]) -> tuple[str, list[str]]:
     """`help plan` is `plan --help`. `provision` and `help` have no parser of their own and take no argument."""
     if verb == "help" and rest and not rest[0].startswith("-"):
-        about = BY_NAME.get(rest[0])
+        about = commands().get(rest[0])
         if about is None:
             raise _unknown(rest[0])
         if rest[1:] and not (about.commands or about.table):
@@ -177,7 +187,7 @@ def _unknown(word: str) -> UsageError:
         return _wrong(f"unknown option: {word}")
     from difflib import get_close_matches
 
-    near = get_close_matches(word[:64], VERBS, n=1)
+    near = get_close_matches(word[:64], commands(), n=1)
     return _wrong(f"unknown command: {word}" + (f"; the nearest known is {near[0]}" if near else ""))
 
 
