@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from azureinit.cli.options import HELP
-from azureinit.cli.words import Invocation, commands, parse_args
+from azureinit.cli.words import Invocation, known_commands, parse_args
 from azureinit.errors import AzureInitError, UsageError
 
 TYPE_CHECKING = False
@@ -77,7 +77,7 @@ def check_root(invocation: Invocation, machine: Machine) -> None:
     if not machine.is_dir("/"):
         what = "there is no such directory" if machine.stat("/") is None else "it is not a directory"
         raise UsageError(f"--root {invocation.root}: {what}")
-    if not machine.is_dir("/etc") and not commands()[invocation.verb].any_root:
+    if not machine.is_dir("/etc") and not known_commands()[invocation.verb].any_root:
         raise UsageError(f"--root {invocation.root}: the directory contains no system: it has no etc directory")
 
 

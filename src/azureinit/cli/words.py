@@ -75,7 +75,7 @@ class Words:
                 self._short(word)
             elif self.verb:
                 self.rest.append(word)
-            elif word in commands():
+            elif word in known_commands():
                 self.verb = word
             else:
                 raise _unknown(word)
@@ -120,7 +120,7 @@ class Words:
         self.check_pending()
         if flag in HELP.names:
             self.verb = "help"
-            self.left = [word for word in self.left[:1] if word in commands()]
+            self.left = [word for word in self.left[:1] if word in known_commands()]
         elif self.version:
             raise _wrong("--version can be given once only")
         self.version = flag in VERSION.names
@@ -147,7 +147,7 @@ class Words:
             self.values[key] = value
 
 
-def commands() -> dict[str, Command]:
+def known_commands() -> dict[str, Command]:
     """The table of commands; a boot without a command does not load it."""
     from azureinit.cli.commands import BY_NAME
 
@@ -163,7 +163,7 @@ def _stage(name: str, verb: str) -> str:
 def _resolve_help(verb: str, rest: list[str]) -> tuple[str, list[str]]:
     """`help plan` is `plan --help`. `provision` and `help` have no parser of their own and take no argument."""
     if verb == "help" and rest and not rest[0].startswith("-"):
-        about = commands().get(rest[0])
+        about = known_commands().get(rest[0])
         if about is None:
             raise _unknown(rest[0])
         if rest[1:] and not (about.commands or about.table):
@@ -187,7 +187,7 @@ def _unknown(word: str) -> UsageError:
         return _wrong(f"unknown option: {word}")
     from difflib import get_close_matches
 
-    near = get_close_matches(word[:64], commands(), n=1)
+    near = get_close_matches(word[:64], known_commands(), n=1)
     return _wrong(f"unknown command: {word}" + (f"; the nearest known is {near[0]}" if near else ""))
 
 
