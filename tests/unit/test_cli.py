@@ -467,7 +467,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(tree: Path) -> None:
         assert "rror" not in ran.stderr, ran.stderr
 
 
-def test_an_error_nobody_reads_still_has_its_exit_code() -> None:
+def test_the_exit_code_is_right_when_standard_error_is_closed() -> None:
     read, write = os.pipe()
     os.close(read)
     try:

@@ -269,7 +269,7 @@ def test_the_data_directory_is_there_and_roots_alone(tree: Path) -> None:
     assert data.stat().st_mode & 0o777 == 0o700 and list(data.iterdir()) == []
 
 
-def test_virtual_functions_are_nobodys_business_on_azure(tree: Path) -> None:
+def test_virtual_functions_stay_unmanaged_on_azure(tree: Path) -> None:
     drivers = {"mlx4_core", "mlx5_core", "mana"}
     match, driver, kind = settings(tree / "usr/lib/systemd/network/10-azure-init-vf.network")[1:4]
     assert (match, kind) == ("Virtualization=microsoft", "Type=ether")
@@ -284,7 +284,7 @@ def test_virtual_functions_are_nobodys_business_on_azure(tree: Path) -> None:
     assert 'NM_UNMANAGED}="1"' in marks and 'ID_NET_MANAGED_BY}="unmanaged"' in marks
 
 
-def test_no_script_of_a_package_enables_somebody_elses_unit() -> None:
+def test_no_script_of_a_package_enables_units_of_other_packages() -> None:
     """The packages install a default network configuration, but do not decide whether networkd runs."""
     scripts = [path for path in (ROOT / "packaging/debian").iterdir() if path.suffix in (".postinst", ".prerm")]
     for path in (*scripts, ROOT / "packaging/azure-init.spec", ROOT / "packaging/azure-init.preset"):

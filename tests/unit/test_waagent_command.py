@@ -47,7 +47,7 @@ def test_an_unknown_word_is_a_usage_error(word: str) -> None:
         parse_words([word])
 
 
-def test_it_says_who_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_and_help_name_azure_init(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"azure-init {VERSION}, called as waagent\n"
     assert main(["-help"]) == 0
