@@ -1,134 +1,37 @@
-"""What our programs can be told: read from their own tables, for the completions and the manual pages."""
+"""The programs' option tables, complete for completions and manual pages.
+
+The tables of azure-init and libazureinit-kvp are azureinit.cli's. fakeazure's is read from its argparse parser.
+"""
 
 from __future__ import annotations
 
 import argparse
-import re
-from dataclasses import dataclass
-from unittest import mock
+from collections.abc import Iterator
 
-COMMAND = re.compile(r"^  ([a-z-]+(?: [a-z-]+)?)  +(.*?)((?: *\[[^]]+\])*)$")
-OPTION = re.compile(r"^ {2,6}((?:-\w, )?--[a-z-]+)(?: <(\w+)>)?  +(.*)$")
-FILES, DIRECTORIES, GROUPS = "files", "directories", "groups"
-KINDS = {
-    "config": FILES,
-    "file": FILES,
-    "FILE": FILES,
-    "LEDGER": FILES,
-    "PATH": FILES,
-    "--dir": DIRECTORIES,
-    "--root": DIRECTORIES,
-    "groups": GROUPS,
-}
+from azureinit.cli.commands import AZURE_INIT
+from azureinit.cli.help import every_option
+from azureinit.cli.kvp_options import KVP
+from azureinit.cli.options import COMMANDS, DIRECTORY, FILE, TEXT, Argument, Command, Option
+from azureinit.record import replace
 
-
-@dataclass(frozen=True)
-class Option:
-    names: tuple[str, ...]
-    told: str
-    value: str = ""  # what the help calls it; empty means that it takes none
-    choices: tuple[str, ...] = ()
-    required: bool = False
-    optional: bool = False  # the value, as in --user [NAME]
-
-    @property
-    def takes_next(self) -> bool:
-        """Whether the next word is its value, whatever it is."""
-        return bool(self.value) and not self.optional
-
-    @property
-    def kind(self) -> str:
-        """How a shell finds candidates for the value."""
-        return KINDS.get(self.names[-1]) or KINDS.get(self.value) or KINDS.get(self.value.lower(), "")
-
-
-@dataclass(frozen=True)
-class Command:
-    name: str
-    told: str
-    arguments: tuple[str, ...] = ()  # as the help shows them
-    choices: tuple[str, ...] = ()  # of an argument
-    options: tuple[Option, ...] = ()
-    commands: tuple[Command, ...] = ()
-
-    def walk(self, above: str = "") -> list[tuple[str, Command]]:
-        """This one under "", and all below it, under their names with a blank in front of each."""
-        below = [row for command in self.commands for row in command.walk(f"{above} {command.name}")]
-        return [(above, self), *below]
+# How fakeazure's parser names values that are files or directories.
+KINDS = {"FILE": FILE, "LEDGER": FILE, "PATH": FILE, "SCENARIO": FILE, "DIR": DIRECTORY}
 
 
 def azure_init() -> Command:
-    from azureinit.cli import HELP
-    from azureinit.cli.words import STAGES
-
-    options = help_options(HELP, {"--stage": STAGES})
-    commands: dict[str, Command] = {}
-    for words, told, arguments in help_commands(HELP):
-        first, _blank, second = words.partition(" ")
-        flags = verb_options(words) if any(word.startswith("--") for word in arguments) else ()
-        takes = tuple(f"[{word}]" for word in arguments if not word.startswith("--"))
-        made = Command(second or first, told, arguments=takes, options=flags)
-        if second:
-            above = commands.get(first, Command(first, ""))
-            commands[first] = Command(first, above.told, commands=(*above.commands, made))
-        else:
-            commands[first] = made
-    below = kvp("azure-init kvp")
-    commands["kvp"] = Command("kvp", commands["kvp"].told, options=below.options, commands=below.commands)
-    commands["help"] = Command("help", commands["help"].told, choices=tuple(commands))
-    described = tuple(
-        Command("config", "what is asked of this machine, and who asked it", commands=each.commands)
-        if each.name == "config"
-        else each
-        for each in commands.values()
-    )
-    return Command("azure-init", HELP.partition("\n")[0], options=options, commands=described)
+    """With the commands of the key-value tool under `kvp`."""
+    tools = {"kvp_options": KVP}
+    commands = []
+    for row in AZURE_INIT.commands:
+        if row.table:
+            tool = tools[row.table]
+            row = replace(row, options=tool.options, commands=tool.commands, shared=tool.shared, arguments=())
+        commands.append(row)
+    return expanded(replace(AZURE_INIT, commands=tuple(commands)))
 
 
-def verb_options(words: str) -> tuple[Option, ...]:
-    """A verb makes its parser when it is called: it is met where it would print its help."""
-    from azureinit.cli import run
-    from azureinit.cli.parser import Parser
-    from azureinit.cli.words import parse_args
-
-    met: list[argparse.ArgumentParser] = []
-    with mock.patch.object(Parser, "print_help", lambda parser: met.append(parser)):
-        run(parse_args([*words.split(), "--help"]))
-    options = from_argparse(met[0], name=words, choices={}).options
-    return tuple(option for option in options if "--help" not in option.names)
-
-
-def help_commands(text: str) -> list[tuple[str, str, list[str]]]:
-    block = text.partition("Commands:\n")[2].partition("\n\n")[0]
-    found = []
-    for line in block.splitlines():
-        row = COMMAND.match(line)
-        if row is None:
-            raise ValueError(f"azure-init --help: this line is not of the form that is read here: {line!r}")
-        found.append((row[1], row[2], re.findall(r"\[([^]]+)\]", row[3])))
-    return found
-
-
-def help_options(text: str, choices: dict[str, tuple[str, ...]]) -> tuple[Option, ...]:
-    found: list[Option] = []
-    for line in text.partition("Options:\n")[2].partition("\n\n")[0].splitlines():
-        row = OPTION.match(line)
-        if row is not None:
-            names = tuple(row[1].split(", "))
-            found.append(Option(names, row[3], value=row[2] or "", choices=choices.get(names[-1], ())))
-        elif found and line.startswith(" " * 20):
-            last = found[-1]
-            found[-1] = Option(last.names, f"{last.told} {line.strip()}", value=last.value, choices=last.choices)
-        else:
-            raise ValueError(f"azure-init --help: this line is not of the form that is read here: {line!r}")
-    return tuple(found)
-
-
-def kvp(prog: str) -> Command:
-    from azureinit.cli.kvp_arguments import parser
-    from azureinit.kvp.store import POOLS
-
-    return from_argparse(parser(prog), name=prog, choices={"--pool": tuple(POOLS)})
+def kvp() -> Command:
+    return expanded(KVP)
 
 
 def fakeazure() -> Command:
@@ -138,45 +41,75 @@ def fakeazure() -> Command:
     return from_argparse(parser(), name="fakeazure", choices={"scenario": tuple(names()), "name": tuple(names())})
 
 
+def expanded(command: Command, above: Command | None = None) -> Command:
+    """Each command with the options that it shares with the one above, and arguments with the commands they name."""
+    options, arguments = command.options, command.arguments
+    if above is not None:
+        if above.shared and command.name != "help":
+            options = every_option(command, above)
+        names = tuple(each.name for each in above.commands)
+        arguments = tuple(replace(each, choices=names) if each.kind == COMMANDS else each for each in arguments)
+    below = tuple(expanded(each, command) for each in command.commands)
+    return replace(command, options=options, arguments=arguments, commands=below)
+
+
+def walk(command: Command, above: str = "") -> Iterator[tuple[str, Command]]:
+    """This command under "", and all below it under their names, with a blank before each."""
+    yield above, command
+    for each in command.commands:
+        yield from walk(each, f"{above} {each.name}")
+
+
+# ---- fakeazure
+
+
 def from_argparse(
     parser: argparse.ArgumentParser, *, name: str, choices: dict[str, tuple[str, ...]], told: str = ""
 ) -> Command:
+    """`choices`: of arguments that accept other values, too, by their attribute."""
     options: list[Option] = []
-    arguments: list[str] = []
-    offered: tuple[str, ...] = ()
+    arguments: list[Argument] = []
     commands: list[Command] = []
     for action in parser._actions:
-        help_text = (action.help or "") % {"default": action.default, "prog": name, "metavar": action.metavar}
         if isinstance(action, argparse._SubParsersAction):
             helps = {each.dest: each.help or "" for each in action._choices_actions}
             for verb, below in action.choices.items():
                 commands.append(from_argparse(below, name=verb, choices=choices, told=helps.get(verb, "")))
-        elif action.option_strings:
-            own = tuple(map(str, action.choices or ()))
-            value = "" if action.nargs == 0 else str(action.metavar or "|".join(own) or action.dest).strip("<>")
+            continue
+        help_text = (action.help or "") % {"default": action.default, "prog": name, "metavar": action.metavar}
+        own = tuple(map(str, action.choices or ()))
+        label = str(action.metavar or "|".join(own) or action.dest).strip("<>")
+        kind = KINDS.get(label.upper(), TEXT)
+        if action.option_strings:
             options.append(
                 Option(
-                    tuple(action.option_strings),
-                    help_text,
-                    value=value,
+                    names=tuple(action.option_strings),
+                    help=help_text,
+                    value="" if action.nargs == 0 else label,
+                    kind=DIRECTORY if "--root" in action.option_strings else kind,
                     choices=choices.get(action.option_strings[-1]) or own,
                     required=action.required,
                     optional=action.nargs == "?",
                 )
             )
         else:
-            word = str(action.metavar or action.dest).strip("<>")
-            word += "..." if action.nargs in ("*", "+") else ""
-            arguments.append(f"[{word}]" if action.nargs in ("?", "*") else word)
-            offered += choices.get(action.dest, ()) or tuple(map(str, action.choices or ()))
+            arguments.append(
+                Argument(
+                    name=label,
+                    help=help_text,
+                    kind=kind,
+                    choices=choices.get(action.dest) or own,
+                    required=action.nargs not in ("?", "*"),
+                    many=action.nargs in ("*", "+"),
+                )
+            )
     options.sort(key=lambda option: "--help" in option.names)
-    if " -- " in (parser.usage or ""):  # what follows is not argparse's
-        arguments.append("-- " + str(parser.usage).partition(" -- ")[2])
+    if " -- " in (parser.usage or ""):  # the program that fakeazure runs; argparse does not read it
+        arguments.append(Argument(name="-- " + str(parser.usage).partition(" -- ")[2].strip(" ."), many=True))
     return Command(
-        name,
-        told or parser.description or "",
-        arguments=tuple(arguments),
-        choices=offered,
+        name=name,
+        help=told or parser.description or "",
         options=tuple(options),
+        arguments=tuple(arguments),
         commands=tuple(commands),
     )

@@ -1,19 +1,23 @@
-"""Completions for bash, zsh and fish, made from the programs' own tables: all three find the command that is being
-typed in the same way, skipping the values of options, and offer what that one takes.
+"""Completions for bash, zsh and fish, made from the option tables.
+
+All three find the command that is being typed in the same way, skipping the values of options, and offer the commands,
+arguments and options that it takes.
 """
 
 from __future__ import annotations
 
-from commands import DIRECTORIES, FILES, GROUPS, Command, Option
+from commands import walk
 
-# Where each shell looks, under its program's name.
+from azureinit.cli.options import DIRECTORY, FILE, GROUPS, Command, Option
+
+# Where each shell looks for the completion of a program.
 PLACES = {
     "bash": "usr/share/bash-completion/completions/{}",
     "zsh": "usr/share/zsh/site-functions/_{}",
     "fish": "usr/share/fish/vendor_completions.d/{}.fish",
 }
 BASH = """\
-# bash completion for {name}, made from its own help
+# bash completion for {name}, made from its option table
 _{function}() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} before= command= word i
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -35,13 +39,13 @@ _{function}() {{
 complete -F _{function} {name}
 """
 BASH_KINDS = {
-    FILES: 'compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$current")',
-    DIRECTORIES: 'compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$current")',
+    FILE: 'compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$current")',
+    DIRECTORY: 'compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- "$current")',
     GROUPS: 'mapfile -t COMPREPLY < <(compgen -g -- "$current")',
 }
 ZSH = """\
 #compdef {name}
-# zsh completion for {name}, made from its own help
+# zsh completion for {name}, made from its option table
 _{function}() {{
     local before= command= word
     local -a commands options arguments
@@ -63,9 +67,9 @@ _{function}() {{
 }}
 _{function} "$@"
 """
-ZSH_KINDS = {FILES: "_files", DIRECTORIES: "_files -/", GROUPS: "_groups"}
+ZSH_KINDS = {FILE: "_files", DIRECTORY: "_files -/", GROUPS: "_groups"}
 FISH = """\
-# fish completion for {name}, made from its own help
+# fish completion for {name}, made from its option table
 function __{function}_command
     set -l before ''
     set -l command ''
@@ -84,8 +88,8 @@ end
 complete -c {name} -f
 """
 FISH_KINDS = {
-    FILES: "-r -F",
-    DIRECTORIES: "-x -a '(__fish_complete_directories)'",
+    FILE: "-r -F",
+    DIRECTORY: "-x -a '(__fish_complete_directories)'",
     GROUPS: "-x -a '(__fish_complete_groups)'",
 }
 
@@ -95,10 +99,10 @@ def completion(shell: str, program: Command) -> str:
 
 
 def every(program: Command) -> list[tuple[str, Command, tuple[Option, ...]]]:
-    """Each command with its options: the program's own are taken everywhere."""
+    """Each command with its options. Options of the program are accepted after every command."""
     return [
         (path, each, each.options if each is program else (*each.options, *inherited(program, each)))
-        for path, each in program.walk()
+        for path, each in walk(program)
     ]
 
 
@@ -118,7 +122,12 @@ def valued(program: Command) -> dict[str, Option]:
 
 
 def takes_files(command: Command) -> bool:
-    return any(argument.strip("[].") in ("FILE", "LEDGER", "SCENARIO") for argument in command.arguments)
+    return any(argument.kind == FILE for argument in command.arguments)
+
+
+def choices(command: Command) -> list[str]:
+    """The known values of its arguments."""
+    return [choice for argument in command.arguments for choice in argument.choices]
 
 
 def bash(program: Command) -> str:
@@ -133,9 +142,9 @@ def bash(program: Command) -> str:
         values.append(f"        {name}) {do}; return ;;")
     offers = []
     for path, each, options in every(program):
-        words = [below.name for below in each.commands] + list(each.choices)
-        words += [name for option in options for name in option.names]
-        offers.append(f'        "{path}") words="{" ".join(words)}" ;;')
+        offered = [below.name for below in each.commands] + choices(each)
+        offered += [name for option in options for name in option.names]
+        offers.append(f'        "{path}") words="{" ".join(offered)}" ;;')
     return BASH.format(**names(program), **patterns(program, "|"), values="\n".join(values), offers="\n".join(offers))
 
 
@@ -150,10 +159,10 @@ def zsh(program: Command) -> str:
         values.append(f"        ({name}) {do}; return ;;")
     offers = []
     for path, each, options in every(program):
-        verbs = " ".join(quoted(f"{below.name}:{below.told}") for below in each.commands)
-        flags = " ".join(quoted(f"{name}:{option.told}") for option in options for name in option.names)
+        verbs = " ".join(quoted(f"{below.name}:{below.help}") for below in each.commands)
+        flags = " ".join(quoted(f"{name}:{option.help}") for option in options for name in option.names)
         offers.append(
-            f'        ("{path}") commands=({verbs}) arguments=({" ".join(each.choices)}) options=({flags}) ;;'
+            f'        ("{path}") commands=({verbs}) arguments=({" ".join(choices(each))}) options=({flags}) ;;'
         )
     return ZSH.format(**names(program), **patterns(program, "|"), values="\n".join(values), offers="\n".join(offers))
 
@@ -163,9 +172,9 @@ def fish(program: Command) -> str:
     lines = [FISH.format(**names(program), **patterns(program, " "))]
     for path, each, options in every(program):
         at = f"complete -c {program.name} -n '__{function}_command \"{path}\"'"
-        lines += [f"{at} -a {below.name} -d {quoted(below.told)}\n" for below in each.commands]
-        if each.choices:
-            lines.append(f"{at} -a '{' '.join(each.choices)}'\n")
+        lines += [f"{at} -a {below.name} -d {quoted(below.help)}\n" for below in each.commands]
+        if choices(each):
+            lines.append(f"{at} -a '{' '.join(choices(each))}'\n")
         if takes_files(each):
             lines.append(f"{at} -F\n")
         for option in options:
@@ -173,7 +182,7 @@ def fish(program: Command) -> str:
             value = (
                 f" -x -a '{' '.join(option.choices)}'" if option.choices else f" {FISH_KINDS.get(option.kind, '-x')}"
             )
-            lines.append(f"{at} {spelt}{value if option.takes_next else ''} -d {quoted(option.told)}\n")
+            lines.append(f"{at} {spelt}{value if option.takes_next else ''} -d {quoted(option.help)}\n")
     return "".join(lines)
 
 
@@ -182,8 +191,8 @@ def names(program: Command) -> dict[str, str]:
 
 
 def patterns(program: Command, between: str) -> dict[str, str]:
-    paths = [f'"{path}"' for path, _each in program.walk() if path]
-    filed = [f'"{path}"' for path, each in program.walk() if takes_files(each)]
+    paths = [f'"{path}"' for path, _each in walk(program) if path]
+    filed = [f'"{path}"' for path, each in walk(program) if takes_files(each)]
     return {
         "valued": between.join(valued(program)) or '"none"',
         "commands": between.join(paths),
@@ -192,5 +201,5 @@ def patterns(program: Command, between: str) -> dict[str, str]:
 
 
 def quoted(text: str) -> str:
-    """In single quotes, without any inside: all three shells then agree on what it means."""
+    """In single quotes, without any inside: this has the same meaning in all three shells."""
     return "'" + text.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}").replace("\\", "/") + "'"

@@ -1,23 +1,26 @@
-"""The manual pages in docs/man, filled in from the programs' own tables; and the configuration file that is shipped."""
+"""Fills in the manual pages in docs/man from the option tables, and writes the configuration file that is shipped."""
 
 from __future__ import annotations
 
 import re
 from calendar import month_name
+from collections.abc import Iterable
 from pathlib import Path
 from textwrap import wrap
 from time import gmtime
 
-from commands import Command, Option
+from commands import walk
 
+from azureinit.cli.help import ENVIRONMENT, EXIT_CODES, described
+from azureinit.cli.options import Argument, Command, Option
 from azureinit.version import VERSION
 
 SOURCES = Path(__file__).resolve().parents[1] / "docs/man"
 HEAD = """\
 # The settings of azure-init, each with its default: see azure-init.toml(5).
-# A machine needs none of them. Lines that begin with # and no blank are settings: to change one, take the # away from
-# it and from the [section] above it. `azure-init config check` tells what is wrong with this file.
-# It is better to leave this file alone and to write a few lines into azure-init.toml.d/local.toml beside it.
+# All settings are optional. A line that begins with # and no blank is a setting: to change it, remove the # from it and
+# from the [section] above it. `azure-init config check` finds errors in this file.
+# Better leave this file unchanged, and put your settings into azure-init.toml.d/local.toml beside it.
 """
 
 
@@ -28,38 +31,48 @@ def page(name: str, *, epoch: int, program: Command | None = None) -> str:
     parts = {"DATE": f"{month_name[day.tm_mon]} {day.tm_mday}, {day.tm_year}", "VERSION": VERSION}
     if program is not None:
         parts["COMMANDS"], parts["OPTIONS"] = commands(program), options(program.options)
+        parts["ENVIRONMENT"] = listed((f"Ev {variable}", told) for variable, told in ENVIRONMENT)
+        parts["EXITCODES"] = listed((str(code), told) for code, told in EXIT_CODES)
     else:
         parts["SETTINGS"] = settings()
     return re.sub(r"@([A-Z]+)@", lambda mark: parts[mark[1]], text)
 
 
 def commands(program: Command) -> str:
-    """Those that lead to others are left out for the others; a page of its own tells about kvp."""
+    """Every command that has no commands of its own, and `kvp`, which has its own page."""
     lines = [".Bl -tag -width Ds"]
     shared = {name for option in program.options for name in option.names}
-    for path, command in program.walk():
-        if not path or (command.commands and command.name != "kvp") or path.startswith(" kvp "):
+    for path, command in walk(program):
+        kvp = command.name == "kvp"
+        if not path or (command.commands and not kvp) or path.startswith(" kvp "):
             continue
         own = [option for option in command.options if not shared & set(option.names) and "--help" not in option.names]
-        if command.name == "kvp":
-            own = []
+        own = [] if kvp else own
         lines.append(f".It Cm {path.strip()} " + " ".join([*map(flag, own), *map(argument, command.arguments)]))
-        lines.append(sentence(command.told))
-        if command.name == "kvp":
+        lines.append(sentence(command.help))
+        if kvp:
             lines += ["See", ".Xr libazureinit-kvp 8 ."]
-        told = [option for option in own if option.told]
+        told = [option for option in own if option.help]
         if told:
             lines.append(options(told, arguments=command.arguments))
+        explained = [(argument(each), each.help) for each in command.arguments if each.help]
+        if explained:
+            lines.append(listed(explained))
     return "\n".join([*(line.rstrip() for line in lines), ".El"])
 
 
-def options(chosen: tuple[Option, ...] | list[Option], *, arguments: tuple[str, ...] = ()) -> str:
+def options(chosen: tuple[Option, ...] | list[Option], *, arguments: tuple[Argument, ...] = ()) -> str:
     lines = [".Bl -tag -width Ds"]
     for option in chosen:
         named = " , ".join(f"Fl {name[1:]}" for name in option.names)
-        told = sentence(option.told, literal=option.choices)
-        lines += [f".It {named}{value(option)}", placed(told, (option.value, *arguments))]
+        told = sentence(described(option), literal=option.choices)
+        names = (option.value, *(each.name for each in arguments))
+        lines += [f".It {named}{value(option)}", placed(told, names)]
     return "\n".join([*lines, ".El"])
+
+
+def listed(rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join([".Bl -tag -width Ds", *(f".It {name}\n{sentence(told)}" for name, told in rows), ".El"])
 
 
 def value(option: Option) -> str:
@@ -68,8 +81,8 @@ def value(option: Option) -> str:
 
 
 def placed(text: str, names: tuple[str, ...]) -> str:
-    """What stands for a value is DIR in a help and slanted in a manual page."""
-    for name in filter(str.isupper, (name.strip("[].") for name in names)):
+    """The name of a value is upper case in a help text, and slanted lower case in a manual page."""
+    for name in filter(str.isupper, names):
         text = re.sub(rf"\b{re.escape(name)}\b", rf"\\fI{name.lower()}\\fP", text)
     return text
 
@@ -80,11 +93,11 @@ def flag(option: Option) -> str:
     return spelt if option.required else f"Oo {spelt} Oc"
 
 
-def argument(word: str) -> str:
-    shown = f"Ar {macro(word.strip('[].- '))}" + (" ..." if "..." in word else "")
-    if word.startswith("-- "):
+def argument(each: Argument) -> str:
+    shown = f"Ar {macro(each.name.strip('- '))}" + (" ..." if each.many else "")
+    if each.name.startswith("-- "):
         return f"Cm -- {shown}"
-    return f"Oo {shown} Oc" if word.startswith("[") else shown
+    return shown if each.required else f"Oo {shown} Oc"
 
 
 def settings() -> str:
@@ -104,7 +117,7 @@ def settings() -> str:
 
 
 def configuration() -> str:
-    """/etc/azure-init/azure-init.toml as it is installed: everything said, and nothing meant."""
+    """/etc/azure-init/azure-init.toml as it is installed: every setting, commented out."""
     from azureinit.config.docs import KEYS, SECTIONS, toml
     from azureinit.config.model import Config
 
@@ -122,9 +135,9 @@ def configuration() -> str:
 
 
 def sentence(text: str, *, literal: tuple[str, ...] = ()) -> str:
-    """What begins with a word that is typed as it stands keeps its letters."""
+    """With a capital and a full stop. A first word that is a literal value keeps its case."""
     text = text.strip()
-    ended = text if text.endswith((".", ")")) else f"{text}."
+    ended = text if text.endswith(".") else f"{text}."
     begins = text.partition(" ")[0].rstrip(",:;")
     return roff(ended if begins in literal else capital(ended)) if text else ".No \\&"
 
@@ -134,7 +147,7 @@ def capital(text: str) -> str:
 
 
 def roff(text: str, *, inline: bool = False) -> str:
-    """Text on a line of its own, each sentence on its own line, as roff wants it; `code` in bold."""
+    """Text as roff lines, one sentence a line; `code` in bold."""
     text = text.replace("\\", "\\e").replace("~", "\\(ti").replace("^", "\\(ha")
     text = re.sub(r"`([^`]*)`", r"\\fB\1\\fP", text)
     text = text if inline else re.sub(r"(?<=[a-z)])\. (?=[A-Z])", ".\n", text)
@@ -142,5 +155,5 @@ def roff(text: str, *, inline: bool = False) -> str:
 
 
 def macro(word: str) -> str:
-    """A word behind a macro: lower case, as the pages have it, and never a macro itself."""
+    """A word after a macro: in lower case, and escaped so that it is not read as a macro."""
     return "\\&" + word.lower() if len(word) <= 2 or not word[0].isalpha() else word.lower()

@@ -1,7 +1,7 @@
-"""packaging/stage.py PACKAGE DIR [--debian]: puts a package's files under DIR, as they lie on a machine.
+"""packaging/stage.py PACKAGE DIR [--debian]: copies the files of a package to DIR, under their installed paths.
 
-Every kind of package is made from this tree, so that all have the same contents. Modes and times are set here, so that
-nothing of the machine that builds gets into them; the time is SOURCE_DATE_EPOCH.
+Packages of every format are built from this tree, so that all have the same contents. Builds are reproducible: modes
+are set here, and all times are SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ import commands  # noqa: E402
 from completions import PLACES, completion  # noqa: E402
 from manual import configuration, page  # noqa: E402
 
+from azureinit.cli.options import Command  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
 UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
-STATE = "var/lib/azure-init"  # nobody's but root's, as the agent would make it
+STATE = "var/lib/azure-init"  # mode 0700, as the agent creates it
 
 
 class Stage:
-    """One package's tree. Paths are those on the machine, without the first slash."""
+    """The tree of one package. Paths are the installed ones, without the leading slash."""
 
     def __init__(self, root: Path, *, debian: bool, epoch: int) -> None:
         self.root, self.debian, self.epoch = root, debian, epoch
@@ -58,12 +59,12 @@ class Stage:
             copy_function=shutil.copyfile,
         )
 
-    def man(self, name: str, program: commands.Command | None) -> None:
+    def man(self, name: str, program: Command | None) -> None:
         section = name.rpartition(".")[2]
         text = page(name, epoch=self.epoch, program=program)
         self.data(f"usr/share/man/man{section}/{name}.gz", packed(text.encode()))
 
-    def complete(self, program: commands.Command) -> None:
+    def complete(self, program: Command) -> None:
         for shell, place in PLACES.items():
             if self.debian:
                 place = place.replace("zsh/site-functions", "zsh/vendor-completions")
@@ -114,7 +115,7 @@ def azure_init(stage: Stage) -> None:
         stage.file(f"packaging/network/{name}", f"usr/lib/udev/rules.d/{name}")
     if stage.debian:
         stage.file("packaging/debian/rtupdate", "usr/share/python3/runtime.d/azure-init.rtupdate", mode=0o755)
-    agent, kvp = commands.azure_init(), commands.kvp("libazureinit-kvp")
+    agent, kvp = commands.azure_init(), commands.kvp()
     stage.man("azure-init.8", agent)
     stage.man("azure-init.toml.5", None)
     stage.man("libazureinit-kvp.8", kvp)
@@ -133,7 +134,7 @@ def fakeazure(stage: Stage) -> None:
 
 
 def waagent_shim(stage: Stage) -> None:
-    """By this link the agent knows that it is not WALinuxAgent that is installed."""
+    """The agent recognises this link, and so does not take the shim for WALinuxAgent."""
     stage.link("usr/sbin/waagent", "../lib/azure-init/waagent")
     stage.docs("azure-init-waagent-shim")
 

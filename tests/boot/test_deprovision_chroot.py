@@ -108,7 +108,7 @@ def test_the_distribution_s_own_waagent_conf_is_taken_over(tmp_path: Path) -> No
     disk = Disk(debian_root("trixie", "waagent"), tmp_path)
     ran = disk.run("python3 -m azureinit config import-waagent --write && python3 -m azureinit config show")
     assert ran.returncode == 0, ran.stderr
-    assert "settings of /etc/waagent.conf are in /etc/azure-init/azure-init.toml.d/waagent.toml now" in ran.stdout
+    assert "settings of /etc/waagent.conf to /etc/azure-init/azure-init.toml.d/waagent.toml" in ran.stdout
     assert 'host_key_types = ["ed25519", "ecdsa", "rsa"]' in ran.stdout
     assert "# /etc/azure-init/azure-init.toml.d/waagent.toml:" in ran.stdout
     assert ran.stderr == ""

@@ -108,7 +108,10 @@ def test_without_a_lease_the_server_is_asked_and_nothing_is_changed(root: Root) 
     root.unit("after.service", AFTER)
     hosts, said = told(root)
     assert hosts == {ELSEWHERE}
-    assert f"the wireserver is at {ELSEWHERE}: option 245 of an offer on eth0, since no DHCP client here has a lease" in said
+    assert (
+        f"the wireserver is at {ELSEWHERE}: option 245 of an offer on eth0, since no DHCP client here has a lease"
+        in said
+    )
     assert {event.kind for event in root.events() if isinstance(event, Lease)} == {"discover"}
     routes = (root.layer / "after").read_text().splitlines()
     assert [route.strip() for route in routes] == [

@@ -195,7 +195,9 @@ def test_another_python_makes_it_compile_again(machine: Disk) -> None:
 @pytest.mark.parametrize("machine", ["trixie"], indirect=True)
 def test_where_it_cannot_be_compiled_python_is_upgraded_all_the_same(machine: Disk) -> None:
     hook = "/usr/share/python3/runtime.d/azure-init.rtupdate rtupdate python3.0 /bin/false 2>&1"
-    assert machine.run(hook) == "azure-init: could not be compiled for /bin/false: it starts more slowly\n"
+    assert (
+        machine.run(hook) == "azure-init: compiling for /bin/false failed: azure-init works, but starts more slowly\n"
+    )
     assert machine.run("azure-init --version").startswith("azure-init ")
 
 
@@ -238,7 +240,7 @@ def test_purging_empties_a_data_directory_that_is_mounted(machine: Disk) -> None
     mounted = "mount -t tmpfs tmpfs /var/lib/azure-init; touch /var/lib/azure-init/lock /var/log/azure-init.log"
     after = "ls -A /var/lib/azure-init; dpkg -s azure-init 2>&1 || :"
     said = machine.run(f"{mounted}; dpkg --purge azure-init 2>&1; {after}")
-    assert "what is left of its data cannot be removed" in said and "lock" not in said.splitlines()
+    assert "cannot remove all of /var/lib/azure-init and /run/azure-init" in said and "lock" not in said.splitlines()
     assert "is not installed" in said
     assert "/var/log/azure-init.log" not in machine.files()
 

@@ -72,7 +72,7 @@ def test_unprivileged_the_plan_says_which_owners_are_not_set(
     machine = Machine(root=str(one.tree), environ={})
     machine.privileged = False
     config = load(machine, config=str(one.config), groups=None).config
-    assert show.main("plan", ["--check"], machine=machine, configured=lambda: config) == 3
+    assert show.plan(["--check"], machine=machine, configured=lambda: config) == 3
     told = capsys.readouterr().out
     assert "directory /home/azureuser mode 0750 (owner 1000:1000 not set: not root)" in told
     assert " owner " not in told.replace("(owner ", "")
@@ -87,12 +87,12 @@ def test_the_plan_says_that_openssl_is_missing_where_the_media_name_certificates
     machine = Machine(root=str(one.tree), search=(str(tmp_path / "nothing"),), environ={})
     config = load(machine, config=str(one.config), groups=None).config
     with pytest.raises(ToolMissing, match="openssl is not installed") as caught:
-        show.main("plan", [], machine=machine, configured=lambda: config)
+        show.plan([], machine=machine, configured=lambda: config)
     assert caught.value.hint == "install openssl"
     plain = bench(vm=Vm(name="web-2"))
     config = load(machine, config=str(plain.config), groups=None).config
     machine = Machine(root=str(plain.tree), search=(str(tmp_path / "nothing"),), environ={})
-    assert show.main("plan", [], machine=machine, configured=lambda: config) == 0, "where they do not, it is not missed"
+    assert show.plan([], machine=machine, configured=lambda: config) == 0, "where they do not, it is not missed"
 
 
 def test_a_run_that_is_told_to_stop_leaves_the_next_one_nothing_to_mend(bench: Benches) -> None:

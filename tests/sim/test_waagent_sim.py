@@ -400,7 +400,7 @@ def test_after_clean_what_walinuxagent_has_provisioned_is_provisioned_by_us(benc
     library.mkdir(parents=True)
     (library / "provisioned").write_text(BIRD.id)
     assert one.agent().status == 0
-    assert "counts no longer" in one.agent("clean").out
+    assert "forgot that WALinuxAgent provisioned this machine" in one.agent("clean").out
     assert (library / "provisioned").read_text() == f"{BIRD.id}\n", "and it stays quiet"
     assert one.agent().status == 0
     assert one.state("provisioned").exists()

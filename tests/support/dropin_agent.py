@@ -24,7 +24,8 @@ from pathlib import Path
 
 import azureinit
 from azureinit.cli import main as azure_init
-from azureinit.cli.words import VERBS, parse_args
+from azureinit.cli.commands import VERBS
+from azureinit.cli.words import parse_args
 from azureinit.errors import UsageError
 
 SOURCE = str(Path(azureinit.__file__).parents[1])

@@ -193,8 +193,8 @@ def test_without_a_yes_nothing_is_done(tree: Path, answer: str, capsys: pytest.C
     assert listing(tree) == before
     told = capsys.readouterr()
     assert told.out.count("[y/N]") == 1
-    unanswered = ": the question was not answered; --force does it without asking" if not answer else ""
-    assert told.err == f"azure-init: nothing was done{unanswered}\n"
+    unanswered = ": standard input gave no answer; use --force to skip the question" if not answer else ""
+    assert told.err == f"azure-init: nothing was removed{unanswered}\n"
 
 
 @pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
@@ -400,7 +400,7 @@ def test_what_is_mounted_inside_stays_and_is_told(tree: Path) -> None:
 def test_another_of_us_at_work_is_waited_for_and_then_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import azureinit.cli.deprovision as deprovision
 
-    monkeypatch.setattr(deprovision, "BUSY", 0.0)
+    monkeypatch.setattr(deprovision, "LOCK_TIMEOUT", 0.0)
     Machine(root=str(tree), environ={}).hold("/var/lib/azure-init/lock", timeout=0)
     before = listing(tree)
     with pytest.raises(LocalError, match="another azure-init has held /var/lib/azure-init/lock"):
@@ -411,7 +411,7 @@ def test_another_of_us_at_work_is_waited_for_and_then_named(tree: Path, monkeypa
 def test_only_root_deprovisions_the_running_machine() -> None:
     machine = Machine(environ={})
     machine.privileged = False
-    with pytest.raises(LocalError, match="only root"):
+    with pytest.raises(LocalError, match="deprovision needs root"):
         main(["--dry-run"], machine=machine, configured=lambda: load(machine, config=None, groups=None).config)
 
 

@@ -175,7 +175,7 @@ def test_bytes_that_are_no_text_are_refused(pool: Pool) -> None:
     argv: list[str | bytes] = [*COMMAND, "--dir", str(pool.directory), "write", "k", b"\xff"]
     ran = subprocess.run(argv, env=ENVIRON, capture_output=True)
     assert (ran.returncode, ran.stdout) == (2, b"")
-    assert ran.stderr.startswith(b"invalid UTF-8 in ") and ran.stderr.count(b"\n") == 1
+    assert ran.stderr.startswith(b"write: invalid UTF-8 in ") and ran.stderr.count(b"\n") == 1
     ran = subprocess.run(
         [*COMMAND, "--dir", str(pool.directory), "load"], env=ENVIRON, input=b"k=\xff\n", capture_output=True
     )

@@ -1,4 +1,4 @@
-"""The command line: what is accepted and what it means, what is printed, and the exit codes. Never a traceback."""
+"""The command line: accepted words and their meaning, output, and exit codes. Never a traceback."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from azureinit.cli import HELP, main
-from azureinit.cli.show import ANYWAY, NOTHING, main as show
-from azureinit.cli.words import VERBS, Command, parse_args
+from azureinit.cli import main
+from azureinit.cli.commands import VERBS
+from azureinit.cli.help import azure_init_help
+from azureinit.cli.show import NO_PLAN, TRY, plan as show_plan
+from azureinit.cli.words import Invocation, parse_args
 from azureinit.config.model import Config
 from azureinit.errors import UsageError
 from azureinit.machine import Machine
@@ -25,7 +27,7 @@ from support.trees import changed, listing, make_tree
 
 SRC = Path(__file__).parents[2] / "src"
 ID = "c0ffee00-1111-2222-3333-444444444444"
-# Nobody answers, and nobody is waited for.
+# No source answers, and timeouts are short.
 ALONE = f"""\
 [platform]
 require_azure = false
@@ -54,7 +56,7 @@ def config(tmp_path: Path) -> str:
 
 
 def run(*words: str, env: dict[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own."""
+    """Runs the command in a child process."""
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), **(env or {})}
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60, **options}
     ran = subprocess.run([sys.executable, "-m", "azureinit", *words], text=True, env=environ, **options)
@@ -68,63 +70,63 @@ def run(*words: str, env: dict[str, str] | None = None, **options: Any) -> subpr
 @pytest.mark.parametrize(
     ("words", "command"),
     [
-        ("", Command()),
-        ("provision", Command()),
-        ("-g a", Command(groups=("a",))),
-        ("-ga", Command(groups=("a",))),
-        ("-g=a", Command(groups=("a",))),
-        ("-g a -g b,c", Command(groups=("a", "b", "c"))),
-        ("--groups a,b --groups=c", Command(groups=("a", "b", "c"))),
-        ("--groups=", Command(groups=())),
-        ("-g a,,b,", Command(groups=("a", "b"))),
-        ("--config F", Command(config="F")),
-        ("--config=F", Command(config="F")),
-        ("--config=a=b", Command(config="a=b")),
-        ("--config=-F", Command(config="-F")),
-        ("--config -", Command(config="-")),
-        ("--root /r", Command(root="/r")),
-        ("--root=r", Command(root="r")),
-        # An option that belongs to all verbs counts before and after them.
-        ("--config F clean --logs", Command(verb="clean", rest=("--logs",), config="F")),
-        ("clean --logs --config F", Command(verb="clean", rest=("--logs",), config="F")),
-        ("clean --config F --logs", Command(verb="clean", rest=("--logs",), config="F")),
-        ("plan --json --root /r -g x", Command(verb="plan", rest=("--json",), root="/r", groups=("x",))),
-        ("provision --config F", Command(config="F")),
-        ("config check F --config G", Command(verb="config", rest=("check", "F"), config="G")),
-        # Help is the verb's own, wherever it is asked for.
-        ("help", Command(verb="help")),
-        ("-h", Command(verb="help")),
-        ("--help", Command(verb="help")),
-        ("--help plan", Command(verb="plan", rest=("--help",))),
-        ("help plan", Command(verb="plan", rest=("--help",))),
-        ("help config show", Command(verb="config", rest=("show", "--help"))),
-        ("plan --help", Command(verb="plan", rest=("--help",))),
-        ("clean -h", Command(verb="clean", rest=("-h",))),
-        ("config --help", Command(verb="config", rest=("--help",))),
-        ("provision --help", Command(verb="help")),
-        ("provision -h", Command(verb="help")),
-        ("help provision", Command(verb="help")),
-        ("help help", Command(verb="help")),
-        ("help --help", Command(verb="help")),
-        ("-V", Command(version=True)),
-        ("--version", Command(version=True)),
-        ("--config F --version", Command(version=True, config="F")),
-        ("--version clean", Command(verb="clean", version=True)),
-        ("-Vga", Command(version=True, groups=("a",))),
-        ("-Vg a", Command(version=True, groups=("a",))),
-        ("-gV", Command(groups=("V",))),
-        ("-hV", Command(verb="help")),
-        ("-Vh", Command(verb="help", version=False)),
-        ("-hx --bogus", Command(verb="help")),
-        ("-h bogus", Command(verb="help")),
-        ("-V help", Command(verb="help", version=True)),
-        ("--config a --config b help", Command(verb="help", config="a")),
-        ("--", Command()),
-        ("clean --", Command(verb="clean", rest=("--",))),
-        ("clean -- --config x", Command(verb="clean", rest=("--", "--config", "x"))),
+        ("", Invocation()),
+        ("provision", Invocation()),
+        ("-g a", Invocation(groups=("a",))),
+        ("-ga", Invocation(groups=("a",))),
+        ("-g=a", Invocation(groups=("a",))),
+        ("-g a -g b,c", Invocation(groups=("a", "b", "c"))),
+        ("--groups a,b --groups=c", Invocation(groups=("a", "b", "c"))),
+        ("--groups=", Invocation(groups=())),
+        ("-g a,,b,", Invocation(groups=("a", "b"))),
+        ("--config F", Invocation(config="F")),
+        ("--config=F", Invocation(config="F")),
+        ("--config=a=b", Invocation(config="a=b")),
+        ("--config=-F", Invocation(config="-F")),
+        ("--config -", Invocation(config="-")),
+        ("--root /r", Invocation(root="/r")),
+        ("--root=r", Invocation(root="r")),
+        # Global options are accepted before and after the verb.
+        ("--config F clean --logs", Invocation(verb="clean", rest=("--logs",), config="F")),
+        ("clean --logs --config F", Invocation(verb="clean", rest=("--logs",), config="F")),
+        ("clean --config F --logs", Invocation(verb="clean", rest=("--logs",), config="F")),
+        ("plan --json --root /r -g x", Invocation(verb="plan", rest=("--json",), root="/r", groups=("x",))),
+        ("provision --config F", Invocation(config="F")),
+        ("config check F --config G", Invocation(verb="config", rest=("check", "F"), config="G")),
+        # After a verb, help is that of the verb.
+        ("help", Invocation(verb="help")),
+        ("-h", Invocation(verb="help")),
+        ("--help", Invocation(verb="help")),
+        ("--help plan", Invocation(verb="plan", rest=("--help",))),
+        ("help plan", Invocation(verb="plan", rest=("--help",))),
+        ("help config show", Invocation(verb="config", rest=("show", "--help"))),
+        ("plan --help", Invocation(verb="plan", rest=("--help",))),
+        ("clean -h", Invocation(verb="clean", rest=("-h",))),
+        ("config --help", Invocation(verb="config", rest=("--help",))),
+        ("provision --help", Invocation(verb="help")),
+        ("provision -h", Invocation(verb="help")),
+        ("help provision", Invocation(verb="help")),
+        ("help help", Invocation(verb="help")),
+        ("help --help", Invocation(verb="help")),
+        ("-V", Invocation(version=True)),
+        ("--version", Invocation(version=True)),
+        ("--config F --version", Invocation(version=True, config="F")),
+        ("--version clean", Invocation(verb="clean", version=True)),
+        ("-Vga", Invocation(version=True, groups=("a",))),
+        ("-Vg a", Invocation(version=True, groups=("a",))),
+        ("-gV", Invocation(groups=("V",))),
+        ("-hV", Invocation(verb="help")),
+        ("-Vh", Invocation(verb="help", version=False)),
+        ("-hx --bogus", Invocation(verb="help")),
+        ("-h bogus", Invocation(verb="help")),
+        ("-V help", Invocation(verb="help", version=True)),
+        ("--config a --config b help", Invocation(verb="help", config="a")),
+        ("--", Invocation()),
+        ("clean --", Invocation(verb="clean", rest=("--",))),
+        ("clean -- --config x", Invocation(verb="clean", rest=("--", "--config", "x"))),
     ],
 )
-def test_what_the_words_mean(words: str, command: Command) -> None:
+def test_what_the_words_mean(words: str, command: Invocation) -> None:
     assert parse_args(words.split()) == command
 
 
@@ -198,7 +200,7 @@ def test_any_words_are_a_command_or_a_usage_error(words: list[str]) -> None:
 def test_help_needs_no_manual(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 0
     told = capsys.readouterr().out
-    assert told == HELP
+    assert told == azure_init_help()
     assert "-g, --groups <GROUPS>" in told
     assert "password" not in told.lower()
     assert told.isascii()
@@ -218,7 +220,7 @@ def test_the_version_is_told_of_right_words_only(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith(f"azure-init {VERSION},")
     assert main(["-V", "clean", "--logs", "--logs"]) == 2
     assert main(["-V", "clean", "--help"]) == 0
-    assert capsys.readouterr().out.startswith("usage: azure-init clean")
+    assert capsys.readouterr().out.startswith("Remove the marker")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_the_version_is_told_of_right_words_only(capsys: pytest.CaptureFixture[s
         (("facts", "--help"), ("azure-init facts",)),
         (("config", "--help"), ("azure-init config", "show", "check", "schema")),
         (("help", "config", "show"), ("azure-init config show", "--json")),
-        # Nothing else is looked at, so nothing else can be wrong.
+        # With --help, other values are not checked.
         (("--config", "/nowhere", "clean", "--help"), ("--logs",)),
     ],
 )
@@ -267,7 +269,7 @@ def test_a_root_without_a_system_in_it_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     assert main(["--root", str(tmp_path), verb]) == 2
-    told = f"azure-init: {tmp_path} holds no system (there is no etc in it): name the root of one\n"
+    told = f"azure-init: --root {tmp_path}: the directory contains no system: it has no etc directory\n"
     assert capsys.readouterr() == ("", told)
     assert list(tmp_path.iterdir()) == []
     assert main(["--root", str(tmp_path), "config", "show"]) == 0, "a file needs no system"
@@ -287,8 +289,8 @@ def test_a_root_may_be_relative(tree: Path, config: str) -> None:
 
 def test_not_on_azure_nothing_is_to_be_done(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = listing(tree)
-    nobody = f"{NOTHING}{ANYWAY}\n"
-    for words, out in ((["plan"], nobody), (["plan", "--json", "--check"], "[]\n"), ([], "")):
+    no_plan = f"{NO_PLAN}{TRY}\n"
+    for words, out in ((["plan"], no_plan), (["plan", "--json", "--check"], "[]\n"), ([], "")):
         assert main(["--root", str(tree), *words]) == 0
         told = capsys.readouterr()
         assert told.out == out
@@ -302,9 +304,9 @@ def test_where_the_kernel_s_command_line_forbids_it_no_setting_is_offered(
     (tmp_path / "kernel/proc").mkdir(parents=True)
     (tmp_path / "kernel/proc/cmdline").write_text("quiet azure-init=off\n")
     machine = Machine(root=str(tree), kernel=str(tmp_path / "kernel"), environ={})
-    assert show("plan", [], machine=machine, configured=Config) == 0
+    assert show_plan([], machine=machine, configured=Config) == 0
     told = capsys.readouterr()
-    assert told.out == f"{NOTHING}\n" and "azure-init=off" in told.err
+    assert told.out == f"{NO_PLAN}\n" and "azure-init=off" in told.err
 
 
 def test_a_plan_that_cannot_be_made_says_why(tree: Path, config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -465,7 +467,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(tree: Path) -> None:
         assert "rror" not in ran.stderr, ran.stderr
 
 
-def test_an_error_nobody_reads_still_has_its_exit_code() -> None:
+def test_the_exit_code_is_right_when_standard_error_is_closed() -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -509,7 +511,7 @@ def test_words_that_are_no_text_are_a_usage_error(tree: Path) -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_a_signal_ends_it_without_a_traceback(tree: Path, config: str, number: int, status: int) -> None:
-    """Whatever it was doing is found by the next run."""
+    """The next run finds what this one has done."""
     text = Path(config).read_text().replace("timeout_secs = 0.1", "timeout_secs = 60")
     Path(config).write_text(text)
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SRC), "AZURE_INIT_LOG": "debug"}

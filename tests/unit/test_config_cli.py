@@ -116,7 +116,11 @@ def test_check_of_a_directory_without_a_file_for_us_says_so(tree: Path) -> None:
     there = tree / "there.d"
     there.mkdir()
     (there / "README").touch()
-    assert run(tree, "check", str(there)) == (0, f"{there}: nothing to check: there is no *.toml in it\n", "")
+    assert run(tree, "check", str(there)) == (
+        0,
+        f"{there}: nothing to check: the directory contains no *.toml file\n",
+        "",
+    )
     (there / "empty.toml").touch()
     assert run(tree, "check", str(there)) == (0, f"{there}: ok\n", "")
 

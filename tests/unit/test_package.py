@@ -1,4 +1,4 @@
-"""What gets installed: a wheel without third-party packages, and a private directory with one file for a boot."""
+"""Installation: a wheel without third-party packages, and a private directory with one bundle for a boot."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def bundled(tmp_path: Path) -> Path:
 
 
 def loading(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """The installed command up to where it would begin its work, and then a script instead."""
+    """Runs the installed launcher up to its call of main(), then a script instead."""
     begin, mark, _end = (
         (ROOT / "packaging/azure-init").read_text().partition("try:\n    from azureinit.cli import main")
     )
@@ -150,7 +150,7 @@ def loading(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
 def test_a_module_that_python_has_just_not_in_its_list_is_not_loaded_again(tmp_path: Path) -> None:
     script = """
 import azureinit.errors as first
-del sys.modules["azureinit.errors"]  # as at the end of every import, for a moment
+del sys.modules["azureinit.errors"]  # as happens for a moment at the end of every import
 import azureinit.run.state
 assert azureinit.run.state.AzureInitError is first.AzureInitError
 """

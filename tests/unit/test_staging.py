@@ -1,4 +1,4 @@
-"""What a package puts on a machine: manual pages, completions, configuration, all from the program's own tables."""
+"""The files of the packages: manual pages, completions and configuration, made from the option tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.cli import HELP
-from azureinit.cli.words import VERBS
+from azureinit.cli.commands import AZURE_INIT, VERBS
+from azureinit.cli.help import ENVIRONMENT, EXIT_CODES
 from azureinit.config.model import Config
 from azureinit.version import VERSION
 from support.need import need
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim")
 PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
-OPTIONS = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", HELP.partition("Options:\n")[2].partition("\n\n")[0]))
-# Whatever else Python finds on the machine, it is not ours; the platform's own may use what is installed there.
+OPTIONS = {name for option in AZURE_INIT.options for name in option.names}
+# The agent must not import packages installed on the machine; fakeazure may.
 LAUNCHERS = {
     "usr/bin/azure-init": "#!/usr/bin/python3 -IS",
     "usr/bin/libazureinit-kvp": "#!/usr/bin/python3 -IS",
@@ -33,13 +33,13 @@ LAUNCHERS = {
 }
 VF_RULES = "usr/lib/udev/rules.d/68-azure-init-vf.rules"
 EMULATED_RULES = "usr/lib/udev/rules.d/68-azure-init-emulated.rules"
-# The default networks, and whom each is for: Azure, who is said to be on it, and who looks like it in an emulator.
+# The default networks, and what each matches: Azure, azure-init=force, and an emulator with Azure's firmware.
 DEFAULTS = {
     "zzz-azure-init": ["Driver=hv_netvsc"],
     "zzz-azure-init-forced": ["KernelCommandLine=azure-init=force", "Name=eth* en*"],
     "zzz-azure-init-emulated": ["Property=ID_AZURE_INIT_EMULATED=1"],
 }
-# What is typed, and what has to be offered then.
+# Words on the command line, and candidates that must be offered.
 TYPED = {
     "azure-init ": set(VERBS),
     "azure-init -": OPTIONS,
@@ -47,7 +47,7 @@ TYPED = {
     "azure-init config show --": {"--json", "--root"},
     "azure-init --config x.toml plan --": {"--json", "--check", "--config"},
     "azure-init clean --": {"--logs"},
-    "azure-init deprovision --user ": set(),  # whose, may be said and may be left out
+    "azure-init deprovision --user ": set(),  # the value may be left out
     "azure-init deprovision --user --": {"--force", "--dry-run"},
     "azure-init help ": set(VERBS),
     "azure-init --stage ": {"local", "failed", "resend", "hostname"},
@@ -102,11 +102,23 @@ def test_the_manual_page_tells_every_command_and_option(tree: Path) -> None:
 def test_the_manual_page_explains_what_each_command_takes(tree: Path) -> None:
     text = shown(tree, PAGES[0])
     assert "deprovision [--user [name]] [--lock-root] [--force] [--dry-run]\n" in text
-    for told in ("--user [name]\n", "The provisioned account too", "Do not ask.", "Remove the log file", "Exit 3 when"):
+    for told in (
+        "--user [name]\n",
+        "Also remove the provisioned account (or name)",
+        "Do not ask",
+        "Also remove the log",
+        "Exit 3 when",
+    ):
         assert told in text
     assert "Work on the file tree in dir;" in text
-    asked = text.partition(" AZURE_INIT_LOG\n")[2].partition("\n\n")[0]
-    assert asked.split("told: ")[1] in re.sub(r"\s+", " ", HELP).replace(";", ".")
+
+
+def test_the_manual_page_lists_environment_and_exit_codes_of_the_help(tree: Path) -> None:
+    text = shown(tree, PAGES[0])
+    for title, rows in (("ENVIRONMENT", ENVIRONMENT), ("EXIT STATUS", EXIT_CODES)):
+        section = re.split(r"\n(?=[A-Z])", text.partition(f"\n{title}\n")[2])[0]
+        entries = re.findall(r"^ {5}(\S+)\s+(.*)$", section, re.MULTILINE)
+        assert entries == [(str(name), f"{told[0].upper()}{told[1:]}.") for name, told in rows]
 
 
 def test_manual_pages_show_words_that_are_typed_as_they_are_typed(tree: Path) -> None:
@@ -114,7 +126,7 @@ def test_manual_pages_show_words_that_are_typed_as_they_are_typed(tree: Path) ->
     assert re.search(r"^ +run .* -- command \.\.\.$", platform, re.MULTILINE)
     assert "--accel auto|kvm|tcg\n" in platform and "--by address|path\n" in platform
     assert "Write to disk itself" in platform and " DISK" not in platform
-    assert re.search(r"--pool pool\n +external, guest", pools)
+    assert re.search(r"--pool pool\n +The pool to use.*\[possible values: external, guest", pools)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -168,7 +180,7 @@ def in_bash(tree: Path, line: str) -> set[str]:
 
 
 def in_zsh(tree: Path, line: str) -> set[str]:
-    """With stand-ins for the functions of zsh that show what they are given, filtered as zsh does by what was typed."""
+    """Replaces the completion functions of zsh by ones that print their arguments; filters by the word, as zsh does."""
     program, words = line.split(" ")[0], line.split(" ")
     script = f"""
         _describe() {{ local name=${{@[-1]}}; print -l -- ${{${{(P)name}}%%:*}} }}
@@ -205,7 +217,7 @@ def test_what_is_typed_is_completed(tree: Path, shell: str, line: str) -> None:
 
 
 def short(shell: str, words: Iterable[str]) -> set[str]:
-    """fish lists the letters of options only once one is typed, together with all that may follow it."""
+    """fish lists short options only after one has been typed, together with those that may follow it."""
     return {word for word in words if shell == "fish" and re.fullmatch(r"-\w", word)}
 
 
@@ -257,7 +269,7 @@ def test_the_data_directory_is_there_and_roots_alone(tree: Path) -> None:
     assert data.stat().st_mode & 0o777 == 0o700 and list(data.iterdir()) == []
 
 
-def test_virtual_functions_are_nobodys_business_on_azure(tree: Path) -> None:
+def test_virtual_functions_stay_unmanaged_on_azure(tree: Path) -> None:
     drivers = {"mlx4_core", "mlx5_core", "mana"}
     match, driver, kind = settings(tree / "usr/lib/systemd/network/10-azure-init-vf.network")[1:4]
     assert (match, kind) == ("Virtualization=microsoft", "Type=ether")
@@ -272,8 +284,8 @@ def test_virtual_functions_are_nobodys_business_on_azure(tree: Path) -> None:
     assert 'NM_UNMANAGED}="1"' in marks and 'ID_NET_MANAGED_BY}="unmanaged"' in marks
 
 
-def test_no_script_of_a_package_enables_somebody_elses_unit() -> None:
-    """An image's network is its own: the default lies there, and whether networkd runs is not ours to say."""
+def test_no_script_of_a_package_enables_units_of_other_packages() -> None:
+    """The packages install a default network configuration, but do not decide whether networkd runs."""
     scripts = [path for path in (ROOT / "packaging/debian").iterdir() if path.suffix in (".postinst", ".prerm")]
     for path in (*scripts, ROOT / "packaging/azure-init.spec", ROOT / "packaging/azure-init.preset"):
         assert "networkd" not in path.read_text(), path
@@ -331,7 +343,7 @@ def contents(tree: Path) -> list[tuple[str, int, int, bytes]]:
 
 
 def test_the_single_file_is_built_where_there_is_no_git(tmp_path: Path) -> None:
-    """From an unpacked archive, on a machine with Python and nothing else."""
+    """It can be built from an unpacked archive, on a machine that has only Python."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/python3").symlink_to(sys.executable)
     command = [sys.executable, str(ROOT / "scripts/package"), "--out", str(tmp_path), "pyz"]

@@ -1,4 +1,4 @@
-"""`waagent`, as image builders' templates call it."""
+"""The `waagent` command, called as in templates of image builders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_words_are_taken_as_walinuxagent_takes_them(words: list[str], asked: str
 def test_what_is_not_ours_is_told_so(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 2
     told = capsys.readouterr().err
-    assert f"waagent: {word} is WALinuxAgent's" in told and "install WALinuxAgent for extensions" in told
+    assert f"waagent: {word} is not supported" in told and "install WALinuxAgent beside it for extensions" in told
 
 
 @pytest.mark.parametrize("word", ["-Deprovision", "-install", "-serialconsole", "", "-"])
@@ -47,9 +47,9 @@ def test_an_unknown_word_is_a_usage_error(word: str) -> None:
         parse_words([word])
 
 
-def test_it_says_who_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_and_help_name_azure_init(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"azure-init {VERSION}, answering to waagent\n"
+    assert capsys.readouterr().out == f"azure-init {VERSION}, called as waagent\n"
     assert main(["-help"]) == 0
     assert capsys.readouterr().out == USAGE
 
@@ -76,4 +76,4 @@ def test_the_launcher_is_a_program() -> None:
     assert launcher.read_text().startswith("#!/usr/bin/python3 -IS\n")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src")}
     ran = subprocess.run([sys.executable, str(launcher), "--version"], capture_output=True, text=True, env=environ)
-    assert (ran.returncode, ran.stdout) == (0, f"azure-init {VERSION}, answering to waagent\n")
+    assert (ran.returncode, ran.stdout) == (0, f"azure-init {VERSION}, called as waagent\n")

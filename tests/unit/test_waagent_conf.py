@@ -362,7 +362,7 @@ def test_it_is_found_where_the_distributions_keep_it(tree: Path, place: str) -> 
     file.write_bytes(shipped("debian"))
     status, out, err = run(tree)
     assert (status, err) == (0, "")
-    assert out.startswith(f"# {place}, as azure-init understands it.\n")
+    assert out.startswith(f"# Imported from {place} by azure-init config import-waagent.\n")
 
 
 def test_what_is_printed_is_a_file_of_ours_and_tells_the_rest(tree: Path) -> None:
@@ -370,9 +370,9 @@ def test_what_is_printed_is_a_file_of_ours_and_tells_the_rest(tree: Path) -> Non
     status, out, err = run(tree, str(tree / "mine.conf"))
     assert (status, err) == (0, "")
     assert "[telemetry]\nconsole = false  # line 1: Logs.Console=n\n" in out
-    assert "# Without a meaning any more:\n#   line 2: OS.HomeDir: useradd's own defaults tell where homes are\n" in out
+    assert "# Obsolete, without effect:\n#   line 2: OS.HomeDir: useradd's own defaults tell where homes are\n" in out
     assert "extensions:\n#   line 3: AutoUpdate.Enabled\n#   line 5: HttpProxy.Port\n" in out
-    assert "# Known to neither:\n#   line 4: Foo\n" in out
+    assert "# Unknown to azure-init and to WALinuxAgent:\n#   line 4: Foo\n" in out
     (tree / "made.toml").write_text(out)
     assert check(Machine(root=str(tree), environ={}), str(tree / "made.toml")) == ((), (), True)
 
@@ -381,19 +381,19 @@ def test_what_is_printed_is_a_file_of_ours_and_tells_the_rest(tree: Path) -> Non
 def test_a_file_that_says_nothing_to_walinuxagent_is_told(tree: Path, text: str) -> None:
     (tree / "README.md").write_text(text)
     status, _, err = run(tree, str(tree / "README.md"))
-    told = f"warning: {tree}/README.md: not one line is an option of WALinuxAgent: is it a waagent.conf?\n"
+    told = f"warning: {tree}/README.md: the file contains no option of WALinuxAgent; is it a waagent.conf?\n"
     assert (status, err) == (0, told)
 
 
 def test_written_it_is_read_at_the_next_start(tree: Path) -> None:
     (tree / "etc/waagent.conf").write_text("Logs.Console=n\n")
-    assert run(tree, "--write") == (0, f"1 settings of /etc/waagent.conf are in {WRITTEN} now\n", "")
+    assert run(tree, "--write") == (0, f"wrote 1 settings of /etc/waagent.conf to {WRITTEN}\n", "")
     assert load(Machine(root=str(tree), environ={}), config=None, groups=None).config.telemetry.console is False
     assert run(tree, "--write")[0] == 0, "the same again is no trouble"
     (tree / "etc/waagent.conf").write_text("Logs.Console=y\n")
     status, out, err = run(tree, "--write")
     assert (status, out) == (1, "")
-    assert err.startswith(f"{WRITTEN} is there already and says something else\nhint: ")
+    assert err.startswith(f"{WRITTEN} exists already, with other contents\nhint: ")
 
 
 def test_a_file_that_is_not_there_or_empty_or_a_directory_is_named(tree: Path) -> None:

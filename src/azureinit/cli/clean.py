@@ -1,8 +1,11 @@
-"""`azure-init clean`: forget that this machine was provisioned, so that the next boot provisions again."""
+"""`azure-init clean`: removes what marks this machine as provisioned, so that the next boot provisions it again."""
 
 from __future__ import annotations
 
-from azureinit.cli.parser import Parser, parsed
+import sys
+
+from azureinit.cli.commands import BY_NAME
+from azureinit.cli.parser import parse
 from azureinit.memory.instance import claim_waagent_marker, clean
 
 TYPE_CHECKING = False
@@ -13,25 +16,15 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 
-def parser() -> Parser:
-    made = Parser(
-        prog="azure-init clean",
-        description="Remove every VM's marker, journal, pending verdict and saved media from the data directory. "
-        "Accounts, keys and settings stay.",
-    )
-    made.add_argument("--logs", action="store_true", help="remove the log file and the trace too")
-    return made
-
-
 def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
-    options = parsed(parser(), argv)
+    options = parse(BY_NAME["clean"], argv, prog="azure-init clean", out=sys.stdout)
     if options is None:
         return 0
     config = configured()
     data_dir = config.azure_init_data_dir.path
     taken_over = claim_waagent_marker(machine, config.waagent.lib_dir)
     if taken_over:
-        print("that WALinuxAgent has provisioned this machine counts no longer")
+        print("forgot that WALinuxAgent provisioned this machine")
     removed = () if taken_over and machine.names(data_dir) is None else clean(machine, data_dir)
     print(f"removed {', '.join(removed)}" if removed else "nothing to remove")
     if options.logs:
@@ -41,5 +34,5 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
             print(f"removed {', '.join(removed)}")
         for path in (config.azure_init_log_path.path, f"{config.azure_init_data_dir.path.rstrip('/')}/trace.jsonl"):
             machine.remove(f"{path}.1")
-            print(f"removed {path}" if machine.remove(path) else f"no log at {path}")
+            print(f"removed {path}" if machine.remove(path) else f"nothing to remove: {path}")
     return 0

@@ -1,11 +1,11 @@
-"""`azure-init config`: what is asked of this machine and who asked it, whether a file is right, what a file may say."""
+"""`azure-init config`: shows the settings and their origin, checks files, prints the schema, imports waagent.conf."""
 
 from __future__ import annotations
 
 import json
-from contextlib import redirect_stdout
 
-from azureinit.cli.parser import Parser, parsed, path
+from azureinit.cli.commands import BY_NAME
+from azureinit.cli.parser import parse
 from azureinit.config.docs import plain, schema, toml
 from azureinit.config.load import Loaded, check, load, place
 from azureinit.config.model import Config
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
-WIDEST = 64  # values longer than this push their comment out, and only their own
+WIDEST = 64  # columns; the comment of a longer value is not aligned with the others
 
 
 def main(
@@ -30,23 +30,25 @@ def main(
     err: TextIO,
 ) -> int:
     try:
-        with redirect_stdout(out):  # where argparse prints --help
-            asked = parsed(_parser(), argv)
+        asked = parse(BY_NAME["config"], argv, prog="azure-init config", out=out)
         if asked is None:
             return 0
-        if asked.what == "schema":
+        if asked.command is None:
+            names = ", ".join(command.name for command in BY_NAME["config"].commands)
+            raise UsageError(f"config: a command is required: {names}", hint="see azure-init config --help")
+        if asked.command == "schema":
             print(json.dumps(schema(), indent=2, ensure_ascii=False), file=out)
             return 0
-        if asked.what == "check" and asked.files:
-            return _check(asked.files, machine=machine, out=out, err=err)
-        if asked.what == "import-waagent":
+        if asked.command == "check" and asked.file:
+            return _check(asked.file, machine=machine, out=out, err=err)
+        if asked.command == "import-waagent":
             from azureinit.cli.waagent import import_waagent
 
             return import_waagent(asked.file, write=asked.write, machine=machine, out=out, err=err)
         loaded = load(machine, config=config, groups=groups)
         for warning in loaded.warnings:
             print(f"warning: {warning}", file=err)
-        if asked.what == "check":
+        if asked.command == "check":
             print("configuration: ok", file=out)
         else:
             print(_as_json(loaded) if asked.json else _as_toml(loaded), file=out)
@@ -64,7 +66,9 @@ def _check(files: list[str], *, machine: Machine, out: TextIO, err: TextIO) -> i
         problems, warnings, found = check(machine, file)
         for warning in warnings:
             print(f"warning: {warning}", file=err)
-        for line in problems or (f"{file}: ok" if found else f"{file}: nothing to check: there is no *.toml in it",):
+        for line in problems or (
+            f"{file}: ok" if found else f"{file}: nothing to check: the directory contains no *.toml file",
+        ):
             print(line, file=out)
         if problems:
             worst = ConfigInvalid.exit_code
@@ -72,7 +76,7 @@ def _check(files: list[str], *, machine: Machine, out: TextIO, err: TextIO) -> i
 
 
 def _as_toml(loaded: Loaded) -> str:
-    """A file that asks for the same, with who asked as a comment on every line."""
+    """A configuration file with the same settings; a comment on each line names the origin."""
     rows: list[tuple[str, str]] = []
     for section, record in Config.defaults_.items():
         rows += [("", ""), (f"[{section}]", "")] if rows else [(f"[{section}]", "")]
@@ -102,28 +106,3 @@ def _origin(loaded: Loaded, section: str, key: str) -> str:
     if origin.layer == "file":
         return place(origin, loaded.texts, (section, key))
     return f"{'environment' if origin.layer == 'env' else 'flag'} {origin.name}"
-
-
-def _parser() -> Parser:
-    parser = Parser(prog="azure-init config", description="The configuration: what it is, whether it is right.")
-    verbs = parser.add_subparsers(dest="what", metavar="show|check|schema|import-waagent", required=True)
-    show = verbs.add_parser("show", help="every value and where it came from")
-    show.add_argument("--json", action="store_true", help="for programs")
-    checks = verbs.add_parser("check", help="whether files are right; exit status 78 if one is not")
-    checks.add_argument(
-        "files",
-        nargs="*",
-        default=[],
-        type=path,
-        metavar="FILE",
-        help="a file or directory; without one, the whole configuration",
-    )
-    verbs.add_parser("schema", help="JSON Schema of a configuration file, for editors")
-    imports = verbs.add_parser("import-waagent", help="WALinuxAgent's configuration as one of ours")
-    imports.add_argument(
-        "file", nargs="?", default="", type=path, metavar="FILE", help="instead of looking where it usually is"
-    )
-    imports.add_argument(
-        "--write", action="store_true", help="put it into /etc/azure-init/azure-init.toml.d/waagent.toml, to be read"
-    )
-    return parser

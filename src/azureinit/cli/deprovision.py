@@ -1,13 +1,13 @@
-"""`azure-init deprovision`: this machine becomes an image: shown as a plan first, then one question, then done."""
+"""`azure-init deprovision`: removes per-machine state before an image is made; shows the plan and asks first."""
 
 from __future__ import annotations
 
 import sys
 
-from azureinit.apply.executor import apply_step, perform
-from azureinit.cli.parser import Parser, parsed
+from azureinit.cli.commands import BY_NAME
+from azureinit.cli.parser import parse
 from azureinit.config.waagent import read_waagent_conf
-from azureinit.errors import AzureInitError, LocalError, OvfInvalid
+from azureinit.errors import AzureInitError, LocalError, OvfInvalid, StepFailed
 from azureinit.facts.bootloader import read_loader
 from azureinit.facts.gather import SUDOERS, read_facts
 from azureinit.facts.kernel import read_persistent_net, read_timeout_rules
@@ -19,13 +19,14 @@ from azureinit.facts.machine_state import (
     read_remains,
     read_spools,
 )
-from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Remove, Way, work_left
 from azureinit.plan.deprovision import Leaving, plan_deprovision
 from azureinit.plan.kernel import plan_kernel_undo
 from azureinit.plan.show import as_text
 from azureinit.record import Record, replace
 from azureinit.run.admin import today
+from azureinit.run.enact import enact
+from azureinit.telemetry.events import Events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.plan.actions import Plan, Step
 
-QUESTION = "Do all of this? What is removed cannot be brought back. [y/N] "
-BUSY = 5.0  # seconds; a run that is just ending
+QUESTION = "Remove all of this? It cannot be undone. [y/N] "
+LOCK_TIMEOUT = 5.0  # seconds to wait for a run that is about to end
 
 
 def main(
@@ -50,12 +51,12 @@ def main(
     waagent_conf: str = "",
     answers: TextIO | None = None,
 ) -> int:
-    """`waagent_conf`: one in another place than its usual ones."""
-    options = parsed(_parser(), argv)
+    """`waagent_conf`: the path of waagent.conf, if it is not one of the usual ones."""
+    options = parse(BY_NAME["deprovision"], argv, prog="azure-init deprovision", out=sys.stdout)
     if options is None:
         return 0
     if not machine.privileged and not machine.rooted:
-        raise LocalError("only root sees all that has to go", hint="run it as root, or on a tree with --root DIR")
+        raise LocalError("deprovision needs root", hint="run it as root, or on a file tree with --root DIR")
     config = configured()
     made = _plan(machine, config, options, waagent_conf)
     sys.stdout.write(as_text(made, privileged=machine.privileged))
@@ -66,33 +67,11 @@ def main(
     if not options.force and (refusal := _refusal(answers or sys.stdin)):
         print(f"azure-init: {refusal}", file=sys.stderr)
         return 1
-    return _told(_apply(machine, config.azure_init_data_dir.path, steps), len(steps))
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="azure-init deprovision",
-        description="Remove everything that is this machine's alone, so that an image can be made of it.",
-    )
-    parser.add_argument(
-        "--user",
-        nargs="?",
-        const="",
-        metavar="NAME",
-        help="the provisioned account too, with its home; never one of the system's",
-    )
-    parser.add_argument(
-        "--lock-root",
-        action="store_true",
-        help="root's password too (user.lock_root and waagent.conf may say so as well)",
-    )
-    parser.add_argument("--force", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, and change nothing")
-    return parser
+    return _report(_apply(machine, config.azure_init_data_dir.path, steps), len(steps))
 
 
 class Waagent(Record):
-    """What WALinuxAgent's own configuration says of it; its defaults where there is none."""
+    """Settings of waagent.conf that deprovisioning needs; WALinuxAgent's defaults without one."""
 
     library: str = "/var/lib/waagent"
     logs: str = "/var/log/azure"
@@ -151,11 +130,11 @@ def _homes(facts: Facts) -> tuple[str, ...]:
 
 
 def _leaving(machine: Machine, asked: str, data_dir: str, libraries: tuple[str, ...]) -> Leaving | None:
-    """Whom the command line names, else whom our own files do, else WALinuxAgent's."""
+    """The account to remove: named by the command line, else by azure-init's files, else by WALinuxAgent's."""
     theirs = machine.read(WAAGENT_SUDOERS)
     name = asked or read_admin(machine, sudoers=SUDOERS, data_dir=data_dir)
-    told = (_media_user(machine, f"{library.rstrip('/')}/ovf-env.xml") for library in libraries)
-    name = name or next(filter(None, told), None) or parse_sudoer(theirs or b"")
+    from_media = (_media_user(machine, f"{library.rstrip('/')}/ovf-env.xml") for library in libraries)
+    name = name or next(filter(None, from_media), None) or parse_sudoer(theirs or b"")
     if not name:
         return None
     return Leaving(name=name, spools=read_spools(machine, name), waagent_sudoers=theirs)
@@ -177,15 +156,15 @@ def _refusal(answers: TextIO) -> str:
     answer = answers.readline()
     if not answer:  # no terminal, as in a build
         sys.stdout.write("\n")
-        return "nothing was done: the question was not answered; --force does it without asking"
-    return "" if answer.strip().lower().startswith("y") else "nothing was done"
+        return "nothing was removed: standard input gave no answer; use --force to skip the question"
+    return "" if answer.strip().lower().startswith("y") else "nothing was removed"
 
 
 def _apply(machine: Machine, data_dir: str, steps: tuple[Step, ...]) -> list[str]:
-    """Every step, whatever becomes of the others; what failed."""
+    """Performs every step, even if another fails. Returns the failures."""
     lock = f"{data_dir.rstrip('/')}/lock"
     if machine.is_dir(data_dir):
-        machine.hold(lock, timeout=BUSY)
+        machine.hold(lock, timeout=LOCK_TIMEOUT)
     failures: list[str] = []
     for step in steps:
         failures += _apply_step(machine, step)
@@ -194,29 +173,30 @@ def _apply(machine: Machine, data_dir: str, steps: tuple[Step, ...]) -> list[str
 
 
 def _apply_step(machine: Machine, step: Step) -> list[str]:
-    """Removals do not hang together: one that cannot be done is no reason to leave the others."""
-    journal = MemoryJournal()
+    """Removals are independent: after one fails, the others are still done."""
+    failures: list[str] = []
+    for part in _parts(step):
+        try:
+            enact(machine, (part,), events=Events(clock=machine.clock), deadline=float("inf"))
+        except StepFailed as error:
+            failures.append(str(error))
+        except AzureInitError as error:
+            failures.append(f"{step.name}: {error}")
+    return failures
+
+
+def _parts(step: Step) -> tuple[Step, ...]:
     way = step.ways[0]
-    if isinstance(way, Way) and all(isinstance(action, Remove) for action in way.actions):
-        failures = []
-        for action in way.actions:
-            try:
-                perform(machine, action, journal=journal)
-            except AzureInitError as error:
-                failures.append(f"{step.name}: {error}")
-        return failures
-    try:
-        apply_step(machine, step, journal=journal, deadline=float("inf"))
-    except AzureInitError as error:
-        return [str(error) if str(error).startswith(step.name) else f"{step.name}: {error}"]
-    return []
+    if not isinstance(way, Way) or not all(isinstance(action, Remove) for action in way.actions):
+        return (step,)
+    return tuple(replace(step, ways=(replace(way, actions=(action,)),)) for action in way.actions)
 
 
-def _told(failures: list[str], steps: int) -> int:
+def _report(failures: list[str], steps: int) -> int:
     for failure in failures:
         print(f"azure-init: {failure}", file=sys.stderr)
     if failures:
-        print("azure-init: the rest is done; run it again when that is mended", file=sys.stderr)
+        print("azure-init: all other steps are done; fix the cause and run it again", file=sys.stderr)
         return 1
-    print(f"done: {steps} steps. Power the machine off now: what goes on running writes again.")
+    print(f"done: {steps} steps. Power the machine off now: running services write per-machine state again.")
     return 0

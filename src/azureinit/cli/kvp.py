@@ -1,4 +1,4 @@
-"""`azure-init kvp` and `libazureinit-kvp`: look into a Hyper-V key-value pool, change it, report through it.
+"""`azure-init kvp` and `libazureinit-kvp`: read, change and explain a Hyper-V key-value pool, and report through it.
 
 Exit codes: 0 done; 1 no such key, or not stale; 2 the command line or its input is wrong; 3 the pool cannot be used.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import redirect_stdout
 
-from azureinit.cli.kvp_arguments import PROG, parser
-from azureinit.cli.parser import parsed
+from azureinit.cli.help import command_help
+from azureinit.cli.kvp_options import KVP, PROG
+from azureinit.cli.parser import parse
 from azureinit.errors import AzureInitError, LocalError, UsageError
 from azureinit.kvp.diagnostics import Diagnostic, encode, timestamp
 from azureinit.kvp.entries import entry_as_json, entry_as_text, parse_entries
@@ -22,33 +22,33 @@ from azureinit.machine.clock import rfc3339_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
+    from types import SimpleNamespace
     from typing import Any, BinaryIO, NoReturn, TextIO
 
     from azureinit.kvp.records import Pair
     from azureinit.machine import Machine
 
 NOT_FOUND, WRONG, UNUSABLE = 1, 2, 3
-PATIENCE = 30.0  # seconds for others to give up their locks
-GLANCE = 0.25  # seconds between two looks of `watch`
-MAX_INPUT = 1 << 32  # bytes of input lines: what no pool can hold is refused before it fills the memory
+LOCK_TIMEOUT = 30.0  # seconds to wait for the locks of other processes
+POLL_INTERVAL = 0.25  # seconds between two reads of `watch`
+MAX_INPUT = 1 << 32  # bytes of input lines; larger input could not fit into a pool, and would exhaust memory
 CLEARED = "(the pool was cleared)"
 
 
 class Session:
-    """One command: what was asked, and whom to answer."""
+    """One command: its arguments, its pool and its streams."""
 
     def __init__(
-        self, asked: argparse.Namespace, machine: Machine, out: TextIO, err: TextIO, stdin: BinaryIO | None
+        self, asked: SimpleNamespace, machine: Machine, out: TextIO, err: TextIO, stdin: BinaryIO | None
     ) -> None:
         self.asked, self.machine, self.out, self.err, self.stdin = asked, machine, out, err, stdin
         self.store = Store(
-            machine, pool=asked.pool, directory=asked.dir, unsafe=asked.unsafe, timeout=PATIENCE, largest=None
+            machine, pool=asked.pool, directory=asked.dir, unsafe=asked.unsafe, timeout=LOCK_TIMEOUT, largest=None
         )
 
-    def tell(self, text: str, as_json: Any) -> None:
-        """`text` comes with its line ends; there may be none at all."""
+    def write(self, text: str, as_json: Any) -> None:
+        """Writes one of both. `text` contains its line ends, and may be empty."""
         self.out.write(f"{compact(as_json)}\n" if self.asked.json else text)
 
     def input_pairs(self) -> list[Pair]:
@@ -92,40 +92,39 @@ def main(
     stdin: BinaryIO | None = None,
 ) -> int:
     try:
-        with redirect_stdout(out):  # where argparse prints --help
-            asked = parsed(parser(prog), argv)
+        asked = parse(KVP, argv, prog=prog, out=out)
         if asked is None:
             return 0
-        if asked.verb is None:
-            err.write(parser(prog).format_help())
+        if asked.command is None:
+            err.write(command_help(KVP, prog=prog))
             return WRONG
         if asked.json and asked.text:
             raise UsageError("the argument '--json' cannot be used with '--text'")
         session = Session(asked, machine, out, err, stdin)
         if asked.dir != DIRECTORY and machine.stat(asked.dir) is None:
             err.write(f"warning: --dir {asked.dir}: there is no such directory\n")
-        return VERBS[asked.verb](session) or 0
-    except (KvpInvalid, UsageError) as error:
+        return VERBS[asked.command](session) or 0
+    except KvpInvalid as error:
         err.write(f"{error}\n")
         return WRONG
-    except LocalError as error:
+    except (LocalError, UsageError) as error:
         err.write(f"{error}{'; ' + error.hint if error.hint else ''}\n")
-        return UNUSABLE
+        return UNUSABLE if isinstance(error, LocalError) else WRONG
 
 
 def command() -> NoReturn:
-    """What an installed `libazureinit-kvp` calls."""
+    """The installed `libazureinit-kvp` calls this."""
     from azureinit.machine import Machine, leave, open_streams
 
     open_streams()
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what is in a pool is UTF-8, whatever the terminal says
+        if hasattr(stream, "reconfigure"):  # pools hold UTF-8, whatever the locale is
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         status = main(sys.argv[1:], machine=Machine(), out=sys.stdout, err=sys.stderr)
         sys.stdout.flush()
     except BrokenPipeError:
-        status = 0  # whoever read our output has seen enough
+        status = 0  # the reader of the output has closed it, as `head` does
     except AzureInitError as error:
         sys.stderr.write(f"{error}\n")
         status = UNUSABLE
@@ -137,7 +136,7 @@ def command() -> NoReturn:
     leave(status)
 
 
-# ---- looking
+# ---- commands that read
 
 
 def info(session: Session) -> None:
@@ -153,7 +152,7 @@ def info(session: Session) -> None:
         "max_key_size": store.limits.key,
         "max_value_size": store.limits.value,
     }
-    session.tell("".join(f"{key}={_word(value)}\n" for key, value in told.items()), told)
+    session.write("".join(f"{key}={_word(value)}\n" for key, value in told.items()), told)
 
 
 def dump(session: Session) -> None:
@@ -162,7 +161,7 @@ def dump(session: Session) -> None:
     if not asked.parse:
         if asked.name is not None or asked.kind is not None:
             raise UsageError("--name and --kind need --parse")
-        session.tell(_lines(pairs), [{"key": key, "value": value} for key, value in pairs])
+        session.write(_lines(pairs), [{"key": key, "value": value} for key, value in pairs])
         return
     entries = [
         entry
@@ -170,64 +169,66 @@ def dump(session: Session) -> None:
         if not isinstance(entry, Diagnostic)
         or ((asked.name is None or asked.name in entry.name) and asked.kind in (None, entry.kind))
     ]
-    session.tell("".join(f"{entry_as_text(entry)}\n" for entry in entries), [entry_as_json(entry) for entry in entries])
+    session.write(
+        "".join(f"{entry_as_text(entry)}\n" for entry in entries), [entry_as_json(entry) for entry in entries]
+    )
 
 
 def entries(session: Session) -> None:
     found = session.store.entries()
-    session.tell(_lines(sorted(found.items(), key=lambda pair: pair[0].encode())), found)
+    session.write(_lines(sorted(found.items(), key=lambda pair: pair[0].encode())), found)
 
 
 def read(session: Session) -> int:
     value = session.store.read(session.asked.key)
     if value is None:
         return NOT_FOUND
-    session.tell(f"{value}\n", {"key": session.asked.key, "value": value})
+    session.write(f"{value}\n", {"key": session.asked.key, "value": value})
     return 0
 
 
 def is_stale(session: Session) -> int:
     stale = session.store.is_stale()
-    session.tell(f"{_word(stale)}\n", {"stale": stale})
+    session.write(f"{_word(stale)}\n", {"stale": stale})
     return 0 if stale else NOT_FOUND
 
 
 def explained(session: Session) -> None:
     sentences = explain(session.store.readable_pairs())
-    session.tell("".join(f"{sentence}\n" for sentence in sentences), sentences)
+    session.write("".join(f"{sentence}\n" for sentence in sentences), sentences)
 
 
 def watch(session: Session) -> None:
-    """What is there, then what comes, until the time is over or somebody has seen enough."""
+    """Explains the records, then each new one, until the time is over or the user interrupts."""
     clock = session.machine.clock
     until = None if session.asked.seconds is None else clock.monotonic() + session.asked.seconds
     seen: list[Pair] = []
-    looked: object = None
+    last_stamp: object = None
     complaint = ""
     try:
         while True:
             try:
                 stamp = session.store.stamp()
-                if stamp != looked:
+                if stamp != last_stamp:
                     now = session.store.readable_pairs()
                     if seen and not now:
-                        session.tell(f"{CLEARED}\n", CLEARED)
+                        session.write(f"{CLEARED}\n", CLEARED)
                     for sentence in explain(_added(seen, now)):
-                        session.tell(f"{sentence}\n", sentence)
-                    seen, looked, complaint = now, stamp, ""
+                        session.write(f"{sentence}\n", sentence)
+                    seen, last_stamp, complaint = now, stamp, ""
                     session.out.flush()
             except LocalError as error:
-                if str(error) != complaint:  # it may be mended while we watch
+                if str(error) != complaint:  # the error may go away while `watch` runs: print it once
                     complaint = str(error)
                     session.err.write(f"{complaint}\n")
             if until is not None and clock.monotonic() >= until:
                 return
-            clock.sleep(GLANCE)
+            clock.sleep(POLL_INTERVAL)
     except KeyboardInterrupt:
         return
 
 
-# ---- changing
+# ---- commands that change
 
 
 def write(session: Session) -> None:
@@ -245,12 +246,12 @@ def append_multiple(session: Session) -> None:
 
 def delete(session: Session) -> None:
     removed = session.store.delete(session.asked.key) > 0
-    session.tell(f"{_word(removed)}\n", {"removed": removed})
+    session.write(f"{_word(removed)}\n", {"removed": removed})
 
 
 def delete_multiple(session: Session) -> None:
-    removed = session.store.delete(*session.asked.keys)
-    session.tell(f"{removed}\n", {"removed": removed})
+    removed = session.store.delete(*session.asked.key)
+    session.write(f"{removed}\n", {"removed": removed})
 
 
 def clear(session: Session) -> None:
@@ -290,11 +291,11 @@ def report(session: Session) -> None:
     session.store.upsert(REPORT_KEY, encoded(told))
 
 
-# ---- words
+# ---- text
 
 
 def parse_lines(text: str) -> list[Pair]:
-    """A line ends with LF or CR LF; a CR anywhere else belongs to the value."""
+    """A line ends with LF or CR LF; any other CR is part of the value."""
     pairs = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -320,7 +321,7 @@ def _word(value: object) -> str:
 
 
 def _added(before: list[Pair], now: list[Pair]) -> list[Pair]:
-    """What is in the second more often than in the first."""
+    """The pairs that `now` contains more often than `before`."""
     counts: dict[Pair, int] = {}
     for pair in before:
         counts[pair] = counts.get(pair, 0) + 1

@@ -1,73 +1,61 @@
-"""The commands' own arguments: argparse holds the tables and prints the help; the words are read by clap's rules.
+"""The parser of an operator's commands: reads words by clap's rules, from a command of the option table.
 
-clap is the parser of Azure's own agent and KVP tool, and scripts rely on what it refuses: an option twice, `-1` or any
-other word that looks like an option as a value, an abbreviation, a value for a flag, a text that is not UTF-8.
+clap is the parser of Azure's own agent and KVP tool, and scripts rely on what it refuses: an option given twice, `-1`
+or any other word that looks like an option as a value, an abbreviation, a value for a flag, text that is not UTF-8.
 """
 
 from __future__ import annotations
 
-import argparse
+from types import SimpleNamespace
 
+from azureinit.cli.help import argument_label, command_help, every_option
+from azureinit.cli.options import DIRECTORY, FILE, HELP, Argument, Command, Option
 from azureinit.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
-
-GLOBAL = "Options for every command, such as --config and --root: see azure-init --help."
-SEVERAL = ("+", "*")
+    from typing import Any, NoReturn, TextIO
 
 
-class Parser(argparse.ArgumentParser):
-    def __init__(self, *, prog: str, description: str = "", **_more: Any) -> None:
-        super().__init__(prog=prog, description=description, epilog=GLOBAL, allow_abbrev=False)
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog.partition(' ')[2]}: {message}", hint=f"see {self.prog} --help")
+class HelpAsked(Exception):
+    """Carries the help text. Words after the request for help are not read."""
 
 
-def parsed(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace | None:
-    """None where help was asked for, and given."""
+def parse(command: Command, argv: list[str], *, prog: str, out: TextIO) -> SimpleNamespace | None:
+    """The values, one attribute for each option and argument; None if help was asked for and written to `out`.
+
+    `command` holds the name of the command below this one, or None.
+    """
     try:
-        return Reader(parser, list(argv)).read()
-    except SystemExit:
+        return Reader(command, list(argv), prog=prog).read()
+    except HelpAsked as asked:
+        out.write(str(asked))
         return None
 
 
-def path(text: str) -> str:
-    """The type of an argument that names a file: any bytes, but not nothing."""
-    if not text:
-        raise argparse.ArgumentTypeError("a value is required")
-    return text
-
-
 class Reader:
-    """One level of a command line: the program's own options, or those of one command."""
+    """Reads one level of a command line: the options of a program, or those of one command."""
 
-    def __init__(self, parser: argparse.ArgumentParser, words: list[str]) -> None:
-        self.parser, self.words = parser, words
-        self.options = {name: action for action in parser._actions for name in action.option_strings}
-        self.arguments = [action for action in parser._actions if not action.option_strings]
-        self.asked = argparse.Namespace()
-        self.given: set[argparse.Action] = set()
-        self.taken: list[Any] = []  # arguments so far
-        # clap looks at a value that stands in a word of its own only when the next option or argument comes; the help
-        # of a command that follows is printed before that.
+    def __init__(self, command: Command, words: list[str], *, prog: str, above: Command | None = None) -> None:
+        self.command, self.words, self.prog, self.above = command, words, prog, above
+        self.options = {name: option for option in every_option(command, above) for name in option.names}
+        self.values = SimpleNamespace()
+        self.given: set[str] = set()
+        self.arguments: list[Any] = []  # values so far
+        # clap checks a value that is a separate word only when it meets the next option or argument. Help of a
+        # command that comes in between is printed even if the value is invalid.
         self.pending: Callable[[], None] | None = None
 
-    def read(self) -> argparse.Namespace:
-        for action in self.parser._actions:
-            if argparse.SUPPRESS not in (action.dest, action.default):
-                setattr(self.asked, action.dest, action.default)
-        vars(self.asked).update(self.parser._defaults)
+    def read(self) -> SimpleNamespace:
+        self._set_defaults()
         only_arguments = False
         while self.words:
             word = self.words.pop(0)
             if only_arguments or not is_option(word):
-                if self.arguments and isinstance(self.arguments[0], argparse._SubParsersAction):
-                    self._command(word, self.arguments[0], only_arguments=only_arguments)
-                    return self.asked
+                if self.command.commands:
+                    self._subcommand(word, only_arguments=only_arguments)
+                    return self.values
                 self._argument(word)
             elif word == "--":
                 only_arguments = True
@@ -75,147 +63,161 @@ class Reader:
                 self._long(word)
             else:
                 self._short(word)
-        self._settle()
+        self._check_pending()
         self._finish()
-        return self.asked
+        return self.values
+
+    def _set_defaults(self) -> None:
+        """Options shared with the level above keep the values set there."""
+        for option in self.command.options:
+            setattr(self.values, option.key, [] if option.many else option.default if option.value else False)
+        for argument in self.command.arguments:
+            setattr(self.values, argument.key, [] if argument.many else "")
+        vars(self.values).update(self.command.fixed)
+        if self.above is None:
+            self.values.command = None
 
     # ---- options
 
     def _long(self, word: str) -> None:
         name, equals, value = word.partition("=")
-        action = self.options.get(name) or self._unexpected(word)
-        if action.nargs == 0 and equals:
-            self.parser.error(f"unexpected value {shown(value)} for '{name}'")
-        self._settle()
-        if action.nargs == 0:
-            self._flag(action)
+        option = self.options.get(name) or self._unexpected(word)
+        if not option.value and equals:
+            self._error(f"unexpected value {shown(value)} for '{name}'")
+        self._check_pending()
+        if not option.value:
+            self._flag(option)
         elif equals:
-            self._give(action, value)
+            self._set(option, value)
         else:
-            self._separate(action)
+            self._take_next(option)
 
     def _short(self, word: str) -> None:
         for letter in word[1:]:
-            action = self.options.get(f"-{letter}") or self._unexpected(word)
-            self._settle()
-            self._flag(action)
+            option = self.options.get(f"-{letter}") or self._unexpected(word)
+            self._check_pending()
+            self._flag(option)
 
-    def _flag(self, action: argparse.Action) -> None:
-        if isinstance(action, argparse._HelpAction):
-            self.parser.print_help()
-            raise SystemExit(0)
-        self._once(action)
-        setattr(self.asked, action.dest, action.const)
+    def _flag(self, option: Option) -> None:
+        if option is HELP:
+            raise HelpAsked(command_help(self.command, prog=self.prog, above=self.above))
+        self._once(option)
+        setattr(self.values, option.key, "" if option.value else True)
 
-    def _separate(self, action: argparse.Action) -> None:
+    def _take_next(self, option: Option) -> None:
         """The value is the next word, unless that is an option."""
         if self.words and not is_option(self.words[0]):
             value = self.words.pop(0)
-            self.pending = lambda: self._give(action, value)
-        elif action.nargs == "?":
-            self._flag(action)
+            self.pending = lambda: self._set(option, value)
+        elif option.optional:
+            self._flag(option)
         else:
-            self.parser.error(f"a value is required for '{action.option_strings[-1]}'")
+            self._error(f"a value is required for '{option.name}'")
 
-    def _give(self, action: argparse.Action, value: str) -> None:
-        converted = self._converted(action, value)
-        if isinstance(action, argparse._AppendAction):
-            before = getattr(self.asked, action.dest) if action in self.given else ()
-            self.given.add(action)
-            setattr(self.asked, action.dest, [*before, converted])
+    def _set(self, option: Option, value: str) -> None:
+        converted = self._converted(option, value)
+        if option.many:
+            before = getattr(self.values, option.key) if option.name in self.given else ()
+            self.given.add(option.name)
+            setattr(self.values, option.key, [*before, converted])
         else:
-            self._once(action)
-            setattr(self.asked, action.dest, converted)
+            self._once(option)
+            setattr(self.values, option.key, converted)
 
-    def _once(self, action: argparse.Action) -> None:
-        if action in self.given:
-            self.parser.error(f"the argument '{action.option_strings[-1]}' cannot be used multiple times")
-        self.given.add(action)
+    def _once(self, option: Option) -> None:
+        if option.name in self.given:
+            self._error(f"the argument '{option.name}' cannot be used multiple times")
+        self.given.add(option.name)
 
-    def _settle(self) -> None:
+    def _check_pending(self) -> None:
         pending, self.pending = self.pending, None
         if pending is not None:
             pending()
 
-    # ---- arguments
+    # ---- commands and arguments
 
-    def _command(self, word: str, commands: argparse._SubParsersAction[Any], *, only_arguments: bool) -> None:
-        """It takes all that follows; its value of an option that stands on both sides counts."""
-        if only_arguments or word not in commands.choices:
-            self.parser.error(f"unrecognized command {shown(word)}")
+    def _subcommand(self, word: str, *, only_arguments: bool) -> None:
+        """It reads all words that follow; of an option given before and after it, the later value counts."""
+        commands = {command.name: command for command in self.command.commands}
+        if only_arguments or word not in commands:
+            self._error(f"unrecognized command {shown(word)}")
         if word == "help":
             self._help(commands)
-        below = Reader(commands.choices[word], self.words).read()
-        self._settle()
-        setattr(self.asked, commands.dest, word)
-        vars(self.asked).update(vars(below))
+        below = Reader(commands[word], self.words, prog=f"{self.prog} {word}", above=self.command).read()
+        self._check_pending()
+        self.values.command = word
+        vars(self.values).update(vars(below))
 
-    def _help(self, commands: argparse._SubParsersAction[Any]) -> NoReturn:
-        about: argparse.ArgumentParser = self.parser
-        if self.words:
-            about = commands.choices.get(self.words[0]) or self.parser.error(f"unrecognized command {self.words[0]!r}")
+    def _help(self, commands: dict[str, Command]) -> NoReturn:
         if self.words[1:]:
-            self.parser.error(f"unrecognized command {shown(self.words[1])}")
-        about.print_help()
-        raise SystemExit(0)
+            self._error(f"unrecognized command {shown(self.words[1])}")
+        if not self.words:
+            raise HelpAsked(command_help(self.command, prog=self.prog, above=self.above))
+        name = self.words[0]
+        if name not in commands:
+            self._error(f"unrecognized command {shown(name)}")
+        raise HelpAsked(command_help(commands[name], prog=f"{self.prog} {name}", above=self.command))
 
     def _argument(self, word: str) -> None:
-        self._settle()
-        last = self.arguments[-1] if self.arguments else None
-        if len(self.taken) < len(self.arguments):
-            last = self.arguments[len(self.taken)]
-        elif last is None or last.nargs not in SEVERAL:
+        self._check_pending()
+        known = self.command.arguments
+        if len(self.arguments) < len(known):
+            argument = known[len(self.arguments)]
+        elif known and known[-1].many:
+            argument = known[-1]
+        else:
             self._unexpected(word)
-        self.taken.append(self._converted(last, word))
+        self.arguments.append(self._converted(argument, word))
 
     def _finish(self) -> None:
-        missing = [action for action in self.options.values() if action.required and action not in self.given]
-        taken = self.taken
-        for action in self.arguments:
-            if isinstance(action, argparse._SubParsersAction):
-                setattr(self.asked, action.dest, None)
-                missing += [action] if action.required else []
-                continue
-            mine, taken = (taken, []) if action.nargs in SEVERAL else (taken[:1], taken[1:])
+        required = {option.name: option for option in self.options.values() if option.required}
+        missing = [name for name in required if name not in self.given]
+        left = self.arguments
+        for argument in self.command.arguments:
+            mine, left = (left, []) if argument.many else (left[:1], left[1:])
             if mine:
-                setattr(self.asked, action.dest, mine if action.nargs in SEVERAL else mine[0])
-            elif action.nargs in (None, "+"):
-                missing.append(action)
+                setattr(self.values, argument.key, mine if argument.many else mine[0])
+            elif argument.required:
+                missing.append(argument_label(argument))
         if missing:
-            names = ", ".join(
-                action.option_strings[-1] if action.option_strings else named(action) for action in missing
-            )
-            self.parser.error(f"the following arguments are required: {names}")
+            self._error(f"the following arguments are required: {', '.join(missing)}")
 
-    def _converted(self, action: argparse.Action, value: str) -> Any:
+    def _converted(self, item: Option | Argument, value: str) -> Any:
+        name = item.name if isinstance(item, Option) else argument_label(item)
+        if item.kind in (FILE, DIRECTORY):
+            if not value:
+                self._error(f"argument {name}: a value is required")
+            return value
         try:
-            if action.type is not path:
-                value.encode()
-            made = action.type(value) if callable(action.type) else value
+            value.encode()
         except UnicodeEncodeError:
-            self.parser.error(f"invalid UTF-8 in {shown(value)}")
-        except argparse.ArgumentTypeError as error:
-            self.parser.error(
-                f"argument {action.option_strings[-1] if action.option_strings else named(action)}: {error}"
-            )
-        if action.choices is not None and made not in action.choices:
-            self.parser.error(f"invalid value {shown(value)}, it must be one of {', '.join(map(str, action.choices))}")
-        return made
+            self._error(f"invalid UTF-8 in {shown(value)}")
+        if isinstance(item, Option) and item.parse is not None:
+            try:
+                return item.parse(value)
+            except ValueError as error:
+                self._error(f"argument {name}: {error}")
+        if item.choices and value not in item.choices:
+            self._error(f"invalid value {shown(value)}, it must be one of {', '.join(item.choices)}")
+        return value
+
+    # ---- errors
 
     def _unexpected(self, word: str) -> NoReturn:
-        tip = "; to pass it as a value, put -- before it" if word.startswith("-") and self.arguments else ""
-        self.parser.error(f"unexpected argument {shown(word)}{tip}")
+        takes_arguments = self.command.arguments or self.command.commands
+        tip = "; to pass it as a value, put -- before it" if word.startswith("-") and takes_arguments else ""
+        self._error(f"unexpected argument {shown(word)}{tip}")
+
+    def _error(self, message: str) -> NoReturn:
+        command = self.prog.partition(" ")[2]
+        raise UsageError(f"{command}: {message}" if command else message, hint=f"see {self.prog} --help")
 
 
 def is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def named(action: argparse.Action) -> str:
-    return str(action.metavar or action.dest)
-
-
 def shown(word: str) -> str:
-    """In a message: on one line, and printable."""
+    """A word in a message: on one line, and printable."""
     start = word[:60]
     return "'" + (start if start.isprintable() else ascii(start)[1:-1]) + "'"

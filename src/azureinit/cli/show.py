@@ -1,18 +1,18 @@
-"""`azure-init plan` and `azure-init facts`: the corridor walked as far as the plan, and shown."""
+"""`azure-init plan` and `azure-init facts`: show the plan of a run, or the facts it is made from; change nothing."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from azureinit.cli.parser import Parser, parsed
+from azureinit.cli.commands import BY_NAME
+from azureinit.cli.parser import parse
+from azureinit.cli.provision import make_plan
 from azureinit.config.filters import Filter
 from azureinit.facts.gather import read_facts
 from azureinit.plan.actions import Unknown, work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
-from azureinit.run.show import whole_plan
-from azureinit.run.state import Context
 from azureinit.sources.identity import stand_down
 from azureinit.telemetry.events import WARN, Events
 from azureinit.telemetry.log import stream_listener
@@ -26,27 +26,22 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 LEFT, UNKNOWN = 3, 4
-CHECK = f"exit {LEFT} when anything is left to do, {UNKNOWN} when only root can tell"
-NOTHING = "no plan: the platform was not asked"
-ANYWAY = "; `fakeazure run --` before the command asks a made-up platform, platform.require_azure = false a real one"
+NO_PLAN = "no plan: azure-init does not provision this machine"
+TRY = (
+    "; `fakeazure run -- azure-init plan` plans against an emulated platform, and platform.require_azure = false "
+    "against the real one"
+)
 
 
-def main(verb: str, argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
-    return plan(argv, machine, configured) if verb == "plan" else facts(argv, machine, configured)
-
-
-def plan(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:
-    parser = Parser(prog="azure-init plan", description="Show what provision would do, and do nothing.")
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
-    parser.add_argument("--check", action="store_true", help=CHECK)
-    options = parsed(parser, argv)
+def plan(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
+    options = parse(BY_NAME["plan"], argv, prog="azure-init plan", out=sys.stdout)
     if options is None:
         return 0
     made = _plan(machine, configured())
     if options.json:
         print(as_json(made or ()), end="")
     elif made is None:
-        print(NOTHING + (ANYWAY if stand_down(machine, require_azure=False) is None else ""))
+        print(NO_PLAN + (TRY if stand_down(machine, require_azure=False) is None else ""))
     else:
         print(as_text(made, privileged=machine.privileged), end="")
     return _status(made or ()) if options.check else 0
@@ -59,7 +54,7 @@ def _status(plan: Plan) -> int:
 
 
 def _plan(machine: Machine, config: Config) -> Plan | None:
-    """None where this machine is not ours to provision."""
+    """None if azure-init must not provision this machine."""
     events = Events(
         clock=machine.clock,
         listeners=(stream_listener(sys.stderr.write, chosen=Filter(level=WARN, targets={}), colour=False),),
@@ -68,19 +63,18 @@ def _plan(machine: Machine, config: Config) -> Plan | None:
     if reason is not None:
         events.tell(WARN, "platform", reason)
         return None
-    return whole_plan(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
+    return make_plan(machine, config, events)
 
 
-def facts(argv: list[str], machine: Machine, configured: Callable[[], Config]) -> int:
-    parser = Parser(prog="azure-init facts", description="Show what this machine is, as JSON.")
-    if parsed(parser, argv) is None:
+def facts(argv: list[str], *, machine: Machine, configured: Callable[[], Config]) -> int:
+    if parse(BY_NAME["facts"], argv, prog="azure-init facts", out=sys.stdout) is None:
         return 0
     print(json.dumps(plain(read_facts(machine, configured())), indent=2))
     return 0
 
 
 def plain(value: object) -> object:
-    """For people's eyes: no secret, no binary."""
+    """As values that JSON can hold, without secrets."""
     if isinstance(value, Record):
         return {key: plain(inner) for key, inner in value.as_dict().items()}
     if isinstance(value, Secret):

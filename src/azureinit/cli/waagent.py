@@ -1,4 +1,4 @@
-"""`azure-init config import-waagent`: WALinuxAgent's configuration as a file of ours, with what became of the rest."""
+"""`azure-init config import-waagent`: waagent.conf as a configuration file; comments list options it cannot express."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 WRITTEN = "/etc/azure-init/azure-init.toml.d/waagent.toml"
-# What systemctl enable leaves: links, as the distributions' own units ask for them.
+# The links that `systemctl enable` makes for the units of the distributions.
 CLOUD_INIT = (
     "/etc/systemd/system/cloud-init.target.wants/cloud-init-local.service",
     "/etc/systemd/system/multi-user.target.wants/cloud-init-local.service",
@@ -39,7 +39,7 @@ def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err
     for warning in imported.warnings:
         print(f"warning: {place}: {warning}", file=err)
     if not any(name in BY_NAME or name.startswith(THEIRS) for name in conf.said):
-        print(f"warning: {place}: not one line is an option of WALinuxAgent: is it a waagent.conf?", file=err)
+        print(f"warning: {place}: the file contains no option of WALinuxAgent; is it a waagent.conf?", file=err)
     advice = agent_advice(conf, cloud_init=has_cloud_init(machine))
     text = "\n".join(as_toml(place, imported, advice)) + "\n"
     if not write:
@@ -52,7 +52,7 @@ def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err
         if error.hint:
             print(f"hint: {error.hint}", file=err)
         return error.exit_code
-    print(f"{len(imported.taken)} settings of {place} are in {WRITTEN} now", file=out)
+    print(f"wrote {len(imported.taken)} settings of {place} to {WRITTEN}", file=out)
     return 0
 
 
@@ -62,22 +62,22 @@ def _write(machine: Machine, data: bytes) -> None:
         return
     if before is not None:
         raise LocalError(
-            f"{WRITTEN} is there already and says something else",
-            hint="look at the difference, then remove it and import again",
+            f"{WRITTEN} exists already, with other contents",
+            hint="compare it with the output without --write, then remove it and import again",
         )
     machine.make_dirs(WRITTEN.rpartition("/")[0], mode=0o755)
     machine.write(WRITTEN, data, mode=0o644)
 
 
 def has_cloud_init(machine: Machine) -> bool:
-    """Enabled, as far as links tell."""
+    """Whether cloud-init is enabled, judged by the links of its units."""
     enabled = any(machine.stat(link, follow=False) is not None for link in CLOUD_INIT)
     return enabled and machine.stat(CLOUD_INIT_OFF) is None
 
 
 def as_toml(place: str, imported: Imported, advice: tuple[str, ...]) -> Iterator[str]:
-    """A file that says the same as far as we have words for it; the rest as comments."""
-    yield f"# {place}, as azure-init understands it."
+    """A configuration file with the settings that azure-init has, and the other options as comments."""
+    yield f"# Imported from {place} by azure-init config import-waagent."
     for section, record in Config.defaults_.items():
         taken = {one.key: one for one in imported.taken if one.key.startswith(f"{section}.")}
         if taken:
@@ -87,18 +87,18 @@ def as_toml(place: str, imported: Imported, advice: tuple[str, ...]) -> Iterator
             if one is not None:
                 yield f"{key} = {toml(one.value)}  # line {one.line}: {one.option}={one.told}"
     if not imported.taken:
-        yield from ("", "# It says nothing that azure-init has a setting for.")
-    yield from _listed("Asked for, but azure-init does not do it:", imported.undone)
-    yield from _listed("Without a meaning any more:", imported.gone)
-    yield from _listed("Left to WALinuxAgent, which goes on reading them for its extensions:", imported.theirs)
-    yield from _listed("Known to neither:", imported.unknown)
-    yield from ("", "# Beside WALinuxAgent:")
+        yield from ("", "# The file sets nothing that azure-init has a setting for.")
+    yield from _listed("Not supported by azure-init:", imported.undone)
+    yield from _listed("Obsolete, without effect:", imported.gone)
+    yield from _listed("Still read by WALinuxAgent, for its extensions:", imported.theirs)
+    yield from _listed("Unknown to azure-init and to WALinuxAgent:", imported.unknown)
+    yield from ("", "# When WALinuxAgent is installed, too:")
     for sentence in advice:
         yield from wrap(sentence, WIDTH, initial_indent="#   ", subsequent_indent="#   ")
 
 
 def _listed(title: str, rows: tuple[Left, ...]) -> Iterator[str]:
-    """Names, not values: whatever a proxy's name holds is not ours to repeat."""
+    """Names without values: the value of a proxy setting can contain a password."""
     if rows:
         yield from ("", f"# {title}")
     for row in rows:

@@ -1,4 +1,4 @@
-"""`waagent`, for whoever calls it by habit: image builders' templates. It deprovisions; the rest is not ours."""
+"""The `waagent` command, which templates of image builders call: it deprovisions, and refuses what it cannot do."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 USAGE = """\
 Usage: waagent [-verbose] [-force] [-configuration-path:FILE] COMMAND
 
-  -deprovision         make an image of this machine: azure-init deprovision
-  -deprovision+user    the provisioned account too: azure-init deprovision --user
-  -show-configuration  every option of waagent.conf, as WALinuxAgent reads it
-  -version, -help
+  -deprovision         remove per-machine state, as azure-init deprovision does
+  -deprovision+user    also remove the provisioned account, as azure-init deprovision --user does
+  -show-configuration  print every option of waagent.conf, as WALinuxAgent reads it
+  -version             print the version
+  -help                print this help
 
-This is azure-init answering to WALinuxAgent's name. It runs no extensions and needs no daemon: azure-init.service
-provisions. Install WALinuxAgent for extensions.
+This command belongs to azure-init, not to WALinuxAgent. It runs no extensions and no daemon: azure-init.service
+provisions the machine. Install WALinuxAgent for extensions.
 """
-# WALinuxAgent takes any word that begins with one of these, after any number of - and /; the first that fits.
+# Like WALinuxAgent: a word may have any number of - and / before it, and the first entry that it begins with counts.
 WORDS = (
     "deprovision+user", "deprovision", "daemon", "start", "register-service", "run-exthandlers", "version", "verbose",
     "debug", "force", "show-configuration", "help", "usage", "?", "collect-logs", "full", "setup-firewall=",
     "configuration-path:",
 )  # fmt: skip
 MODIFIERS = ("verbose", "debug", "force", "full")
-OURS = ("deprovision+user", "deprovision", "version", "show-configuration", "help")
+SUPPORTED = ("deprovision+user", "deprovision", "version", "show-configuration", "help")
 ALIASES = {"usage": "help", "?": "help"}
 
 
@@ -68,7 +69,7 @@ def run(argv: list[str]) -> int:
     if asked == "version":
         from azureinit.version import VERSION
 
-        sys.stdout.write(f"azure-init {VERSION}, answering to waagent\n")
+        sys.stdout.write(f"azure-init {VERSION}, called as waagent\n")
         return 0
     if asked == "show-configuration":
         return show_configuration(machine, path)
@@ -85,7 +86,7 @@ def run(argv: list[str]) -> int:
 
 
 def parse_words(argv: list[str]) -> tuple[str, frozenset[str], str]:
-    """The command, what modifies it, and the configuration file that was named."""
+    """The command, its modifiers, and the path of the configuration file."""
     asked, given, path = "", set(), ""
     for word in argv:
         bare = word.lstrip("-/")
@@ -98,16 +99,16 @@ def parse_words(argv: list[str]) -> tuple[str, frozenset[str], str]:
             given.add(known)
         else:
             asked = ALIASES.get(known, known)
-    if asked and asked not in OURS:
+    if asked and asked not in SUPPORTED:
         raise UsageError(
-            f"-{asked} is WALinuxAgent's: this is azure-init, which provisions by azure-init.service",
-            hint="install WALinuxAgent for extensions; it works beside azure-init",
+            f"-{asked} is not supported: this waagent command belongs to azure-init, not to WALinuxAgent",
+            hint="azure-init.service provisions the machine; install WALinuxAgent beside it for extensions",
         )
     return asked or "help", frozenset(given), path
 
 
 def show_configuration(machine: Machine, path: str) -> int:
-    """Every known option with the value that counts, sorted."""
+    """Prints every known option with its effective value, sorted by name."""
     from azureinit.config.waagent import Conf, read_waagent_conf
     from azureinit.config.waagent_options import OPTIONS
 

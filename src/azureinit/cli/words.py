@@ -1,36 +1,39 @@
-"""One hand parser for the global options and the verb, so that a boot needs no argparse."""
+"""The boot's parser: global options and the command, read by hand from the option table, without argparse."""
 
 from __future__ import annotations
 
+from azureinit.cli.options import GLOBAL, HELP, VERSION
 from azureinit.errors import UsageError
 from azureinit.record import Record
 
-VERBS = ("provision", "plan", "facts", "config", "clean", "deprovision", "kvp", "help")
-VALUED = {"-g": "groups", "--groups": "groups", "--config": "config", "--root": "root", "--stage": "stage"}
-STAGES = ("local", "failed", "resend", "hostname")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.cli.options import Command
+
+VALUED = {name: option.key for option in GLOBAL if option.value for name in option.names}
+(STAGES,) = (option.choices for option in GLOBAL if option.key == "stage")
 
 
-class Command(Record):
+class Invocation(Record):
+    """What the command line asks for."""
+
     verb: str = "provision"
-    rest: tuple[str, ...] = ()
+    rest: tuple[str, ...] = ()  # what the verb's own parser reads
     groups: tuple[str, ...] | None = None
     config: str | None = None
     root: str = "/"
-    stage: str = ""  # of a boot, beside the run itself
-    version: bool = False  # print it, once the rest of the line has turned out to be right
+    stage: str = ""  # of a boot; empty for the run itself
+    version: bool = False  # print the version, if the rest of the command line is valid
 
 
-def parse_args(argv: list[str]) -> Command:
-    """Words are read as clap, the Rust agent's parser, reads them; but global options count after the verb, too.
-
-    What a verb's own parser must see stays in `rest`.
-    """
+def parse_args(argv: list[str]) -> Invocation:
+    """Follows the rules of clap, the Rust agent's parser, but accepts global options after the verb, too."""
     words = Words(argv)
     words.read()
-    verb, rest = _meant(words.verb or "provision", words.rest)
-    if verb != "help" and not {"-h", "--help"} & set(rest):
-        words.settle()
-    return Command(
+    verb, rest = _resolve_help(words.verb or "provision", words.rest)
+    if verb != "help" and not set(HELP.names) & set(rest):
+        words.check_pending()
+    return Invocation(
         verb=verb,
         rest=tuple(rest),
         groups=tuple(group for group in words.groups if group) if words.groups else None,
@@ -42,7 +45,7 @@ def parse_args(argv: list[str]) -> Command:
 
 
 class Words:
-    """What the words said so far."""
+    """What the words read so far have set."""
 
     def __init__(self, argv: list[str]) -> None:
         self.left = list(argv)
@@ -51,7 +54,8 @@ class Words:
         self.groups: list[str] = []
         self.values: dict[str, str] = {}
         self.version = False
-        # A value in a word of its own is looked at when the next option comes; help that follows it comes first.
+        # clap checks a value that is a separate word only when it meets the next option. Help that comes in between
+        # is printed even if the value is invalid.
         self.pending: tuple[str, str] | None = None
 
     def read(self) -> None:
@@ -63,7 +67,7 @@ class Words:
                 if self.rest and not self.verb:
                     raise _unknown(self.rest[0])
             elif self.verb and (word == "--help" or word.startswith("-h")):
-                self.rest.append(word)  # printed as soon as it is met
+                self.rest.append(word)  # help is printed at once: later words are not read
                 self.left = []
             elif word.startswith("--"):
                 self._long(word)
@@ -71,27 +75,27 @@ class Words:
                 self._short(word)
             elif self.verb:
                 self.rest.append(word)
-            elif word in VERBS:
+            elif word in known_commands():
                 self.verb = word
             else:
                 raise _unknown(word)
         if self.verb == "help":
             self.rest += self.left
 
-    def settle(self) -> None:
+    def check_pending(self) -> None:
         if self.pending is not None:
-            option, value = self.pending
+            name, value = self.pending
             self.pending = None
-            self._give(option, value)
+            self._set(name, value)
 
     def _long(self, word: str) -> None:
-        option, equals, value = word.partition("=")
-        if option in VALUED:
-            self.settle()
-            self._give(option, value) if equals else self._separate(option)
+        name, equals, value = word.partition("=")
+        if name in VALUED:
+            self.check_pending()
+            self._set(name, value) if equals else self._take_next(name)
         elif self.verb:
             self.rest.append(word)
-        elif word in ("--help", "--version"):
+        elif word in (*HELP.names, *VERSION.names):
             self._flag(word)
         else:
             raise _unknown(word)
@@ -99,48 +103,55 @@ class Words:
     def _short(self, word: str) -> None:
         for place, letter in enumerate(word[1:], 2):
             if f"-{letter}" in VALUED and (place == 2 or not self.verb):
-                self.settle()
+                self.check_pending()
                 value = word[place:]
-                self._give(f"-{letter}", value.removeprefix("=")) if value else self._separate(f"-{letter}")
+                self._set(f"-{letter}", value.removeprefix("=")) if value else self._take_next(f"-{letter}")
                 return
             if self.verb:
                 self.rest.append(word)
                 return
             self._flag(f"-{letter}")
-            if self.verb:  # -hx: nothing after it counts
+            if self.verb:  # -hx: letters after -h are ignored
                 return
 
     def _flag(self, flag: str) -> None:
-        if flag not in ("-h", "--help", "-V", "--version"):
+        if flag not in (*HELP.names, *VERSION.names):
             raise _unknown(flag)
-        self.settle()
-        if flag in ("-h", "--help"):
+        self.check_pending()
+        if flag in HELP.names:
             self.verb = "help"
-            self.left = [word for word in self.left[:1] if word in VERBS]
+            self.left = [word for word in self.left[:1] if word in known_commands()]
         elif self.version:
             raise _wrong("--version can be given once only")
-        self.version = flag in ("-V", "--version")
+        self.version = flag in VERSION.names
 
-    def _separate(self, option: str) -> None:
-        """The value is the next word; an option is no other option's value, unless it says so with an equals sign."""
+    def _take_next(self, name: str) -> None:
+        """The value is the next word. A value that begins with a hyphen must follow an equals sign."""
         if not self.left or (self.left[0].startswith("-") and self.left[0] != "-"):
-            raise _wrong(f"a value is required for {option}")
-        self.pending = option, self.left.pop(0)
+            raise _wrong(f"a value is required for {name}")
+        self.pending = name, self.left.pop(0)
 
-    def _give(self, option: str, value: str) -> None:
-        key = VALUED[option]
+    def _set(self, name: str, value: str) -> None:
+        key = VALUED[name]
         if key == "groups":
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise _wrong(f"the value of {option} is not UTF-8") from None
+                raise _wrong(f"the value of {name} is not UTF-8") from None
             self.groups += value.split(",")
         elif not value:
-            raise _wrong(f"a value is required for {option}")
+            raise _wrong(f"a value is required for {name}")
         elif key in self.values:
-            raise _wrong(f"{option} can be given once only")
+            raise _wrong(f"{name} can be given once only")
         else:
             self.values[key] = value
+
+
+def known_commands() -> dict[str, Command]:
+    """The table of commands; a boot without a command does not load it."""
+    from azureinit.cli.commands import BY_NAME
+
+    return BY_NAME
 
 
 def _stage(name: str, verb: str) -> str:
@@ -149,19 +160,20 @@ def _stage(name: str, verb: str) -> str:
     return name
 
 
-def _meant(verb: str, rest: list[str]) -> tuple[str, list[str]]:
-    """`help plan` is `plan --help`; the verbs that have no parser of their own take nothing else."""
+def _resolve_help(verb: str, rest: list[str]) -> tuple[str, list[str]]:
+    """`help plan` is `plan --help`. `provision` and `help` have no parser of their own and take no argument."""
     if verb == "help" and rest and not rest[0].startswith("-"):
-        if rest[0] not in VERBS:
+        about = known_commands().get(rest[0])
+        if about is None:
             raise _unknown(rest[0])
-        if rest[1:] and rest[0] not in ("config", "kvp"):
+        if rest[1:] and not (about.commands or about.table):
             raise _unknown(rest[1])
         verb, rest = rest[0], [*rest[1:], "--help"]
     if verb not in ("provision", "help"):
         return verb, rest
-    if verb == "provision" and rest and rest[0] in ("-h", "--help"):
+    if verb == "provision" and rest and rest[0] in HELP.names:
         verb, rest = "help", []
-    rest = [word for word in rest if word not in ("-h", "--help")] if verb == "help" else rest
+    rest = [word for word in rest if word not in HELP.names] if verb == "help" else rest
     wrong = [word for word in rest if word != "--" or verb == "help"]
     if wrong and wrong[0].startswith("-"):
         raise _unknown(wrong[0])
@@ -175,7 +187,7 @@ def _unknown(word: str) -> UsageError:
         return _wrong(f"unknown option: {word}")
     from difflib import get_close_matches
 
-    near = get_close_matches(word[:64], VERBS, n=1)
+    near = get_close_matches(word[:64], known_commands(), n=1)
     return _wrong(f"unknown command: {word}" + (f"; the nearest known is {near[0]}" if near else ""))
 
 

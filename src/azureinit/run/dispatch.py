@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError
 from azureinit.run import provision
 from azureinit.run.identify import identify, may_change, why_not_ours
-from azureinit.run.stages import stage
+from azureinit.run.stages import find_stage
 from azureinit.run.state import AlreadyProvisioned
 from azureinit.telemetry.events import INFO, WARN
 
@@ -32,7 +32,7 @@ def run_stage(name: str, context: Context) -> int:
             context.events.tell(INFO, "platform", reason)
         return 0
     try:
-        return RUN[name](context, identify(context, end_if_done=stage(name).ends_if_done))
+        return RUN[name](context, identify(context, end_if_done=find_stage(name).ends_if_done))
     except AlreadyProvisioned:
         if name == "failed":
             context.events.tell(INFO, name, "the machine is provisioned: nothing to add")

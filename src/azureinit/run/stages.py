@@ -50,5 +50,6 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def stage(name: str) -> Stage:
+def find_stage(name: str) -> Stage:
+    """Without a name: the run itself."""
     return next(row for row in STAGES if row.name == (name or "provision"))

@@ -1,0 +1,113 @@
+"""The option table of `azure-init`: its commands, their options and arguments. A boot does not import it."""
+
+from __future__ import annotations
+
+from azureinit.cli.options import COMMANDS, FILE, GLOBAL, Argument, Command, Option
+
+AZURE_INIT = Command(
+    name="azure-init",
+    help="provision this Linux machine from Azure's metadata, and report the result to the platform",
+    options=GLOBAL,
+    commands=(
+        Command(
+            name="provision",
+            help="provision this machine, then report to the platform (the default without a command)",
+        ),
+        Command(
+            name="plan",
+            help="show what provision would do, and change nothing",
+            options=(
+                Option(names=("--json",), help="print JSON, for programs"),
+                Option(names=("--check",), help="exit 3 when anything is left to do, 4 when only root can tell"),
+            ),
+        ),
+        Command(name="facts", help="print what azure-init reads from this machine, as JSON"),
+        Command(
+            name="config",
+            help="show and check the configuration",
+            any_root=True,
+            commands=(
+                Command(
+                    name="show",
+                    help="print every setting, and where its value comes from",
+                    options=(Option(names=("--json",), help="print JSON, for programs"),),
+                ),
+                Command(
+                    name="check",
+                    help="check configuration files; exit status 78 if one is wrong",
+                    arguments=(
+                        Argument(
+                            name="FILE",
+                            kind=FILE,
+                            required=False,
+                            many=True,
+                            help="a file or directory; without one, the whole configuration is checked",
+                        ),
+                    ),
+                ),
+                Command(name="schema", help="print the JSON Schema of a configuration file, for editors"),
+                Command(
+                    name="import-waagent",
+                    help="translate WALinuxAgent's waagent.conf into a configuration file",
+                    arguments=(
+                        Argument(
+                            name="FILE",
+                            kind=FILE,
+                            required=False,
+                            help="the waagent.conf to read; without it, the usual paths are tried",
+                        ),
+                    ),
+                    options=(
+                        Option(
+                            names=("--write",),
+                            help="write the result to /etc/azure-init/azure-init.toml.d/waagent.toml instead of "
+                            "standard output",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Command(
+            name="clean",
+            help="forget that this machine was provisioned: the next boot provisions it again",
+            about="Remove the marker, journal, pending verdict and saved media of every VM from the data directory. "
+            "Accounts, keys and settings stay.",
+            options=(Option(names=("--logs",), help="also remove the log file and the trace"),),
+        ),
+        Command(
+            name="deprovision",
+            help="remove per-machine state, before an image is made of this machine",
+            about="Remove per-machine state (host keys, machine id, host name, leases, logs), so that an image can "
+            "be made of this machine. Shows the plan and asks before it changes anything.",
+            options=(
+                Option(
+                    names=("--user",),
+                    value="NAME",
+                    optional=True,
+                    help="also remove the provisioned account (or NAME) with its home; a system account is never "
+                    "removed",
+                ),
+                Option(
+                    names=("--lock-root",),
+                    help="also remove root's password (user.lock_root and waagent.conf can ask for this, too)",
+                ),
+                Option(names=("--force",), help="do not ask for confirmation"),
+                Option(names=("--dry-run",), help="show the plan, and change nothing"),
+            ),
+        ),
+        Command(
+            name="kvp",
+            help="read or change the Hyper-V key-value pools",
+            table="kvp_options",
+            any_root=True,
+            arguments=(Argument(name="COMMAND"),),
+        ),
+        Command(
+            name="help",
+            help="print the help of azure-init, or of a command",
+            arguments=(Argument(name="COMMAND", kind=COMMANDS, required=False),),
+        ),
+    ),
+)
+BY_NAME = {command.name: command for command in AZURE_INIT.commands}
+VERBS = tuple(BY_NAME)

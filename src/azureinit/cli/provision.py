@@ -1,0 +1,91 @@
+"""`azure-init provision`, its stages and its plan: loads the configuration, and calls the run with a context."""
+
+from __future__ import annotations
+
+import sys
+
+from azureinit.config.load import load
+from azureinit.errors import ConfigInvalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.cli.words import Invocation
+    from azureinit.config.model import Config
+    from azureinit.machine import Machine
+    from azureinit.plan.actions import Plan
+    from azureinit.run.state import Context
+    from azureinit.telemetry.events import Events
+
+
+def provision(invocation: Invocation, machine: Machine) -> int:
+    from azureinit.machine import set_umask
+    from azureinit.machine.service import notify
+    from azureinit.run import provision, reject
+
+    set_umask()
+    started = machine.clock.monotonic()
+    try:
+        loaded = load(machine, config=invocation.config, groups=invocation.groups)
+    except ConfigInvalid as error:
+        from azureinit.config.load import load_usable
+
+        if invocation.stage and invocation.stage != "failed":
+            raise  # the run fails for the same reason, and reports it
+        usable = load_usable(machine, config=invocation.config, groups=invocation.groups)
+        context = _context(machine, usable, started=started, stage=invocation.stage)
+        if not invocation.stage:
+            return reject(context, error)
+    else:
+        context = _context(machine, loaded.config, started=started, stage=invocation.stage)
+        for warning in loaded.warnings:
+            context.events.tell(30, "config", warning)
+    if invocation.stage:
+        from azureinit.run.dispatch import run_stage
+
+        return run_stage(invocation.stage, context)
+    status = provision(context)
+    if status == 0:
+        notify(machine, "READY=1")  # some runs end before they send it; sending it twice is harmless
+    return status
+
+
+def make_plan(machine: Machine, config: Config, events: Events) -> Plan:
+    """What a run would do, as `azure-init plan` shows it."""
+    from azureinit.run.show import whole_plan
+    from azureinit.run.state import Context
+
+    return whole_plan(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
+
+
+def _context(machine: Machine, config: Config, *, started: float, stage: str) -> Context:
+    from azureinit.machine.service import boot_moment, is_service
+    from azureinit.run.stages import NOTHING, find_stage
+    from azureinit.run.state import Context
+    from azureinit.sources.identity import stand_down
+    from azureinit.telemetry.listen import listen
+
+    ours = stand_down(machine, require_azure=config.platform.require_azure) is None
+    data = log = None
+    if ours:
+        from azureinit.cli.mounts import wait_for_mounts
+
+        data, log = wait_for_mounts(machine, config, stage)
+    heard = listen(
+        machine,
+        config,
+        write=sys.stderr.write,
+        ours=ours,
+        verdict=find_stage(stage).tells != NOTHING,
+        trace=data is None,
+        log=log is None,
+    )
+    return Context(
+        machine=machine,
+        config=config,
+        events=heard.events,
+        started=started,
+        kvp=heard.kvp,
+        otlp=heard.otlp,
+        booted=boot_moment(machine) if is_service(machine) else None,
+        unmounted=data,
+    )
