@@ -1,13 +1,13 @@
-"""What was done, written down as it happens: JSON lines in the data directory, 0600.
+"""The journal: what was done, one line of JSON for each entry, in a file of the data directory with mode 0600.
 
-A run opens with every temporary file and lock it may leave behind, so that the next run can clear them if this one
-dies; then one line for each step that facts cannot see. Host keys that were missing when this VM first looked are
-recorded before they are made: they are this VM's own, not the image's.
+A plan's first line names every temporary file and lock that the run may leave, so that the next run can remove them if
+this one is killed; then follows one line for each step that facts cannot see. Host keys that were missing at the start
+are recorded before they are made: they are this VM's own, not the image's.
 
-A torn last line is what a crash leaves: it is ignored, and the next one does not join it. A line that is damaged or has
-another shape than ours is ignored as well. Losing the line of a step means that the step is done again, and each bears
-that: the password is set to the same value, labels are restored again, host keys are made anew once more, and a
-customData program has to bear a second start anyway, as after a failure.
+A crash can leave half of a line at the end: it is ignored, and the next line does not continue it. Damaged lines and
+lines of another shape are ignored too. A step whose line is lost is done again, which every such step allows: the
+password is set to the same value, labels are restored again, host keys are replaced once more, and a customData program
+must allow a second start in any case.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Journal:
         self._append(entry, sync=bool(temporaries or self.locks))
 
     def record_locks(self, paths: tuple[str, ...]) -> None:
-        """Asked before any lock is made; the opening line has nearly always named them already."""
+        """Called before any lock is made. The plan's first line has nearly always named it already."""
         new = [path for path in paths if path not in self.locks]
         if new:
             self._append({"locks": new, "boot": self._machine.boot_id(), "pid": self._machine.pid}, sync=True)
@@ -64,7 +64,7 @@ class Journal:
         self._append({"done": step, "backend": backend}, sync=True)
 
     def record_own_keys(self, machine: Machine, paths: tuple[str, ...]) -> None:
-        """Not synced: if a power cut loses this line, the keys are made anew once more, before Ready."""
+        """Not synced: if a power cut loses this line, the keys are replaced once more, before Ready."""
         new = [path for path in paths if path not in self.own_keys]
         if new:
             self.own_keys |= {*new}
@@ -75,7 +75,7 @@ class Journal:
         self._append({"end": True}, sync=False)
 
     def _append(self, entry: dict[str, Any], *, sync: bool) -> None:
-        from azureinit.memory.sealed import seal  # a stage that writes nothing down pays for none of it
+        from azureinit.memory.sealed import seal  # not loaded by a stage that writes no journal
 
         if self._file is None:
             self._file = self._machine.appender(self.path)
@@ -84,7 +84,7 @@ class Journal:
 
 
 class MemoryJournal(Journal):
-    """For a library's caller, who keeps no data directory: remembers only as long as it lives."""
+    """Without a file, for work that no later run has to know of: the library's, and steps that facts can see."""
 
     def __init__(self) -> None:
         super().__init__("", [])
@@ -100,7 +100,7 @@ def read_journal(machine: Machine, path: str) -> Journal:
     try:
         data = machine.read(path, limit=MOST_BYTES) or b""
     except LocalError:
-        data = b""  # what cannot be read remembers nothing; what cannot be written stops the run
+        data = b""  # an unreadable journal counts as empty; one that cannot be written stops the run
     return Journal(path, parse_journal(data), torn=not data.endswith(b"\n") and data != b"")
 
 
@@ -113,19 +113,19 @@ def parse_journal(data: bytes) -> list[dict[str, Any]]:
 
 
 def clear_leftovers(machine: Machine, journal: Journal) -> tuple[str, ...]:
-    """Temporary files and locks of runs that died; what was removed. Nothing but those, whatever the journal names."""
+    """Remove the temporary files and locks of runs that were killed, and nothing else. Returns the paths removed."""
     removed: list[str] = []
     for entry in journal.unfinished:
         for path in filter(_is_leftover, _texts(entry.get("temporaries"))):
             try:
                 removed += [path] if machine.remove(path) else []
             except LocalError:
-                pass  # a directory in its place: the write that needs the name tells it
+                pass  # a directory has that name: the write that needs it fails with the reason
         locks = tuple(path for path in _texts(entry.get("locks")) if path in LOCKS)
         pid = entry.get("pid")
         if not locks or type(pid) is not int or not 0 < pid <= MOST_PID:
             continue
-        # In this boot a number is a process; after a reboot it may be anybody's, and shadow-utils would honour it.
+        # After a reboot the process id in a lock may belong to another program, and shadow-utils would respect it.
         if entry.get("boot") != machine.boot_id() or not machine.is_another(pid):
             from azureinit.machine.locks import clear_stale
 
@@ -138,7 +138,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _is_leftover(path: str) -> bool:
-    """A name that only our own writes make, as they make it: absolute, without a detour."""
+    """A name that only this program's writes make: absolute, and without `..`."""
     parts = path.split("/")
     return not parts[0] and ".." not in parts and "\0" not in path and is_temporary(parts[-1])
 

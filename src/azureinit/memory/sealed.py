@@ -1,7 +1,7 @@
-"""A record of ours in the data directory: a JSON object on one line, with a checksum of itself as its last value.
+"""A record in the data directory: a JSON object on one line, whose last value is a checksum of the others.
 
-A disk that flips a bit, or a power cut that loses a block, can leave valid JSON that says something else: another user
-name, another step that was done. Such a record counts as absent. One without a checksum is an earlier version's.
+A flipped bit, or a block that a power cut loses, can leave valid JSON with another meaning: another user name, another
+step that was done. Such a record counts as absent. A record without a checksum was written by an earlier version.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def seal(values: Mapping[str, object]) -> bytes:
 
 
 def unseal(data: bytes) -> dict[str, Any] | None:
-    """None for everything that is not such a record, whole and unchanged."""
+    """None for anything but such a record, complete and unchanged."""
     try:
         values = loads(data.decode())
     except ValueError:

@@ -18,17 +18,17 @@ termination, show          SIGTERM; the same walk for `azure-init plan`
 
 from __future__ import annotations
 
-from azureinit.errors import LocalError, LockTimeout
+from azureinit.errors import AzureInitError, LocalError, LockTimeout
 from azureinit.run.identify import identify, may_change, why_not_ours
-from azureinit.run.state import AlreadyProvisioned, Knowing, Known, Stopped, declared, known_to
+from azureinit.run.state import AlreadyProvisioned, Identity, Knowing, Known, Stopped, declared, known_to
 from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.errors import AzureInitError
     from azureinit.run.channels import Channels
     from azureinit.run.deliver import Outcome
-    from azureinit.run.state import Context, Identity, Settled
+    from azureinit.run.state import Context, Settled
+    from azureinit.run.termination import SigtermStops
 
 
 def provision(context: Context) -> int:
@@ -46,7 +46,8 @@ def provision(context: Context) -> int:
         if is_left_to_resend(context, identity):
             return keep_up(context, identity)
         channels = open_channels(context)
-        settled = attempt(context, identity, channels)
+        with sigterm_stops(context):
+            settled = attempt(context, identity, channels)
         outcome = success(settled)
     except AlreadyProvisioned as done:
         told = f"VM {done.identity.vm_id} is already provisioned{done}: nothing to do"
@@ -64,13 +65,11 @@ def attempt(context: Context, identity: Identity, channels: Channels) -> Settled
     """The phases before the verdict."""
     from azureinit.run.early import begin_early
     from azureinit.run.recall import hold_lock, recall
-    from azureinit.run.termination import raise_on_sigterm
 
     platform, waiting, logins = channels.platform, channels.waiting, channels.logins
     with Knowing(Known(identity=identity)):
         if context.unmounted is not None:
             raise LocalError(f"the data directory cannot be used: {context.unmounted} is not mounted")
-        raise_on_sigterm(context)
         logins.hold(identity)
         hold_lock(context, identity)
         memory = recall(context, identity)
@@ -164,6 +163,12 @@ def open_channels(context: Context) -> Channels:
     return open_channels(context)
 
 
+def sigterm_stops(context: Context) -> SigtermStops:
+    from azureinit.run.termination import SigtermStops
+
+    return SigtermStops(context)
+
+
 def load_next_phases() -> None:
     """While the platform and sshd work: about 10 ms that Ready does not wait for."""
     import azureinit.run.deliver
@@ -174,11 +179,13 @@ def reject(context: Context, error: AzureInitError) -> int:
     """Report a configuration that cannot be used, as any other failure, where this machine is ours to report."""
     if not may_change(context.machine) or why_not_ours(context) is not None:
         raise error
+    identity = Identity()
     try:
-        with Knowing(Known(identity=identify(context))):
-            raise error
+        identity = identify(context)
     except AlreadyProvisioned:
         raise error from None  # the platform has its verdict
-    except type(error) as told:
-        outcome = failure(told)
-    return conclude(context, open_channels(context), outcome)
+    except AzureInitError:
+        pass  # the first mistake is the one to report
+    from azureinit.run.deliver import Outcome
+
+    return conclude(context, open_channels(context), Outcome(known=Known(identity=identity), failure=error))

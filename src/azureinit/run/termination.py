@@ -25,22 +25,29 @@ if TYPE_CHECKING:
 REPORT_SECS = 18.0  # TimeoutStopSec=20 in azure-init.service, less two
 
 
-def raise_on_sigterm(context: Context) -> None:
-    """Only for a service: at a terminal SIGTERM ends the program as it ends any other."""
+class SigtermStops:
+    """A block that SIGTERM ends by raising Stopped; only in a service, since at a terminal it ends any program."""
 
-    def stop() -> NoReturn:
-        ignore_sigterm()
-        raise Stopped
+    def __init__(self, context: Context) -> None:
+        self.applies = is_service(context.machine)
 
-    if is_service(context.machine):
-        handle_sigterm(stop)
+    def __enter__(self) -> None:
+        if self.applies:
+            handle_sigterm(_stop)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.applies and not isinstance(error, Stopped):
+            default_sigterm()
+
+
+def _stop() -> NoReturn:
+    ignore_sigterm()  # the failure is being reported: another one changes nothing
+    raise Stopped
 
 
 def is_silent(context: Context, failure: AzureInitError | None) -> bool:
-    """Whether nothing is reported. From here on another SIGTERM has no verdict to prevent."""
+    """Whether nothing is reported."""
     if not isinstance(failure, Terminated):
-        if is_service(context.machine):
-            default_sigterm()
         return False
     from azureinit.facts.system_state import is_stopping
 
