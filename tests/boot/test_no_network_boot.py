@@ -82,7 +82,7 @@ def test_a_machine_without_a_network_says_so_and_is_set_up_from_its_media(machin
     disk = machine("trixie")
     prepare(disk)
     with disk.boot(SHORT, vm=PASSWORD) as boot:
-        told(boot, "no network", cause, "the media alone are applied")
+        told(boot, "no network", cause, "applying the media alone")
         has_its_account(boot)
         assert boot.out("systemctl", "is-active", "systemd-user-sessions", "ssh").split() == ["active"] * 2
         told(boot, "waiting for the network", cause, "IMDS has to agree")
@@ -108,7 +108,7 @@ def test_ready_is_sent_when_the_network_comes_and_imds_agrees(machine: Machines,
     disk = machine(system)
     without_a_manager(disk)
     with disk.boot(SHORT, vm=PASSWORD) as boot:
-        told(boot, "the media alone are applied")
+        told(boot, "applying the media alone")
         asked = [one for one in boot.requests() if one.service == "imds"]
         assert asked == []
         boot.out("systemctl", "start", "systemd-networkd")
@@ -124,7 +124,7 @@ def test_an_imds_that_contradicts_what_was_applied_is_a_failure_that_names_both(
     disk = machine("trixie")
     without_a_manager(disk)
     with disk.boot(f'{SHORT}[media]\ntexts = {{ UserName = "somebody" }}\n', vm=PASSWORD) as boot:
-        told(boot, "the media alone are applied")
+        told(boot, "applying the media alone")
         boot.out("systemctl", "start", "systemd-networkd")
         boot.until(boot.told, "a verdict is told")
         (verdict,) = boot.verdicts()
@@ -142,7 +142,7 @@ def test_a_later_boot_with_a_network_asks_imds_before_it_sends_ready(
     disk = machine("trixie")
     without_a_manager(disk)
     with disk.boot(f'{SHORT}[media]\ntexts = {{ UserName = "{name}" }}\n', vm=PASSWORD) as boot:
-        told(boot, "the media alone are applied")
+        told(boot, "applying the media alone")
         boot.until(lambda: boot.run("sh", "-c", f"cat /{PENDING}").stdout, "Ready is kept")
     disk.change("systemctl enable systemd-networkd.service")
     with disk.boot(f'[media]\ntexts = {{ UserName = "{name}" }}\n', vm=PASSWORD) as boot:
@@ -165,10 +165,10 @@ def test_without_network_and_media_the_failure_names_the_network_and_says_that_i
         assert boot.ended() == "exit-code 1"
         boot.ended("azure-init-failure.service")
         said = boot.journal("-u", "azure-init-failure.service")
-        assert "the platform has not heard it" in said and "has told" not in said
+        assert "the platform has not accepted it" in said and "has told" not in said
         assert boot.out("cat", "/run/azure-init/verdict") == "failure, not delivered"
         assert boot.told() == []
-        assert boot.shown("azure-init", "StatusText") == "failed: no network; the platform has not heard it"
+        assert boot.shown("azure-init", "StatusText") == "failed: no network; the platform has not accepted the report"
     assert pending(disk)["failure"] == "no network"
 
 
@@ -189,7 +189,7 @@ def test_a_program_given_as_custom_data_is_run_when_there_is_a_network(machine: 
     with disk.boot(
         f"{SHORT}[azure-init.custom_data]\nexecute = true\n", vm=f'{PASSWORD}\ncustom_data = "{program}"'
     ) as boot:
-        told(boot, "the media alone are applied")
+        told(boot, "applying the media alone")
         boot.until(lambda: boot.shown("azure-init", "ActiveState") == "active", "logins are let go")
         assert boot.run("cat", "/var/tmp/route").returncode == 1
         boot.out("systemctl", "start", "systemd-networkd")

@@ -101,7 +101,7 @@ def test_a_run_that_dies_while_it_sends_its_failure_is_told_of(system: Any) -> N
     set_up(one)  # the platform is back
     ran = run(one.command("--stage", "failed"))
     assert verdicts(one) == ["failed"], ran.stderr
-    assert "the platform has heard it: nothing to add" in run(one.command("--stage", "failed")).stderr
+    assert "the platform has accepted it: nothing to add" in run(one.command("--stage", "failed")).stderr
     assert verdicts(one) == ["failed"]
 
 
@@ -193,7 +193,7 @@ def test_a_machine_that_stays_as_it_is_keeps_the_host_keys_it_has(system: Any) -
     data.mkdir(parents=True)
     (data / f"{OTHER}.provisioned").touch()
     ran = run(one.service())
-    assert "stays as it is" in ran.stderr and keys() == ["ssh_host_ed25519_key"]
+    assert "keeps its state" in ran.stderr and keys() == ["ssh_host_ed25519_key"]
 
 
 def test_what_is_provisioned_is_not_said_to_be_at_work(system: Any, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_changed_id_with_nothing_to_provision_from_stays_as_it_is_and_is_ready
     assert one.state("provisioned").exists()
     if platform != NOWHERE["a specialised VM"]:
         told = f"changed VM id: this was VM {OTHER}, and no source has anything to provision it from"
-        assert f"{told}: the machine stays as it is" in ran.err
+        assert f"{told}: the machine keeps its state" in ran.err
     asked = len(one.fabric.ledger.requests)
     assert one.agent().status == 0 and len(one.fabric.ledger.requests) == asked, "a later boot asks nothing"
 
