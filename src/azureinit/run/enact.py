@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.errors import AzureInitError
 from azureinit.plan.actions import Caution, work_left
 from azureinit.telemetry.events import WARN
 
@@ -32,11 +33,12 @@ def tell_cautions(plan: Plan, events: Events) -> None:
             events.tell(WARN, item.name, item.why)
 
 
-def best_effort(events: Events, name: str, work: Callable[[], object], *, level: int = WARN) -> bool:
-    """Work that the verdict does not depend on. False: it failed, and the log says why."""
+def best_effort(events: Events, name: str, work: Callable[[], object], *, level: int = WARN, then: str = "") -> bool:
+    """Work that the verdict does not depend on. False: it failed, and the log says why, and what happens `then`."""
     try:
         work()
     except Exception as error:  # noqa: BLE001 - the one place where a job fails into the log
-        events.tell(level, name, f"{type(error).__name__}: {error}")
+        text = str(error) if isinstance(error, AzureInitError) else f"{type(error).__name__}: {error}"
+        events.tell(level, name, f"{text}; {then}" if then else text)
         return False
     return True

@@ -239,6 +239,7 @@ def maintain(context: Context, due: tuple[str, ...], at: Situation) -> frozenset
 
 def _do(context: Context, job: Job, at: Situation) -> bool:
     outcome: list[bool] = []
+    then = "tried again at the next boot" if job.when in (BOOT, AFTER_READY) else ""
 
     def work() -> None:
         plan = plan_job(job, at)
@@ -248,13 +249,11 @@ def _do(context: Context, job: Job, at: Situation) -> bool:
             notify(context.machine, "READY=1")
         tell_cautions(plan, context.events)
         parts = [(step,) for step in work_left(plan)] if job.apart else [plan]
-        outcome.extend([best_effort(context.events, _name(part, job), _enacting(context, part)) for part in parts])
+        for part in parts:
+            name = part[0].name if len(part) == 1 else job.name
+            outcome.append(best_effort(context.events, name, _enacting(context, part), then=then))
 
-    return best_effort(context.events, job.name, work) and all(outcome)
-
-
-def _name(plan: Plan, job: Job) -> str:
-    return plan[0].name if len(plan) == 1 else job.name
+    return best_effort(context.events, job.name, work, then=then) and all(outcome)
 
 
 def _enacting(context: Context, plan: Plan) -> Callable[[], object]:
