@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from azureinit.config.model import Config, HostnameProvisioners, PasswordProvisioners, UserProvisioners, checked
 from azureinit.errors import UserMissing, VmIdUnknown
-from azureinit.facts.gather import read_facts
+from azureinit.facts.gather import EVERY_PART, read_facts
 from azureinit.machine import Machine, rfc3339
 from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.account import plan_account
-from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.keys import plan_keys
-from azureinit.plan.plan import home_of, make_plan
+from azureinit.plan.plan import LOCAL, Wanted, make_plan, parts_of
+from azureinit.plan.provision import PROVISION
 from azureinit.plan.sshd import plan_sshd
 from azureinit.record import Record, Secret, replace
 from azureinit.report import health
@@ -28,7 +28,7 @@ from azureinit.telemetry.events import Events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from azureinit.errors import AzureInitError
     from azureinit.facts.gather import Facts
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from azureinit.sources.ovf import Ovf
 
     JournaledPlanner = Callable[[Facts, frozenset[str]], Plan]
+
+ACCOUNT = ("accounts",)
 
 
 class User(Record):
@@ -113,7 +115,8 @@ class Provision:
 
         def plan(facts: Facts, done: frozenset[str]) -> Plan:
             facts = with_keys_files(machine, config, facts, username=user.name, keys=metadata.keys)
-            return make_plan(metadata=metadata, facts=facts, config=config, done=done, today=today(machine))
+            wanted = Wanted(metadata=metadata, config=config, done=done, today=today(machine))
+            return make_plan(PROVISION, wanted, facts)
 
         return plan
 
@@ -143,7 +146,8 @@ def read_media(path: str = "", *, machine: Machine | None = None, wait_secs: flo
 def set_hostname(name: str, *, machine: Machine | None = None, config: Config | None = None) -> tuple[str, ...]:
     """The kernel's, the file's, and the line in /etc/hosts where the distribution has one."""
     machine, config = machine or Machine(), config or Config()
-    return _settle(machine, config, lambda facts, _: plan_hostname(hostname=name, facts=facts, config=config))
+    wanted = Wanted(metadata=Metadata(hostname=name), config=config)
+    return _settle(machine, config, lambda facts, _: make_plan(LOCAL, wanted, facts), parts=parts_of(LOCAL))
 
 
 def create_user(
@@ -151,7 +155,9 @@ def create_user(
 ) -> tuple[str, ...]:
     """The account with these groups; one that exists gains groups and loses nothing."""
     machine, config = machine or Machine(), _with_groups(config or Config(), _several(groups))
-    return _settle(machine, config, lambda facts, done: _account(machine, name, None, facts, done, config))
+    return _settle(
+        machine, config, lambda facts, done: _account(machine, name, None, facts, done, config), parts=ACCOUNT
+    )
 
 
 def set_user_password(
@@ -177,9 +183,18 @@ def install_ssh_keys(
     def plan(facts: Facts, _done: frozenset[str]) -> Plan:
         _must_exist(name, facts)
         facts = with_keys_files(machine, config, facts, username=name, keys=wanted)
-        return plan_keys(username=name, home=home_of(name, facts), keys=wanted, facts=facts, config=config)
+        return plan_keys(
+            username=name,
+            home=facts.accounts.home_of(name),
+            keys=wanted,
+            host=facts.host,
+            accounts=facts.accounts,
+            ssh=facts.ssh,
+            admin=facts.admin,
+            config=config,
+        )
 
-    return _settle(machine, config, plan)
+    return _settle(machine, config, plan, parts=("accounts", "ssh"))
 
 
 def configure_sshd(
@@ -187,9 +202,11 @@ def configure_sshd(
 ) -> tuple[str, ...]:
     """Whether sshd takes passwords, told where it counts."""
     machine, config = machine or Machine(), config or Config()
-    return _settle(
-        machine, config, lambda facts, _: plan_sshd(allow_password=allow_password, facts=facts, config=config)
-    )
+
+    def plan(facts: Facts, _done: frozenset[str]) -> Plan:
+        return plan_sshd(allow_password=allow_password, host=facts.host, ssh=facts.ssh, config=config)
+
+    return _settle(machine, config, plan, parts=("ssh",))
 
 
 def report_ready(*, config: Config | None = None, machine: Machine | None = None) -> None:
@@ -214,14 +231,17 @@ def report_failure(
     health.send_failure(config, report, clock=machine.clock, deadline=_verdict_deadline(config, machine))
 
 
-def _settle(machine: Machine, config: Config, planner: JournaledPlanner) -> tuple[str, ...]:
-    """The names of the steps that were taken."""
+def _settle(
+    machine: Machine, config: Config, planner: JournaledPlanner, *, parts: Collection[str] = EVERY_PART
+) -> tuple[str, ...]:
+    """Plan, apply and plan again, by these parts of the facts. The names of the steps that were taken."""
     journal = MemoryJournal()
     _facts, steps = converge(
         machine,
         config,
         lambda facts: planner(facts, journal.done),
-        facts=read_facts(machine, config),
+        facts=read_facts(machine, config, parts),
+        parts=parts,
         journal=journal,
         events=Events(clock=machine.clock),
         deadline=float("inf"),
@@ -244,7 +264,8 @@ def _account(
         groups=config.user.groups,
         password_hash=password_hash,
         password_done=f"password {name}" in done,
-        facts=facts,
+        host=facts.host,
+        accounts=facts.accounts,
         config=config,
         today=today(machine),
         lock=lock,
@@ -259,7 +280,7 @@ def _set_hash(name: str, password_hash: Secret | None, machine: Machine, config:
         items = _account(machine, name, password_hash, facts, done, config, lock=password_hash is None)
         return tuple(item for item in items if item.name == f"password {name}")
 
-    return _settle(machine, config, plan)
+    return _settle(machine, config, plan, parts=ACCOUNT)
 
 
 def _must_exist(name: str, facts: Facts) -> None:

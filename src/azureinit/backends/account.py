@@ -7,12 +7,20 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
+    from typing import Protocol
 
     from azureinit.facts.accounts import Accounts
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Host
     from azureinit.facts.policy import SubIds
     from azureinit.plan.actions import Action
+
+    class Create(Protocol):
+        def __call__(self, intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | Declined: ...
+
+    class AddGroups(Protocol):
+        def __call__(self, intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined: ...
+
 
 COMMENT = "Azure admin user"
 # No password: not "!", for which sshd without PAM refuses keys too.
@@ -42,9 +50,8 @@ class Ids(Record):
 # ---- shadow-utils
 
 
-def useradd(intent: AccountIntent, facts: Facts) -> Way | Declined:
-    accounts = facts.accounts
-    why = why_no_tool("useradd", facts)
+def useradd(intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
+    why = why_no_tool("useradd", host)
     if not why and accounts.user(intent.name):
         why = "it does not complete an account"
     if why:
@@ -58,36 +65,35 @@ def useradd(intent: AccountIntent, facts: Facts) -> Way | Declined:
         argv += ["--groups", ",".join(intent.groups)]
     run = Run(argv=(*argv, "--", intent.name))
     # A home that is there already it leaves as it is, whoever owns it.
-    left = tuple(make_home(home, owner=intent.name, facts=facts)) if accounts.home(home) else ()
+    left = tuple(make_home(home, owner=intent.name, accounts=accounts)) if accounts.home(home) else ()
     return Way(backend="useradd", actions=(run, *left))
 
 
-def usermod(intent: GroupsIntent, facts: Facts) -> Way | Declined:
-    why = why_no_tool("usermod", facts)
+def usermod(intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
+    why = why_no_tool("usermod", host)
     if why:
         return Declined(backend="useradd", why=why)
     argv = ("usermod", "--append", "--groups", ",".join(intent.groups), "--", intent.name)
     return Way(backend="useradd", actions=(Run(argv=argv),))
 
 
-def why_no_tool(tool: str, facts: Facts) -> str:
-    if facts.rooted:
+def why_no_tool(tool: str, host: Host) -> str:
+    if host.rooted:
         return "it works on the running system, not on the one under --root"
-    if tool not in facts.tools:
+    if tool not in host.tools:
         return f"{tool} is not installed"
-    return "" if facts.privileged else "only root changes accounts"
+    return "" if host.privileged else "only root changes accounts"
 
 
 # ---- the files themselves
 
 
-def files(intent: AccountIntent, facts: Facts) -> Way | Declined:
+def files(intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
     """Home first and passwd last: wherever this is cut off, there is no account yet, and the next run does the rest."""
-    accounts = facts.accounts
     ids = choose_ids(intent.name, accounts)
-    why = why_no_files(facts) or accounts.skeleton_problem
+    why = why_no_files(host=host, accounts=accounts) or accounts.skeleton_problem
     new = accounts.user(intent.name) is None
-    if not why and new and accounts.beside and not facts.rooted and "useradd" in facts.tools:
+    if not why and new and accounts.beside and not host.rooted and "useradd" in host.tools:
         why = f"there is {accounts.beside}, which is useradd's to heed"
     if not why and _expiry(accounts.policy.expires) is None:
         why = f"EXPIRE={accounts.policy.expires!a} in useradd's defaults is not a date like 2030-12-31"
@@ -96,25 +102,24 @@ def files(intent: AccountIntent, facts: Facts) -> Way | Declined:
     actions: list[Action] = []
     if new:
         owner = f"{ids.uid}:{ids.gid}"
-        actions += make_home(accounts.home_of(intent.name), owner=owner, facts=facts)
+        actions += make_home(accounts.home_of(intent.name), owner=owner, accounts=accounts)
         actions += _make_mailbox(intent.name, ids, accounts)
     edits = tuple(_account_lines(intent, ids, accounts))
     return Way(backend="files", actions=(Locked(edits=edits, first=tuple(actions)),))
 
 
-def files_groups(intent: GroupsIntent, facts: Facts) -> Way | Declined:
-    why = why_no_files(facts)
+def files_groups(intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
+    why = why_no_files(host=host, accounts=accounts)
     if why:
         return Declined(backend="files", why=why)
-    return Way(backend="files", actions=(Locked(edits=tuple(_memberships(intent, facts.accounts))),))
+    return Way(backend="files", actions=(Locked(edits=tuple(_memberships(intent, accounts))),))
 
 
-def why_no_files(facts: Facts) -> str:
-    accounts = facts.accounts
-    if not facts.rooted:
-        if not facts.privileged:
+def why_no_files(*, host: Host, accounts: Accounts) -> str:
+    if not host.rooted:
+        if not host.privileged:
             return "only root writes the account files"
-        if facts.selinux:
+        if host.selinux:
             return "SELinux is enabled, and its policies trust shadow-utils with the account files"
         if not accounts.nss_plain:
             return f"{accounts.nss_why}, so the files are not all there is"
@@ -127,9 +132,8 @@ def why_no_files(facts: Facts) -> str:
     return ""
 
 
-def make_home(home: str, *, owner: str, facts: Facts) -> Iterator[Action]:
+def make_home(home: str, *, owner: str, accounts: Accounts) -> Iterator[Action]:
     """The home with what the skeleton holds. What is in it already stays as it is."""
-    accounts = facts.accounts
     base, _, _ = home.rpartition("/")
     if base == accounts.policy.home and not accounts.home_base:
         yield MakeDir(path=base, mode=0o755)
@@ -274,5 +278,5 @@ def _after_highest(taken: Iterable[int], *, low: int, high: int) -> int | None:
     return next((number for number in range(low, high + 1) if number not in used), None)
 
 
-CREATE: dict[str, Callable[[AccountIntent, Facts], Way | Declined]] = {"useradd": useradd, "files": files}
-ADD_GROUPS: dict[str, Callable[[GroupsIntent, Facts], Way | Declined]] = {"useradd": usermod, "files": files_groups}
+CREATE: dict[str, Create] = {"useradd": useradd, "files": files}
+ADD_GROUPS: dict[str, AddGroups] = {"useradd": usermod, "files": files_groups}

@@ -8,9 +8,13 @@ from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Protocol
 
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
+
+    class Set(Protocol):
+        def __call__(self, intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined: ...
 
 
 class PasswordIntent(Record):
@@ -21,16 +25,16 @@ class PasswordIntent(Record):
     today: int
 
 
-def chpasswd(intent: PasswordIntent, facts: Facts) -> Way | Declined:
-    why = why_no_tool("chpasswd", facts)
+def chpasswd(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
+    why = why_no_tool("chpasswd", host)
     if why:
         return Declined(backend="chpasswd", why=why)
     line = Secret(intent.name.encode() + b":" + intent.field.reveal() + b"\n")
     return Way(backend="chpasswd", actions=(Run(argv=("chpasswd", "-e"), stdin=line),))
 
 
-def files(intent: PasswordIntent, facts: Facts) -> Way | Declined:
-    why = why_no_files(facts)
+def files(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
+    why = why_no_files(host=host, accounts=accounts)
     if why:
         return Declined(backend="files", why=why)
     fields = ((1, intent.field), (2, day_field(intent.today)))
@@ -38,17 +42,17 @@ def files(intent: PasswordIntent, facts: Facts) -> Way | Declined:
     return Way(backend="files", actions=(Locked(edits=(edit,)),))
 
 
-def passwd(intent: PasswordIntent, facts: Facts) -> Way | Declined:
+def passwd(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
     """The name under which Azure's own agent locks accounts. It never could set a password."""
     if intent.field != Secret(NO_PASSWORD):
         return Declined(backend="passwd", why='it only locks: add "chpasswd" to password_provisioners.backends')
-    why = why_no_tool("usermod", facts)
+    why = why_no_tool("usermod", host)
     if why:
         return Declined(backend="passwd", why=why)
     return Way(backend="passwd", actions=(Run(argv=("usermod", "--password", NO_PASSWORD, "--", intent.name)),))
 
 
-SET: dict[str, Callable[[PasswordIntent, Facts], Way | Declined]] = {
+SET: dict[str, Set] = {
     "chpasswd": chpasswd,
     "files": files,
     "passwd": passwd,

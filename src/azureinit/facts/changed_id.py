@@ -42,13 +42,13 @@ EXTENSION = ("status/*.status", "config/*.settings", "config/HandlerStatus", "mr
 AGENT = "WALinuxAgent-"
 
 
-class Former(Record):
+class EarlierVm(Record):
     vm_id: str  # empty where nobody has written it down
     leases: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
 
 
-def read_former_id(
+def read_earlier_id(
     machine: Machine, *, vm_id: str, spellings: Collection[bytes], data_dir: str, lib_dir: str
 ) -> str | None:
     """None where this machine was never another: our own marker tells, or WALinuxAgent's."""
@@ -62,10 +62,10 @@ def read_former_id(
     return marker.strip().decode("ascii", "replace")[:36]
 
 
-def read_former(machine: Machine, *, vm_id: str, lib_dir: str) -> Former:
+def read_earlier_vm(machine: Machine, *, vm_id: str, lib_dir: str) -> EarlierVm:
     library = lib_dir.rstrip("/")
     state = (*(f"{library}/{name}" for name in STATE), *_extensions(machine, library), *UNIT_FILES)
-    return Former(vm_id=vm_id, leases=_found(machine, LEASES), state=_found(machine, state))
+    return EarlierVm(vm_id=vm_id, leases=_found(machine, LEASES), state=_found(machine, state))
 
 
 def _extensions(machine: Machine, library: str) -> Iterator[str]:

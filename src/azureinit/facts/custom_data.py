@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.facts.gather import Kept, read_kept
+from azureinit.facts.waagent import Kept, read_kept
 from azureinit.record import Record
 
 TYPE_CHECKING = False

@@ -27,28 +27,28 @@ PIDS = {
 }
 
 
-class Lessee(Record):
+class DhcpClient(Record):
     link: str
     client: str = ""  # empty where none is known
     config: str = ""  # the file by which systemd-networkd configures the link
     tools: frozenset[str] = frozenset()
 
 
-def read_lessee(machine: Machine) -> Lessee | None:
+def read_dhcp_client(machine: Machine) -> DhcpClient | None:
     """None where nothing leads to the platform, or the running system is not the one to change."""
     if machine.rooted:
         return None
     from azureinit.machine.links import without_vfs
 
-    link = parse_way_out(without_vfs(machine, machine.read(ROUTES, limit=1 << 22) or b""))
+    link = parse_outgoing_link(without_vfs(machine, machine.read(ROUTES, limit=1 << 22) or b""))
     if link is None:
         return None
     index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").decode("ascii", "replace").strip()
     tools = frozenset(tool for tool in TOOLS if machine.find(tool))
     if machine.is_file(f"{NETWORKD}/leases/{index}"):
         state = _settings(machine.read(f"{NETWORKD}/links/{index}") or b"")
-        return Lessee(link=link, client="systemd-networkd", config=state.get("NETWORK_FILE", ""), tools=tools)
-    return Lessee(link=link, client=_other_client(machine, link, index), tools=tools)
+        return DhcpClient(link=link, client="systemd-networkd", config=state.get("NETWORK_FILE", ""), tools=tools)
+    return DhcpClient(link=link, client=_other_client(machine, link, index), tools=tools)
 
 
 def _other_client(machine: Machine, link: str, index: str) -> str:
@@ -62,7 +62,7 @@ def _other_client(machine: Machine, link: str, index: str) -> str:
     return "wicked" if machine.is_file(f"{WICKED}{link}.dhcp.ipv4") else ""
 
 
-def parse_way_out(table: bytes) -> str | None:
+def parse_outgoing_link(table: bytes) -> str | None:
     """The link of the best route to the platform: the narrowest, then the cheapest."""
     best: tuple[int, int, str] | None = None
     for line in table.decode("ascii", "replace").split("\n")[1:]:

@@ -104,7 +104,7 @@ class Group(Record):
     mounts: tuple[str, ...] = ()
 
 
-class Remains(Record):
+class MachineState(Record):
     groups: tuple[Group, ...]
     machine_id: bytes | None
     dbus_id: bool  # a file of its own, no link
@@ -114,7 +114,7 @@ class Remains(Record):
     running: tuple[str, ...]  # units of WALinuxAgent, and the one of ours that stays
 
 
-def read_remains(
+def read_machine_state(
     machine: Machine,
     *,
     data_dir: str,
@@ -122,7 +122,7 @@ def read_remains(
     kvp_directory: str,
     waagent_dirs: tuple[str, ...],
     homes: tuple[str, ...],
-) -> Remains:
+) -> MachineState:
     places = dict(PLACES)
     places["histories"] = ("what was typed here", tuple(f"{home}/{name}" for home in homes for name in HISTORIES))
     emptied = tuple(
@@ -134,7 +134,7 @@ def read_remains(
     places["azure-init"] = ("forget that this machine was provisioned", (*data, log, f"{log}.1"))
     found = machine.stat(RESOLV_CONF, follow=False)
     dbus = machine.stat(DBUS_ID, follow=False)
-    return Remains(
+    return MachineState(
         groups=tuple(_read_group(machine, name, why, patterns) for name, (why, patterns) in places.items()),
         machine_id=machine.read(MACHINE_ID),
         dbus_id=dbus is not None and machine.read_link(DBUS_ID) is None,

@@ -6,13 +6,13 @@ import _stat as stat
 import errno
 
 from azureinit.errors import LocalError
-from azureinit.facts.path_safety import directories_above, kind, normal, path_problem, read_trail
+from azureinit.facts.host import OPENRC, SYSTEMD
+from azureinit.facts.path_safety import directories_above, path_problem
 from azureinit.facts.sshd_config import Walk, expand
 from azureinit.record import Record, Secret, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.path_safety import Trail
     from azureinit.facts.sshd_config import Directive, Values
     from azureinit.machine import Machine
 
@@ -26,6 +26,7 @@ MERGER, READER = "update-ssh-keys", "ssh-key-dir"
 PID_FILE = "/run/sshd.pid"
 FIPS = "/proc/sys/crypto/fips_enabled"
 UNITS = ("ssh.service", "sshd.service")
+OPENRC_SERVICES = ("sshd", "ssh")
 UNIT_DIRS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
 KEY_TYPES = ("ed25519", "ecdsa", "rsa")
 NAMED_TYPES = (*KEY_TYPES, "dsa")  # looked for in this order: "dsa" is a part of "ecdsa"
@@ -35,8 +36,6 @@ ONE_KEYBOARD = (8, 7)  # from here on ChallengeResponseAuthentication is another
 OTHERS = 0o007  # a group of their own may read them in some distributions
 PASSWORD, KEYBOARD = "passwordauthentication", "kbdinteractiveauthentication"
 CHALLENGE = "challengeresponseauthentication"
-PIECES = ".ssh/authorized_keys.d"
-MOST_PIECES = 100
 DENIED = (errno.EACCES, errno.EPERM, errno.EISDIR)
 
 
@@ -166,7 +165,7 @@ def logins_of(values: Values, version: tuple[int, int] | None) -> Logins:
     return Logins(password=says(PASSWORD, default=True), keyboard=keyboard)
 
 
-def read_files(machine: Machine, *, query: bool, regenerate: str = "never") -> Ssh:
+def read_files(machine: Machine, *, query: bool, regenerate: str = "never", init: str = SYSTEMD) -> Ssh:
     """What its files say, and what lies around: sshd itself is asked by sshd_answer."""
     path = next((path for path in (MAIN, VENDOR) if machine.is_file(path)), None)
     unreadable: list[str] = []
@@ -192,7 +191,7 @@ def read_files(machine: Machine, *, query: bool, regenerate: str = "never") -> S
         key_files=_read_key_files(machine, walk.host_keys) if looked_for else (),
         fips=not machine.rooted and (machine.read(FIPS) or b"").strip() == b"1",
         running=running,
-        unit=_find_unit(machine) if running else None,
+        unit=_find_unit(machine, init) if running else None,
         privsep_dir=machine.is_dir(PRIVSEP),
     )
     return in_force(machine, ssh, walk.values, query=query)
@@ -219,15 +218,6 @@ def _who_reads_pieces(machine: Machine, command: str) -> str | None:
     if command.rpartition("/")[2] == READER and machine.is_file(command):
         return READER
     return MERGER if machine.is_file(f"/usr/bin/{MERGER}") else None
-
-
-def read_pieces(machine: Machine, home: str) -> tuple[str, ...]:
-    """The names in the directory of pieces; whatever is wrong with it is told when they are read."""
-    try:
-        names = machine.names(f"{home.rstrip('/')}/{PIECES}") or ()
-    except LocalError:
-        return ()
-    return tuple(name for name in names if not name.startswith("."))[:MOST_PIECES]
 
 
 def _walk(machine: Machine, path: str, unreadable: list[str]) -> Walk:
@@ -327,85 +317,7 @@ def _is_running(machine: Machine) -> bool:
     return pid.isdigit() and (machine.read(f"/proc/{pid.decode()}/comm") or b"").startswith(b"sshd")
 
 
-def _find_unit(machine: Machine) -> str | None:
+def _find_unit(machine: Machine, init: str) -> str | None:
+    if init == OPENRC:
+        return next((name for name in OPENRC_SERVICES if machine.is_file(f"/etc/init.d/{name}")), None)
     return next((unit for unit in UNITS for place in UNIT_DIRS if machine.is_file(f"{place}/{unit}")), None)
-
-
-class Directory(Record):
-    """On the way to a key file, from its home if it lies in one; mode None where it is not there yet."""
-
-    path: str
-    mode: int | None = None
-    uid: int | None = None
-
-
-class KeysFile(Record):
-    path: str
-    # The home it lies in, whose owner is its owner. None for a file of the system's.
-    home: str | None
-    # The directory below which someone else can put links, so that none is followed.
-    beneath: str | None
-    directories: tuple[Directory, ...] = ()
-    data: bytes | None = None
-    mode: int | None = None
-    uid: int | None = None
-    # Why it cannot be written.
-    problem: str | None = None
-    # It cannot be looked at without privileges.
-    hidden: bool = False
-
-    @classmethod
-    def absent(cls, path: str, home: str) -> KeysFile:
-        """Neither the file nor any directory on the way to it."""
-        problem = path_problem(home) or path_problem(path)
-        path, base = normal(path), normal(home)
-        inside = path.startswith(f"{base.rstrip('/')}/")
-        way = [directory for directory in directories_above(path) if len(directory) > (len(base) if inside else 1)]
-        return cls(
-            path=path,
-            home=base if inside else None,
-            beneath=base if inside else None,
-            directories=tuple(Directory(path=directory) for directory in way),
-            problem=problem,
-        )
-
-
-def read_keys_files(machine: Machine, *, home: str, paths: tuple[str, ...]) -> tuple[KeysFile, ...]:
-    return tuple(_read_keys_file(machine, KeysFile.absent(path, home)) for path in paths)
-
-
-def _read_keys_file(machine: Machine, file: KeysFile) -> KeysFile:
-    if file.problem is not None:
-        return file
-    try:
-        trail = read_trail(machine, file.path, home=file.home)
-        if trail.problem is not None:
-            return replace(file, problem=trail.problem)
-        if file.home is None and trail.beneath is not None:
-            return replace(file, problem=f"{trail.beneath} can be changed by others than root")
-        way = tuple(_directory(trail, directory.path) for directory in file.directories)
-        return _with_content(machine, replace(file, beneath=trail.beneath, directories=way))
-    except LocalError as error:
-        return replace(file, problem=str(error), hidden=not machine.privileged and error.errno in DENIED)
-
-
-def _directory(trail: Trail, path: str) -> Directory:
-    found = trail.found.get(path)
-    return Directory(path=path, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid) if found else Directory(path=path)
-
-
-def _with_content(machine: Machine, file: KeysFile) -> KeysFile:
-    """Looked at before it is opened, or a device would notice; judged by what was opened, or it could be swapped."""
-    found = machine.stat(file.path, follow=False)
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        return replace(file, problem=f"{file.path} is {kind(found.st_mode)}")
-    opened = machine.read_with_status(file.path, beneath=file.beneath) if found is not None else None
-    if opened is None:
-        return file
-    data, status = opened
-    if not stat.S_ISREG(status.st_mode):
-        return replace(file, problem=f"{file.path} is {kind(status.st_mode)}")
-    if status.st_nlink != 1:
-        # One of them may be a file its owner cannot read, and must not get to read through us.
-        return replace(file, problem=f"{file.path} has other names (hard links)")
-    return replace(file, data=data, mode=stat.S_IMODE(status.st_mode), uid=status.st_uid)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from azureinit.errors import LoginImpossible
 from azureinit.plan.actions import Caution, Declined, MakeDir, Step, Way
-from azureinit.plan.keys import key_paths, will_be_in
+from azureinit.plan.keys import groups_of_account, key_paths
 from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.access import Node, Pam
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.access import Access, Node, Pam
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
+    from azureinit.facts.key_files import AdminFiles
+    from azureinit.facts.ssh import Ssh
     from azureinit.facts.sshd_config import Directive
     from azureinit.plan.actions import Plan
     from azureinit.sources.metadata import Metadata
@@ -82,22 +85,45 @@ class Verdict(Record):
     notes: tuple[str, ...] = ()  # credentials that do not work where another one does
 
 
-def plan_access(*, metadata: Metadata, facts: Facts, config: Config, today: int, pending: bool) -> Plan:
+def plan_access(
+    *,
+    metadata: Metadata,
+    host: Host,
+    accounts: Accounts,
+    ssh: Ssh,
+    admin: AdminFiles,
+    access: Access | None,
+    config: Config,
+    today: int,
+    pending: bool,
+) -> Plan:
     """`pending`: other steps of the plan are still to be taken."""
-    access, ssh = facts.access, facts.ssh
     if access is None or not ssh.installed or not (metadata.keys or metadata.has_password):
         return ()
-    account = account_of(metadata.username or "", facts, config)
-    if metadata.keys and is_plain(facts) and not concerns(account, facts, today, pending=pending):
+    account = account_of(metadata.username or "", accounts, config)
+    ordinary = is_plain(ssh) and not concerns(
+        account, ssh=ssh, admin=admin, access=access, today=today, pending=pending
+    )
+    if metadata.keys and ordinary:
         return ()
     from azureinit.plan.login_rules import judge
 
-    verdict = judge(account, metadata=metadata, facts=facts, today=today, pending=pending)
+    verdict = judge(
+        account,
+        metadata=metadata,
+        host=host,
+        accounts=accounts,
+        ssh=ssh,
+        admin=admin,
+        access=access,
+        today=today,
+        pending=pending,
+    )
     name = f"login {account.name}"
     notes = tuple(Caution(name=name, why=why) for why in verdict.notes)
     if not verdict.level:
         return notes
-    if not pending and must_ask(account, facts, config) and not ssh.privsep_dir:
+    if not pending and must_ask(account, host=host, ssh=ssh, access=access, config=config) and not ssh.privsep_dir:
         # An sshd that does not know -G says what counts only where this directory exists; its unit makes it later.
         way = Way(backend="native", actions=(MakeDir(path=PRIVSEP, mode=0o755),))
         why, did = f"sshd needs {PRIVSEP} to say what counts for it", f"made {PRIVSEP}, which sshd needs"
@@ -108,37 +134,36 @@ def plan_access(*, metadata: Metadata, facts: Facts, config: Config, today: int,
     return (*notes, Step(name=name, why=why, ways=(Declined(backend="sshd", why=why),), failure=LoginImpossible))
 
 
-def questions(*, metadata: Metadata, facts: Facts, config: Config) -> tuple[str, ...]:
+def questions(*, metadata: Metadata, host: Host, accounts: Accounts, ssh: Ssh, config: Config) -> tuple[str, ...]:
     """The connections that sshd is to be asked about; none for an ordinary image, or before the account exists."""
-    ssh, username = facts.ssh, metadata.username or ""
-    if is_plain(facts) or facts.accounts.user(username) is None or not _can_ask(facts, config):
+    username = metadata.username or ""
+    if is_plain(ssh) or accounts.user(username) is None or not _can_ask(host, config):
         return ()
-    if _needs_privsep(facts) and not (ssh.privsep_dir and any(key.whole for key in ssh.host_keys)):
+    if _needs_privsep(ssh) and not (ssh.privsep_dir and any(key.whole for key in ssh.host_keys)):
         return ()
     from azureinit.plan.login_rules import connections
 
-    return connections(account_of(username, facts, config), ssh)
+    return connections(account_of(username, accounts, config), ssh)
 
 
-def must_ask(account: Account, facts: Facts, config: Config) -> bool:
+def must_ask(account: Account, *, host: Host, ssh: Ssh, access: Access, config: Config) -> bool:
     """Whether sshd could be asked, had it its directory."""
-    asked = facts.access is not None and bool(facts.access.answers or facts.access.unanswered)
-    keys = any(key.whole for key in facts.ssh.host_keys)
-    plain = is_plain(facts) or account.uid is None
-    return not plain and not asked and keys and _can_ask(facts, config) and _needs_privsep(facts)
+    asked = bool(access.answers or access.unanswered)
+    keys = any(key.whole for key in ssh.host_keys)
+    plain = is_plain(ssh) or account.uid is None
+    return not plain and not asked and keys and _can_ask(host, config) and _needs_privsep(ssh)
 
 
-def _can_ask(facts: Facts, config: Config) -> bool:
-    return config.ssh.query_sshd_config and not facts.rooted and facts.privileged and "sshd" in facts.tools
+def _can_ask(host: Host, config: Config) -> bool:
+    return config.ssh.query_sshd_config and not host.rooted and host.privileged and "sshd" in host.tools
 
 
-def _needs_privsep(facts: Facts) -> bool:
-    return facts.ssh.version is not None and facts.ssh.version < (9, 3)
+def _needs_privsep(ssh: Ssh) -> bool:
+    return ssh.version is not None and ssh.version < (9, 3)
 
 
-def is_plain(facts: Facts) -> bool:
+def is_plain(ssh: Ssh) -> bool:
     """Whether sshd's configuration says nothing about who may log in with a key."""
-    ssh = facts.ssh
     return not ssh.query_failure.startswith("sshd -G: /") and all(map(_is_harmless, ssh.directives))
 
 
@@ -165,10 +190,8 @@ def is_modern(keyword: str, listed: str) -> bool:
     )
 
 
-def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bool:
+def concerns(account: Account, *, ssh: Ssh, admin: AdminFiles, access: Access, today: int, pending: bool) -> bool:
     """Whether anything about the account, its files or the machine is out of the ordinary."""
-    access = facts.access
-    assert access is not None
     if access.pam is None or pam_problem(access.pam):
         return True
     if access.nologin or access.denied or access.shell or access.start is not None or account.uid == 0:
@@ -181,11 +204,11 @@ def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bo
         or account.malformed
         or bool(closed(access.shell_way, account, ENTER))
         or aged
-        or not any(key.whole for key in facts.ssh.host_keys)
-        or facts.ssh.authorized_keys_files == ()
+        or not any(key.whole for key in ssh.host_keys)
+        or ssh.authorized_keys_files == ()
         or not access.ways
         or any(strict_problem(way, account) or closed(way, account) for way in access.ways)
-        or any(b'"' in file.data or b"cert-authority" in file.data for file in facts.keys_files if file.data)
+        or any(b'"' in file.data or b"cert-authority" in file.data for file in admin.keys_files if file.data)
     )
 
 
@@ -228,9 +251,8 @@ def _skips(control: str) -> bool:
     return control == "sufficient" or any(end == "done" or end.isdecimal() for end in ends)
 
 
-def account_of(username: str, facts: Facts, config: Config) -> Account:
-    accounts = facts.accounts
-    groups = will_be_in(username, facts, config)
+def account_of(username: str, accounts: Accounts, config: Config) -> Account:
+    groups = groups_of_account(username, accounts, config)
     user = accounts.user(username)
     if user is None:
         return Account(
@@ -324,10 +346,12 @@ def _may(node: Node, wanted: int, account: Account) -> bool:
     return bool(node.mode >> shift & wanted)
 
 
-def paths_of(metadata: Metadata, facts: Facts, config: Config) -> tuple[str, ...]:
+def paths_of(*, metadata: Metadata, accounts: Accounts, ssh: Ssh, admin: AdminFiles, config: Config) -> tuple[str, ...]:
     """The key files whose way is to be looked at."""
     username = metadata.username or ""
-    home = facts.accounts.home_of(username)
-    if not metadata.keys or facts.accounts.user(username) is None:
+    home = accounts.home_of(username)
+    if not metadata.keys or accounts.user(username) is None:
         return ()
-    return key_paths(username=username, home=home, keys=metadata.keys, facts=facts, config=config)
+    return key_paths(
+        username=username, home=home, keys=metadata.keys, accounts=accounts, ssh=ssh, admin=admin, config=config
+    )

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.accounts import Accounts, Passwd
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Host
     from azureinit.plan.actions import Item, Plan
 
 NOBODY = 65534
@@ -33,32 +33,34 @@ def plan_account(
     groups: tuple[str, ...] | None,
     password_hash: Secret | None,
     password_done: bool,
-    facts: Facts,
+    host: Host,
+    accounts: Accounts,
     config: Config,
     today: int,
     lock: bool = False,
 ) -> Plan:
     """`groups` None: those of an administrator, for an account that is created. `lock`: no password any more."""
-    user = facts.accounts.user(username)
+    user = accounts.user(username)
     system = config.user.allow_system_user
     check_username(username, system=system)
     if user is not None:
-        _check_not_the_systems(user, facts.accounts, allowed=system or username == facts.distro.admin)
-    _check_not_the_vendors(username, facts.accounts)
+        _check_not_the_systems(user, accounts, allowed=system or username == host.distro.admin)
+    _check_not_the_vendors(username, accounts)
     if groups is None:
-        groups = default_groups(username, facts, config)
-    wanted, missing = _sorted_groups(username, groups, facts.accounts)
-    cautions = tuple(Caution(name=f"groups of {username}", why=_why_skipped(name, facts.accounts)) for name in missing)
+        groups = default_groups(username, accounts, config)
+    wanted, missing = _sorted_groups(username, groups, accounts)
+    cautions = tuple(Caution(name=f"groups of {username}", why=_why_skipped(name, accounts)) for name in missing)
     intent = AccountIntent(name=username, groups=wanted, today=today)
     return (
-        *_plan_user(intent, user, facts, config),
+        *_plan_user(intent, user, host=host, accounts=accounts, config=config),
         *cautions,
         _plan_password(
             PasswordIntent(name=username, field=password_hash or Secret(NO_PASSWORD), today=today),
             given=password_hash is not None,
             done=password_done,
             lock=lock,
-            facts=facts,
+            host=host,
+            accounts=accounts,
             config=config,
         ),
     )
@@ -93,16 +95,16 @@ def is_systems(user: Passwd, accounts: Accounts) -> bool:
     return user.uid < accounts.policy.uid_min or user.uid == NOBODY
 
 
-def default_groups(username: str, facts: Facts, config: Config) -> tuple[str, ...]:
+def default_groups(username: str, accounts: Accounts, config: Config) -> tuple[str, ...]:
     """Where none are configured: of a new account, or of one whose creation was interrupted.
 
     Being in sudo or wheel would give it sudo.
     """
-    user = facts.accounts.user(username)
-    if user is not None and not _unfinished(user, facts.accounts):
+    user = accounts.user(username)
+    if user is not None and not _unfinished(user, accounts):
         return ()
     names = ADMIN_GROUPS[:1] if config.user.sudo == "none" else ADMIN_GROUPS
-    return tuple(name for name in names if facts.accounts.group(name))
+    return tuple(name for name in names if accounts.group(name))
 
 
 def _sorted_groups(name: str, groups: tuple[str, ...], accounts: Accounts) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -112,12 +114,11 @@ def _sorted_groups(name: str, groups: tuple[str, ...], accounts: Accounts) -> tu
     return here, tuple(group for group in asked if group not in here)
 
 
-def _plan_user(intent: AccountIntent, user: Passwd | None, facts: Facts, config: Config) -> Plan:
-    accounts, name = facts.accounts, intent.name
-    backends = config.user_provisioners.backends
+def _plan_user(intent: AccountIntent, user: Passwd | None, *, host: Host, accounts: Accounts, config: Config) -> Plan:
+    name, backends = intent.name, config.user_provisioners.backends
     unfinished = _unfinished(user, accounts) if user else "does not exist"
     if unfinished:
-        ways = tuple(CREATE[backend](intent, facts) for backend in backends)
+        ways = tuple(CREATE[backend](intent, host=host, accounts=accounts) for backend in backends)
         did = f"created {name}" if user is None else f"completed the account {name}, which {unfinished}"
         did += f", in {listed(intent.groups)}" if intent.groups else ""
         account: Item = Step(name=f"user {name}", why=unfinished, did=did, ways=ways, failure=UserFailed)
@@ -125,7 +126,11 @@ def _plan_user(intent: AccountIntent, user: Passwd | None, facts: Facts, config:
         account = Satisfied(name=f"user {name}", why="exists")
     if user is None:
         return (account,)
-    return (account, *_plan_home(user, facts), *_plan_groups(intent, facts, backends))
+    return (
+        account,
+        *_plan_home(user, host=host, accounts=accounts),
+        *_plan_groups(intent, backends, host=host, accounts=accounts),
+    )
 
 
 def _unfinished(user: Passwd, accounts: Accounts) -> str:
@@ -137,22 +142,24 @@ def _unfinished(user: Passwd, accounts: Accounts) -> str:
     return ""
 
 
-def _plan_home(user: Passwd, facts: Facts) -> Plan:
+def _plan_home(user: Passwd, *, host: Host, accounts: Accounts) -> Plan:
     """Nothing is added to a home that has an owner."""
     name = f"home of {user.name}"
-    home = facts.accounts.home(user.home)
-    if is_systems(user, facts.accounts) and user.name != facts.distro.admin:
+    home = accounts.home(user.home)
+    if is_systems(user, accounts) and user.name != host.distro.admin:
         return (Satisfied(name=name, why=f"is the system's affair: {user.home}"),)
-    other = next((one.name for one in facts.accounts.users if _is_same_home(one, user)), None)
+    other = next((one.name for one in accounts.users if _is_same_home(one, user)), None)
     if other is not None:
         return (Satisfied(name=name, why=f"is {user.home}, which is {other}'s too and stays as it is"),)
-    if home is not None and not (home.uid == 0 and home.empty and user.uid and facts.privileged):
+    if home is not None and not (home.uid == 0 and home.empty and user.uid and host.privileged):
         return (Satisfied(name=name, why=f"is {user.home}"),)
     way: Way | Declined
-    if not facts.privileged and not facts.rooted:
+    if not host.privileged and not host.rooted:
         way = Declined(backend="native", why="only root makes homes")
     else:
-        way = Way(backend="native", actions=tuple(make_home(user.home, owner=f"{user.uid}:{user.gid}", facts=facts)))
+        way = Way(
+            backend="native", actions=tuple(make_home(user.home, owner=f"{user.uid}:{user.gid}", accounts=accounts))
+        )
     why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and not its own"
     did = f"made {user.home}, the home of {user.name}"
     return (Step(name=name, why=why, did=did, ways=(way,), failure=UserFailed),)
@@ -162,21 +169,29 @@ def _is_same_home(one: Passwd, user: Passwd) -> bool:
     return one.uid != user.uid and (one.home.rstrip("/") or "/") == (user.home.rstrip("/") or "/")
 
 
-def _plan_groups(intent: AccountIntent, facts: Facts, backends: tuple[str, ...]) -> Plan:
+def _plan_groups(intent: AccountIntent, backends: tuple[str, ...], *, host: Host, accounts: Accounts) -> Plan:
     name = f"groups of {intent.name}"
-    already = facts.accounts.groups_of(intent.name)
+    already = accounts.groups_of(intent.name)
     gained = tuple(group for group in intent.groups if group not in already)
     if not gained:
         return (Satisfied(name=name, why=f"in {', '.join(intent.groups)}"),) if intent.groups else ()
-    ways = tuple(ADD_GROUPS[backend](GroupsIntent(name=intent.name, groups=gained), facts) for backend in backends)
+    asked = GroupsIntent(name=intent.name, groups=gained)
+    ways = tuple(ADD_GROUPS[backend](asked, host=host, accounts=accounts) for backend in backends)
     why, did = f"gains {', '.join(gained)}", f"added {intent.name} to {listed(gained)}"
     return (Step(name=name, why=why, did=did, ways=ways, failure=UserFailed),)
 
 
 def _plan_password(
-    intent: PasswordIntent, *, given: bool, done: bool, lock: bool, facts: Facts, config: Config
+    intent: PasswordIntent,
+    *,
+    given: bool,
+    done: bool,
+    lock: bool,
+    host: Host,
+    accounts: Accounts,
+    config: Config,
 ) -> Item:
-    name, accounts = f"password {intent.name}", facts.accounts
+    name = f"password {intent.name}"
     state = accounts.password_state(intent.name)
     why = ""
     if given:
@@ -194,7 +209,8 @@ def _plan_password(
         return Satisfied(name=name, why=why)
     if accounts.user(intent.name) is not None and "/etc/shadow" in accounts.unreadable:
         return Unknown(name=name, why="/etc/shadow cannot be read")
-    ways = tuple(SET[backend](intent, facts) for backend in config.password_provisioners.backends)
+    backends = config.password_provisioners.backends
+    ways = tuple(SET[backend](intent, host=host, accounts=accounts) for backend in backends)
     why = "was given" if given else "is to be locked"
     did = f"{'set' if given else 'locked'} the password of {intent.name}"
     return Step(name=name, why=why, did=did, ways=ways, once=True, failure=PasswordFailed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from azureinit.backends.service import run_program
 from azureinit.errors import CustomDataFailed
-from azureinit.plan.actions import Caution, Declined, Run, Satisfied, Step, Way
+from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way
 from azureinit.plan.waagent import in_library, write_private
 from azureinit.record import Secret
 from azureinit.sources.metadata import decoded
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME, PROGRAM = "customData", "customData program"
 UNIT = "azure-init-custom-data.service"
+DESCRIPTION = "The program given to this VM as customData"
 MOST_LINE = 255  # as the kernel has it
 # What is mistaken for a program, by how it begins.
 NO_PROGRAMS = {
@@ -34,7 +36,7 @@ def output_path(config: Config) -> str:
     return f"{config.azure_init_data_dir.path.rstrip('/')}/custom-data.log"
 
 
-def plan_custom_data(*, given: Secret, config: Config, facts: CustomData, done: frozenset[str]) -> Plan:
+def plan_custom_data(*, given: Secret, config: Config, custom_data: CustomData, done: frozenset[str]) -> Plan:
     """The file. A program that has run may have changed it, or taken itself away."""
     settings = config.custom_data
     if not (settings.save or settings.execute):
@@ -52,7 +54,7 @@ def plan_custom_data(*, given: Secret, config: Config, facts: CustomData, done: 
         data = plain or data
     mode = 0o700 if settings.execute else 0o600
     path = custom_data_path(config)
-    if facts.kept is not None and facts.kept.data == data and facts.kept.mode == mode:
+    if custom_data.kept is not None and custom_data.kept.data == data and custom_data.kept.mode == mode:
         return (*cautions, Satisfied(name=NAME, why=f"is in {path}"))
     actions = write_private(config.waagent.lib_dir, "CustomData", data, mode=mode)
     ways = (Way(backend="native", actions=actions),)
@@ -62,7 +64,7 @@ def plan_custom_data(*, given: Secret, config: Config, facts: CustomData, done: 
     )
 
 
-def plan_program(*, given: Secret, config: Config, facts: CustomData, rooted: bool, done: frozenset[str]) -> Plan:
+def plan_program(*, given: Secret, config: Config, custom_data: CustomData, rooted: bool, done: frozenset[str]) -> Plan:
     """Once, after everything else: what it changes is its owner's will, so nobody looks at the machine again."""
     if not config.custom_data.execute:
         return ()
@@ -74,14 +76,15 @@ def plan_program(*, given: Secret, config: Config, facts: CustomData, rooted: bo
     why_not = why_no_program(data)
     if why_not:
         return (_refused(PROGRAM, why_not),)
-    seconds = config.custom_data.execute_timeout_secs
-    argv = command(data, custom_data_path(config))
     output = output_path(config)
-    if facts.service:
-        run = Run(argv=(*_service(), *argv), timeout=seconds, output=output, unit=UNIT)
-        way = Way(backend="systemd-run", actions=(run,))
-    else:
-        way = Way(backend="native", actions=(Run(argv=argv, timeout=seconds, output=output),))
+    way = run_program(
+        command(data, custom_data_path(config)),
+        unit=UNIT,
+        description=DESCRIPTION,
+        in_unit=custom_data.service,
+        timeout=config.custom_data.execute_timeout_secs,
+        output=output,
+    )
     why = "custom_data.execute is true; until it has succeeded, every run of azure-init runs it"
     did = f"ran the customData program; its output is in {output}"
     return (Step(name=PROGRAM, why=why, did=did, ways=(way,), once=True, failure=CustomDataFailed),)
@@ -108,21 +111,6 @@ def command(data: bytes, path: str) -> tuple[str, ...]:
     line = data[2:].partition(b"\n")[0].strip(b" \t").decode("utf-8", "surrogateescape")
     interpreter, _, rest = line.replace("\t", " ").partition(" ")
     return (interpreter, *((rest.strip(),) if rest.strip() else ()), path)
-
-
-def _service() -> tuple[str, ...]:
-    """A program that leaves others running at its end leaves them running: only the time limit ends them all."""
-    return (
-        "systemd-run",
-        "--quiet",
-        "--wait",
-        "--pipe",
-        "--collect",
-        f"--unit={UNIT}",
-        "--description=The program given to this VM as customData",
-        "--property=KillMode=process",
-        "--",
-    )
 
 
 def _refused(name: str, why: str) -> Step:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from azureinit.errors import HostnameFailed
 from azureinit.plan.actions import Step, Way, Write
 from azureinit.plan.hostname import DHCP_NAME
-from azureinit.plan.names import is_everybodys
+from azureinit.plan.names import is_generic_hostname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.dhcpnames import NameFile
+    from azureinit.facts.hostnames import NameFile
     from azureinit.plan.actions import Plan
 
 SENT = (b"send", b"host-name")
@@ -22,7 +22,7 @@ ASKS_ITSELF = (b"", b"auto", b"<hostname>")
 
 
 def plan_dhcp_names(*, hostname: str, files: tuple[NameFile, ...]) -> Plan:
-    if is_everybodys(hostname):
+    if is_generic_hostname(hostname):
         return ()
     steps: list[Step] = []
     for file in files:

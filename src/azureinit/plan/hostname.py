@@ -10,8 +10,8 @@ from azureinit.plan.names import check_hostname
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.gather import Facts
     from azureinit.facts.host import Host
+    from azureinit.facts.hostnames import HostNames
     from azureinit.plan.actions import Item, Plan
 
 OWN_ADDRESS = "127.0.1.1"
@@ -19,32 +19,32 @@ LOOPBACK = "127.0.0.1"
 DHCP_NAME = "DHCP host name"
 
 
-def plan_hostname(*, hostname: str, facts: Facts | Host, config: Config) -> Plan:
+def plan_hostname(*, hostname: str, host: Host, names: HostNames, config: Config) -> Plan:
     check_hostname(hostname)
     intent = HostnameIntent(name=hostname)
-    in_file = facts.hostname_file is not None and facts.hostname_file.strip() == hostname.encode()
-    in_kernel = facts.rooted or facts.kernel_hostname == hostname
+    in_file = names.hostname_file is not None and names.hostname_file.strip() == hostname.encode()
+    in_kernel = host.rooted or names.kernel == hostname
     item: Item
     if in_file and in_kernel:
         item = Satisfied(name="hostname", why=f"is {hostname}")
     else:
         item = Step(
             name="hostname",
-            why=f"{_kernels(facts) if in_file else _files(facts)} -> {hostname}",
+            why=f"{_kernels(names) if in_file else _files(names)} -> {hostname}",
             did=f"set the host name to {hostname}",
-            ways=tuple(SET[name](intent, facts) for name in config.hostname_provisioners.backends),
+            ways=tuple(SET[name](intent, host=host, names=names) for name in config.hostname_provisioners.backends),
             failure=HostnameFailed,
         )
-    return (item, *_plan_hosts(hostname, facts), *_plan_dhcp_names(hostname, facts))
+    return (item, *_plan_hosts(hostname, host=host, names=names), *_plan_dhcp_names(hostname, names))
 
 
-def _files(facts: Facts | Host) -> str:
-    return _told((facts.hostname_file or b"").decode("utf-8", "surrogateescape").strip()[:64])
+def _files(names: HostNames) -> str:
+    return _told((names.hostname_file or b"").decode("utf-8", "surrogateescape").strip()[:64])
 
 
-def _kernels(facts: Facts | Host) -> str:
+def _kernels(names: HostNames) -> str:
     """The file is right already."""
-    return f"the kernel's {_told(facts.kernel_hostname)}"
+    return f"the kernel's {_told(names.kernel)}"
 
 
 def _told(old: str) -> str:
@@ -52,25 +52,25 @@ def _told(old: str) -> str:
     return (old if old.isprintable() else ascii(old)) or "unset"
 
 
-def _plan_hosts(hostname: str, facts: Facts | Host) -> Plan:
-    old = (facts.hosts_file or b"").decode("utf-8", "surrogateescape")
-    if not facts.distro.hosts_line and not any(_address(line) == OWN_ADDRESS for line in old.split("\n")):
+def _plan_hosts(hostname: str, *, host: Host, names: HostNames) -> Plan:
+    old = (names.hosts_file or b"").decode("utf-8", "surrogateescape")
+    if not host.distro.hosts_line and not any(_address(line) == OWN_ADDRESS for line in old.split("\n")):
         return ()
     new = hosts_with(old, hostname)
     if new == old:
         return (Satisfied(name="hosts", why=f"{OWN_ADDRESS} is {hostname}"),)
-    write = Write(path="/etc/hosts", data=new.encode("utf-8", "surrogateescape"), was=facts.hosts_file)
+    write = Write(path="/etc/hosts", data=new.encode("utf-8", "surrogateescape"), was=names.hosts_file)
     ways = (Way(backend="native", actions=(write,)),)
     did = f"wrote {OWN_ADDRESS} {hostname} to /etc/hosts"
     return (Step(name="hosts", why=f"{OWN_ADDRESS} -> {hostname}", did=did, ways=ways, failure=HostnameFailed),)
 
 
-def _plan_dhcp_names(hostname: str, facts: Facts | Host) -> Plan:
-    if not facts.name_files:
+def _plan_dhcp_names(hostname: str, names: HostNames) -> Plan:
+    if not names.name_files:
         return ()
     from azureinit.plan.dhcpnames import plan_dhcp_names
 
-    return plan_dhcp_names(hostname=hostname, files=facts.name_files)
+    return plan_dhcp_names(hostname=hostname, files=names.name_files)
 
 
 def hosts_with(text: str, hostname: str) -> str:

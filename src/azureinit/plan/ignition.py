@@ -9,8 +9,9 @@ from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Facts
-    from azureinit.facts.host import Ignition
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.hostnames import HostNames
+    from azureinit.facts.ignition import Ignition
     from azureinit.plan.actions import Plan
     from azureinit.sources.metadata import Metadata
 
@@ -19,15 +20,17 @@ HOSTNAME, PASSWORD = "hostname of Ignition", "password of Ignition"
 NAMELESS = ("localhost", "localhost.localdomain")
 
 
-def yielding(metadata: Metadata, facts: Facts, *, done: frozenset[str]) -> Metadata:
+def without_kept(
+    metadata: Metadata, *, ignition: Ignition | None, names: HostNames, accounts: Accounts, done: frozenset[str]
+) -> Metadata:
     """What is asked for, but for what somebody asked of Ignition already."""
-    if facts.ignition is None:
+    if ignition is None:
         return metadata
     provenance = dict(metadata.provenance)
-    name = kept_hostname(metadata.hostname, facts.hostname_file, facts.ignition, done=done)
+    name = kept_hostname(metadata.hostname, names.hostname_file, ignition, done=done)
     if name is not None:
         provenance["hostname"] = IGNITION
-    if _keeps_password(metadata, facts, facts.ignition, done):
+    if _keeps_password(metadata, accounts, ignition, done):
         provenance["password"] = IGNITION
         metadata = replace(metadata, password_hash=None)
     return replace(metadata, hostname=name or metadata.hostname, provenance=provenance)
@@ -46,12 +49,12 @@ def kept_hostname(
         return None
 
 
-def _keeps_password(metadata: Metadata, facts: Facts, ignition: Ignition, done: frozenset[str]) -> bool:
+def _keeps_password(metadata: Metadata, accounts: Accounts, ignition: Ignition, done: frozenset[str]) -> bool:
     """An account that came with a password before we ever set one."""
     username = metadata.username or ""
     if metadata.password_hash is None or f"password {username}" in done:
         return False
-    return PASSWORD in done or (ignition.fresh and facts.accounts.password_state(username) == "set")
+    return PASSWORD in done or (ignition.fresh and accounts.password_state(username) == "set")
 
 
 def plan_ignition(metadata: Metadata, *, done: frozenset[str]) -> Plan:

@@ -12,7 +12,7 @@ LONGEST_USERNAME = 32  # utmp's field, and useradd's limit
 LONGEST_HOSTNAME = 64  # the kernel's HOST_NAME_MAX
 LONGEST_LABEL = 63
 SHOWN = 40
-EVERYBODYS = ("", "(none)", "localhost", "localhost4", "localhost6")
+GENERIC = ("", "(none)", "localhost", "localhost4", "localhost6")
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 DIGITS = frozenset("0123456789")
 IN_USERNAME = LETTERS | DIGITS | frozenset("_.-")
@@ -42,9 +42,9 @@ def check_hostname(name: str) -> str:
     return name
 
 
-def is_everybodys(hostname: str) -> bool:
+def is_generic_hostname(hostname: str) -> bool:
     """A name that tells no host from another, and must not reach DNS."""
-    return hostname.lower().partition(".")[0] in EVERYBODYS
+    return hostname.lower().partition(".")[0] in GENERIC
 
 
 def quoted(name: str) -> str:

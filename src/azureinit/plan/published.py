@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from azureinit.plan.actions import Satisfied, Step, Way
-from azureinit.plan.names import is_everybodys
+from azureinit.plan.names import is_generic_hostname
 from azureinit.plan.waagent import write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Waagent
+    from azureinit.facts.waagent import Waagent
     from azureinit.plan.actions import Plan
 
 NAME = "published_hostname"
 
 
 def plan_published(*, hostname: str, waagent: Waagent | None, lib_dir: str) -> Plan:
-    if waagent is None or waagent.hidden or is_everybodys(hostname):
+    if waagent is None or waagent.hidden or is_generic_hostname(hostname):
         return ()
     if waagent.published == hostname.encode():
         return (Satisfied(name=NAME, why=f"says {hostname}"),)

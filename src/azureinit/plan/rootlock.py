@@ -12,23 +12,26 @@ from azureinit.record import Secret, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
     from azureinit.plan.actions import Declined, Item
 
 NAME = "password root"
 FORGET = Remove(path=OLD_SHADOW)
 
 
-def plan_root_lock(*, facts: Facts, config: Config, today: int) -> Item:
-    accounts = facts.accounts
+def plan_root_lock(*, host: Host, accounts: Accounts, old_root: Secret | None, config: Config, today: int) -> Item:
     fields = accounts.shadow_fields("root") or ()
     field = fields[1] if len(fields) > 1 else None
     if field is None and "/etc/shadow" not in accounts.unreadable:
         return Caution(name=NAME, why="is to be locked, but /etc/shadow has no entry of root's: nothing to lock")
     if field is not None and _is_gone(field):
-        return _plan_old(facts.old_root)
+        return _plan_old(old_root)
     intent = PasswordIntent(name="root", field=Secret(NO_PASSWORD), today=today)
-    ways = tuple(_without_backup(SET[backend](intent, facts)) for backend in config.password_provisioners.backends)
+    ways = tuple(
+        _without_backup(SET[backend](intent, host=host, accounts=accounts))
+        for backend in config.password_provisioners.backends
+    )
     did = "took root's password away"
     return Step(name=NAME, why="is to be locked", did=did, ways=ways, failure=PasswordFailed)
 

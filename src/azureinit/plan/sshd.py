@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from azureinit.backends.service import reload_unit
+from azureinit.backends.sshd import check_config
 from azureinit.errors import SshdFailed
 from azureinit.facts.ssh import ONE_KEYBOARD, PRIVSEP, Logins
-from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.hostkeys import NOT_IN_FIPS, types_before_ready
 from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Host
     from azureinit.facts.ssh import Ssh
-    from azureinit.plan.actions import Action, Plan
+    from azureinit.plan.actions import Action, Plan, Run
 
 NAME = "sshd"
 DROPIN, WHOLE = "drop-in", "sshd_config"
@@ -28,18 +30,18 @@ LONGEST_INTERVAL = (1 << 31) - 1  # sshd's own
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-class Wanted(Record):
+class Settings(Record):
     """None leaves it as it is."""
 
     logins: Logins | None
     alive: int | None  # seconds
 
-    def lacking(self, ssh: Ssh, logins: Logins, *, path: str, data: bytes) -> Wanted:
+    def lacking(self, ssh: Ssh, logins: Logins, *, path: str, data: bytes) -> Settings:
         """What of it is not so with an sshd of those logins, whose files are the same but for this one."""
         alive = self.alive
         if alive is not None and alive == interval(ssh.values_with(path, data).get(ALIVE.lower(), ("0",))[0]):
             alive = None
-        return Wanted(logins=None if self.logins == logins else self.logins, alive=alive)
+        return Settings(logins=None if self.logins == logins else self.logins, alive=alive)
 
     def in_words(self, s: str = "") -> str:
         words = []
@@ -50,11 +52,10 @@ class Wanted(Record):
         return " and ".join(words)
 
 
-NOTHING = Wanted(logins=None, alive=None)
+NOTHING = Settings(logins=None, alive=None)
 
 
-def plan_sshd(*, allow_password: bool | None, facts: Facts, config: Config) -> Plan:
-    ssh = facts.ssh
+def plan_sshd(*, allow_password: bool | None, host: Host, ssh: Ssh, config: Config) -> Plan:
     why_not = _why_not(allow_password, ssh, config)
     left: Plan = (Satisfied(name=NAME, why=why_not),) if why_not else ()
     logins = None
@@ -68,15 +69,14 @@ def plan_sshd(*, allow_password: bool | None, facts: Facts, config: Config) -> P
     if demanded is not None:
         why = f"{demanded} demands more than a password from everyone: passwords stay on, since sshd would not start"
         left, logins = (Caution(name=NAME, why=f"{why} without them"),), None
-    wanted = Wanted(logins=logins, alive=(config.ssh.client_alive_interval or None) if ssh.installed else None)
+    wanted = Settings(logins=logins, alive=(config.ssh.client_alive_interval or None) if ssh.installed else None)
     if wanted == NOTHING:
         return left
     exceptions = () if logins is None else _exceptions(ssh, allow_password=logins.password)
-    return (*left, *_plan_wanted(wanted, facts, config), *exceptions)
+    return (*left, *_plan_wanted(wanted, host=host, ssh=ssh, config=config), *exceptions)
 
 
-def _plan_wanted(wanted: Wanted, facts: Facts, config: Config) -> Plan:
-    ssh = facts.ssh
+def _plan_wanted(wanted: Settings, *, host: Host, ssh: Ssh, config: Config) -> Plan:
     main = ssh.config_path or ""
     lacking = wanted.lacking(ssh, ssh.logins, path=main, data=ssh.data(main) or b"")
     if lacking == NOTHING:
@@ -84,10 +84,10 @@ def _plan_wanted(wanted: Wanted, facts: Facts, config: Config) -> Plan:
     if ssh.config_path is None:
         return (Caution(name=NAME, why="sshd is installed, but its configuration is nowhere we know: left alone"),)
     why = f"must {lacking.in_words()}"
-    write = _write(lacking, facts, config)
+    write = _write(lacking, host=host, ssh=ssh, config=config)
     if isinstance(write, Declined):
         return (Step(name=NAME, why=why, ways=(write,), failure=SshdFailed),)
-    return _step(write, why, f"sshd {lacking.in_words('s')} from now on: wrote {write.path}", facts)
+    return _step(write, why, f"sshd {lacking.in_words('s')} from now on: wrote {write.path}", host=host, ssh=ssh)
 
 
 def _demanded(ssh: Ssh) -> str | None:
@@ -135,16 +135,16 @@ def _why_not(allow_password: bool | None, ssh: Ssh, config: Config) -> str:
     return "" if ssh.installed else "not installed"
 
 
-def _write(wanted: Wanted, facts: Facts, config: Config) -> Write | Declined:
+def _write(wanted: Settings, *, host: Host, ssh: Ssh, config: Config) -> Write | Declined:
     """The drop-in if it would win, else the whole file with our lines before everything."""
-    ssh, path = facts.ssh, facts.distro.sshd_dropin
+    path = host.distro.sshd_dropin
     if (wanted.alive or 0) > LONGEST_INTERVAL:
         return Declined(backend=DROPIN, why=f"ssh.client_alive_interval is above sshd's {LONGEST_INTERVAL}")
 
     def would_do(path: str, data: bytes) -> bool:
         return wanted.lacking(ssh, ssh.logins_with(path, data), path=path, data=data) == NOTHING
 
-    check = _check(facts, config)
+    check = _check(host=host, ssh=ssh, config=config)
     was = ssh.data(path)
     new = HEADER + _lines(wanted, ssh, before=(was or b"").partition(HEADER)[2])
     if was != new and would_do(path, new):
@@ -166,7 +166,7 @@ def _write(wanted: Wanted, facts: Facts, config: Config) -> Write | Declined:
     return Write(path=main, data=new, was=old, check=check)
 
 
-def _lines(wanted: Wanted, ssh: Ssh, *, before: bytes) -> bytes:
+def _lines(wanted: Settings, ssh: Ssh, *, before: bytes) -> bytes:
     """What is wanted, beside what an earlier run said of what is now left as it is."""
     said: list[str] = []
     if wanted.logins is not None:
@@ -201,20 +201,16 @@ def with_block(data: bytes, lines: bytes) -> bytes:
     return BEGIN + lines + END + (before + after if begin and end else data)
 
 
-def _check(facts: Facts, config: Config) -> Run | None:
-    """`sshd -t`, with one key that will be there: it refuses to judge without any."""
-    if facts.rooted or "sshd" not in facts.tools:
-        return None
-    early = types_before_ready(config.ssh.host_key_types, facts.ssh)
-    slow = ("rsa",) if not facts.ssh.host_keys_named else ()
-    made = [kind for kind in ("", *early) if kind not in slow and not (kind == NOT_IN_FIPS and facts.ssh.fips)]
-    keys = sorted(facts.ssh.host_keys, key=lambda key: not key.whole)
-    key = next((key.path for key in keys if key.whole or key.type in made), None)
-    return Run(argv=("sshd", "-t", "-h", key), changes=False) if key else None
+def _check(*, host: Host, ssh: Ssh, config: Config) -> Run | None:
+    """With a key that exists when the check runs: sshd refuses to judge a configuration without one."""
+    early = types_before_ready(config.ssh.host_key_types, ssh)
+    slow = ("rsa",) if not ssh.host_keys_named else ()
+    made = [kind for kind in ("", *early) if kind not in slow and not (kind == NOT_IN_FIPS and ssh.fips)]
+    keys = sorted(ssh.host_keys, key=lambda key: not key.whole)
+    return check_config(next((key.path for key in keys if key.whole or key.type in made), None), host)
 
 
-def _step(write: Write, why: str, did: str, facts: Facts) -> Plan:
-    ssh = facts.ssh
+def _step(write: Write, why: str, did: str, *, host: Host, ssh: Ssh) -> Plan:
     actions: list[Action] = []
     if write.check is not None and not ssh.privsep_dir:
         actions.append(MakeDir(path=PRIVSEP, mode=0o755))
@@ -227,11 +223,11 @@ def _step(write: Write, why: str, did: str, facts: Facts) -> Plan:
     if whole and ssh.link:
         why_file = f"{write.path} is a link to {ssh.link}, where no drop-in counts: it becomes this machine's own file"
         cautions = (Caution(name=NAME, why=why_file),)
-    if ssh.running and facts.systemd and ssh.unit and "systemctl" in facts.tools:
-        # Not waited for: sshd may be ordered after the unit we are, and the reload with it.
-        actions.append(Run(argv=("systemctl", "--no-block", "try-reload-or-restart", ssh.unit), changes=False))
+    reload = reload_unit(ssh.unit, host) if ssh.running else None
+    if reload is not None:
+        actions.append(reload)
     elif ssh.running:
-        late = "is running and not under systemd: heeded when it is next started"
+        late = "is running, and not as a service of systemd or OpenRC: reads this when it is next started"
         cautions = (*cautions, Caution(name=NAME, why=late))
     way = Way(backend=WHOLE if whole else DROPIN, actions=tuple(actions))
     return (Step(name=NAME, why=f"{why}: {write.path}", did=did, ways=(way,), failure=SshdFailed), *cautions)

@@ -6,7 +6,7 @@ from azureinit.plan.actions import MakeDir, Satisfied, Step, Unknown, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Waagent
+    from azureinit.facts.waagent import Waagent
     from azureinit.plan.actions import Action, Item, Plan
     from azureinit.record import Secret
     from azureinit.sources.metadata import Metadata

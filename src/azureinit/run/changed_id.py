@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from azureinit.errors import ImdsInvalid, ImdsUnavailable, MediaAbsent
-from azureinit.facts.changed_id import Former, read_former, read_former_id
-from azureinit.plan.changed_id import KEPT, plan_former
+from azureinit.facts.changed_id import EarlierVm, read_earlier_id, read_earlier_vm
+from azureinit.plan.changed_id import KEPT, plan_changed_id
 from azureinit.plan.waagent import plan_waagent, spellings
 from azureinit.telemetry.events import INFO, WARN
 
@@ -24,7 +24,7 @@ def stays(walk: Walk) -> bool:
     """Whether this machine was another VM, and so is to be left as it is."""
     if walk.vm_id is None or not walk.remembers:
         return False
-    walk.former = read_former_id(
+    walk.former = read_earlier_id(
         walk.machine,
         vm_id=walk.vm_id,
         spellings=spellings(walk.vm_id),
@@ -79,10 +79,10 @@ def plan_stay(walk: Walk, facts: Facts) -> Plan:
     assert walk.former is not None and walk.journal is not None
     library = walk.config.waagent.lib_dir
     if walk.config.platform.changed_vm_id == "keep":
-        former, because = read_former(walk.machine, vm_id=walk.former, lib_dir=library), "platform.changed_vm_id"
+        former, because = read_earlier_vm(walk.machine, vm_id=walk.former, lib_dir=library), "platform.changed_vm_id"
     else:
-        former, because = Former(vm_id=walk.former), WANT  # nobody has asked for anything to go
+        former, because = EarlierVm(vm_id=walk.former), WANT  # nobody has asked for anything to go
     return (
-        *plan_former(former=former, because=because, done=walk.journal.done),
+        *plan_changed_id(earlier=former, because=because, done=walk.journal.done),
         *plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library),
     )

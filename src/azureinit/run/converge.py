@@ -5,19 +5,19 @@ from __future__ import annotations
 from azureinit.apply.executor import apply_plan
 from azureinit.errors import LocalError, NotConverged, PlanStale
 from azureinit.facts.access import read_access
-from azureinit.facts.gather import read_facts
-from azureinit.facts.ssh import MERGER, read_keys_files, read_pieces
+from azureinit.facts.gather import EVERY_PART, read_facts
+from azureinit.facts.key_files import AdminFiles, read_keys_files, read_pieces
+from azureinit.facts.ssh import MERGER
 from azureinit.facts.sshd_answer import ask_about
 from azureinit.plan.access import paths_of, questions
 from azureinit.plan.actions import Caution, Unknown, work_left
 from azureinit.plan.keys import key_paths
-from azureinit.plan.plan import home_of
 from azureinit.record import replace
 from azureinit.telemetry.events import WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
@@ -44,6 +44,7 @@ def converge(
     journal: Journal,
     events: Events,
     deadline: float,
+    parts: Collection[str] = EVERY_PART,
 ) -> tuple[Facts, tuple[str, ...]]:
     """The machine as it is then, and the names of the steps that were taken, or begun before a plan was stale."""
     taken: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ def converge(
             stale += 1
             if stale == MOST_STALE:
                 raise
-        facts = read_facts(machine, config, before=facts)
+        facts = read_facts(machine, config, parts, before=facts)
     left = work_left(planner(facts))
     if left:
         names = ", ".join(f"{step.name} ({step.why})" for step in left)
@@ -81,27 +82,28 @@ def with_keys_files(
     machine: Machine, config: Config, facts: Facts, *, username: str, keys: tuple[PublicKey, ...]
 ) -> Facts:
     """The facts about the home of somebody whose name is known by now."""
-    home = home_of(username, facts)
-    if facts.ssh.pieces == MERGER:
-        facts = replace(facts, key_pieces=read_pieces(machine, home))
-    paths = key_paths(username=username, home=home, keys=keys, facts=facts, config=config)
-    return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
+    home = facts.accounts.home_of(username)
+    admin = AdminFiles(key_pieces=read_pieces(machine, home) if facts.ssh.pieces == MERGER else ())
+    paths = key_paths(
+        username=username, home=home, keys=keys, accounts=facts.accounts, ssh=facts.ssh, admin=admin, config=config
+    )
+    return replace(facts, admin=replace(admin, keys_files=read_keys_files(machine, home=home, paths=paths)))
 
 
 def with_access(machine: Machine, config: Config, facts: Facts, metadata: Metadata) -> Facts:
     """What decides about the admin's login; sshd is asked only where its configuration has rules of its own."""
     if not facts.ssh.installed:
-        return facts
+        return replace(facts, access=None)
     username = metadata.username or ""
     user = facts.accounts.user(username)
     access = read_access(
         machine,
         facts.ssh,
-        systemd=facts.systemd,
+        systemd=facts.host.systemd,
         shell=user.shell if user else facts.accounts.shell,
-        paths=paths_of(metadata, facts, config),
+        paths=paths_of(metadata=metadata, accounts=facts.accounts, ssh=facts.ssh, admin=facts.admin, config=config),
     )
-    asked = questions(metadata=metadata, facts=facts, config=config)
+    asked = questions(metadata=metadata, host=facts.host, accounts=facts.accounts, ssh=facts.ssh, config=config)
     if asked:
         answers, unanswered = ask_about(machine, facts.ssh, asked)
         access = replace(access, answers=answers, unanswered=unanswered)

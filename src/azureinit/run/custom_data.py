@@ -20,7 +20,7 @@ def kept(walk: Walk) -> Plan:
     given = walk.metadata.custom_data
     if given is None:
         return ()
-    return plan_custom_data(given=given, config=walk.config, facts=_facts(walk), done=walk.journal.done)
+    return plan_custom_data(given=given, config=walk.config, custom_data=_facts(walk), done=walk.journal.done)
 
 
 def program(walk: Walk) -> Plan:
@@ -29,7 +29,7 @@ def program(walk: Walk) -> Plan:
     if given is None:
         return ()
     rooted, done = walk.machine.rooted, walk.journal.done
-    return plan_program(given=given, config=walk.config, facts=_facts(walk), rooted=rooted, done=done)
+    return plan_program(given=given, config=walk.config, custom_data=_facts(walk), rooted=rooted, done=done)
 
 
 def run_program(walk: Walk) -> None:

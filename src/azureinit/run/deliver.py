@@ -327,7 +327,7 @@ def look_at_the_network(walk: Walk, error: AzureInitError) -> None:
 def quiet_waagent(walk: Walk) -> None:
     """Also where we never came to a plan."""
     from azureinit.apply.executor import apply_plan
-    from azureinit.facts.gather import read_waagent
+    from azureinit.facts.waagent import read_waagent
     from azureinit.memory.journal import MemoryJournal
     from azureinit.plan.actions import work_left
     from azureinit.plan.waagent import plan_waagent
@@ -413,13 +413,15 @@ def _after_ready(walk: Walk, steps: tuple[Step, ...]) -> None:
 
 def _plan_after_ready(walk: Walk) -> tuple[Step, ...]:
     from azureinit.plan.actions import work_left
-    from azureinit.plan.plan import plan_after_ready
+    from azureinit.plan.plan import Wanted, make_plan
+    from azureinit.plan.provision import AFTER_READY
 
     assert walk.journal is not None and walk.facts is not None
     if walk.metadata is None or is_specialised(walk.metadata):
         return ()
     try:
-        return work_left(plan_after_ready(facts=walk.facts, config=walk.config, done=walk.journal.done))
+        wanted = Wanted(metadata=walk.metadata, config=walk.config, done=walk.journal.done)
+        return work_left(make_plan(AFTER_READY, wanted, walk.facts))
     except Exception as error:  # noqa: BLE001 - the verdict has left: nothing may contradict it
         walk.events.tell(WARN, "after Ready", f"{type(error).__name__}: {error}")
         return ()

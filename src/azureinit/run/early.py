@@ -105,18 +105,18 @@ def begin_host_keys(walk: Walk) -> None:
         return
     if walk.config.platform.changed_vm_id == "keep":
         return
-    from azureinit.facts.keyhost import read_key_host
+    from azureinit.facts.gather import read_early
     from azureinit.machine.threads import start
     from azureinit.plan.actions import work_left
     from azureinit.plan.hostkeys import plan_host_keys, types_before_ready
 
-    walk.key_host = host = read_key_host(walk.machine, walk.config)
-    if any(key.whole for key in host.ssh.host_keys):
+    walk.early = early = read_early(walk.machine, walk.config)
+    if any(key.whole for key in early.ssh.host_keys):
         return  # sshd starts with that one; whether others are asked for is for the plan to say
-    types = types_before_ready(walk.config.ssh.host_key_types, host.ssh)
-    steps = work_left(plan_host_keys(types=types, facts=host))
+    types = types_before_ready(walk.config.ssh.host_key_types, early.ssh)
+    steps = work_left(plan_host_keys(types=types, host=early.host, ssh=early.ssh))
     if steps:
-        record_own_keys(walk, host.ssh)
+        record_own_keys(walk, early.ssh)
     walk.keys = [start(_making(walk, step)) for step in steps]
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
-    from azureinit.facts.keyhost import KeyHost
     from azureinit.machine import Machine
     from azureinit.machine.processes import Ran
     from azureinit.machine.threads import Flag
@@ -82,7 +81,7 @@ class Walk:
         self.renamed = False  # the kernel's host name changed, and a lease may have been taken under the old one
         self.remembers = True  # False for someone who may not look into the data directory
         self.sshd: Callable[[float], Ran] | None = None  # asked, and not heard yet
-        self.key_host: KeyHost | None = None  # read, and not yet among the facts
+        self.early: Facts | None = None  # read, and not yet among the facts
         self.own_keys: tuple[str, ...] = ()  # host keys that were missing when the run began
         self.keys: list[Flag] = []  # the host's, being made; each is up when that has ended
         self.in_progress: Flag | None = None  # up at the end of that report

@@ -89,10 +89,10 @@ def _until(walk: Walk) -> float:
 
 def read_all(walk: Walk) -> Facts:
     """With what `begin` has begun, the first time."""
-    host, walk.key_host = walk.key_host, None
+    early, walk.early = walk.early, None
     sshd, walk.sshd = walk.sshd, None
     keys, walk.keys = walk.keys, []
-    return read_facts(walk.machine, walk.config, host=host, sshd=sshd, keys=tuple(keys))
+    return read_facts(walk.machine, walk.config, early=early, sshd=sshd, keys=tuple(keys))
 
 
 def _worth_asking_again(walk: Walk, gathered: Gathered, saved: Metadata | None) -> bool:
@@ -181,9 +181,15 @@ def accept(walk: Walk, gathered: Gathered, saved: Metadata | None) -> None:
     check_hostname(walk.metadata.hostname or "")
     walk.metadata = with_usable_keys(walk.metadata, lambda told: walk.events.tell(WARN, "keys", told))
     if walk.facts is not None and walk.facts.ignition is not None and walk.journal is not None:
-        from azureinit.plan.ignition import yielding
+        from azureinit.plan.ignition import without_kept
 
-        walk.metadata = yielding(walk.metadata, walk.facts, done=walk.journal.done)
+        walk.metadata = without_kept(
+            walk.metadata,
+            ignition=walk.facts.ignition,
+            names=walk.facts.names,
+            accounts=walk.facts.accounts,
+            done=walk.journal.done,
+        )
     walk.alone = _alone(walk, answers, failures, walk.metadata)
     if walk.alone is not None:
         walk.events.tell(WARN, "waiting", f"no network ({failures.get('imds')}): the media alone are applied")

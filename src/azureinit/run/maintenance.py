@@ -52,13 +52,16 @@ def finish_after_ready(walk: Walk) -> None:
     from azureinit.facts.gather import read_facts
     from azureinit.memory.journal import read_journal
     from azureinit.plan.actions import work_left
-    from azureinit.plan.plan import plan_after_ready
+    from azureinit.plan.plan import Wanted, make_plan, parts_of
+    from azureinit.plan.provision import AFTER_READY
+    from azureinit.sources.metadata import Metadata
 
     try:
         prepare(walk.machine, walk.instance.data_dir, timeout=0)
         done = read_journal(walk.machine, walk.instance.path("journal")).done
-        facts = read_facts(walk.machine, walk.config)
-        finish(walk, work_left(plan_after_ready(facts=facts, config=walk.config, done=done)))
+        facts = read_facts(walk.machine, walk.config, parts_of(AFTER_READY))
+        wanted = Wanted(metadata=Metadata(), config=walk.config, done=done)
+        finish(walk, work_left(make_plan(AFTER_READY, wanted, facts)))
     except LockTimeout:
         pass  # the run that is at work does it
     except Exception as error:  # noqa: BLE001
@@ -98,11 +101,11 @@ def publish(walk: Walk) -> None:
 def publication(walk: Walk) -> Plan:
     if walk.machine.rooted or walk.metadata is None or walk.metadata.hostname is None:
         return ()
-    from azureinit.facts.dhcp_client import read_lessee
+    from azureinit.facts.dhcp_client import read_dhcp_client
     from azureinit.plan.publish import plan_publish
 
-    lessee = read_lessee(walk.machine)
-    return () if lessee is None else plan_publish(hostname=walk.metadata.hostname, lessee=lessee, renamed=True)
+    dhcp = read_dhcp_client(walk.machine)
+    return () if dhcp is None else plan_publish(hostname=walk.metadata.hostname, dhcp=dhcp, renamed=True)
 
 
 def feed_entropy(walk: Walk) -> None:

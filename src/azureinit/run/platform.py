@@ -7,7 +7,7 @@ address other than the usual one is used only if it answers, or if neither does.
 from __future__ import annotations
 
 from azureinit.errors import LocalError
-from azureinit.facts.dhcp_client import parse_way_out
+from azureinit.facts.dhcp_client import parse_outgoing_link
 from azureinit.facts.leases import is_a_host, read_standing
 from azureinit.record import Record, replace
 from azureinit.sources.route import (
@@ -164,7 +164,7 @@ def _addresses(card: Card) -> frozenset[str]:
 
 def read_card(machine: Machine, table: bytes | None = None) -> Card | None:
     """That of the best route to the platform; where there is none, the first one that could have it."""
-    link = parse_way_out(read_table(machine) or b"" if table is None else table)
+    link = parse_outgoing_link(read_table(machine) or b"" if table is None else table)
     if link is not None:
         index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").strip()
         mac = (machine.read(f"/sys/class/net/{link}/address", limit=64) or b"").decode("ascii", "replace").strip()

@@ -8,8 +8,8 @@ from azureinit.plan.access import plan_access
 from azureinit.plan.actions import Caution, Unknown, work_left
 from azureinit.plan.hostkeys import has_image_keys
 from azureinit.plan.hostname import DHCP_NAME
-from azureinit.plan.plan import make_plan, plan_after_ready
-from azureinit.plan.waagent import plan_waagent
+from azureinit.plan.plan import Wanted, make_plan
+from azureinit.plan.provision import AFTER_READY, PROVISION, SPECIALISED
 from azureinit.record import replace
 from azureinit.run.converge import converge, today, with_access, with_keys_files
 from azureinit.run.deliver import keep, save, start_in_progress
@@ -43,7 +43,7 @@ def settle(walk: Walk) -> None:
         walk.settles = True
     if walk.former is None and walk.metadata is not None and not is_specialised(walk.metadata):
         record_own_keys(walk, walk.facts.ssh)
-    named = walk.facts.kernel_hostname
+    named = walk.facts.names.kernel
     walk.facts, taken = converge(
         walk.machine,
         walk.config,
@@ -53,7 +53,7 @@ def settle(walk: Walk) -> None:
         events=walk.events,
         deadline=walk.context.work_deadline,
     )
-    walk.renamed = walk.facts.kernel_hostname != named or DHCP_NAME in taken
+    walk.renamed = walk.facts.names.kernel != named or DHCP_NAME in taken
     # A program may need the network: where there is none it is run when IMDS has agreed, before Ready.
     if walk.metadata is not None and walk.metadata.custom_data is not None and walk.alone is None:
         from azureinit.run.custom_data import run_program
@@ -80,22 +80,20 @@ def plan_for(walk: Walk, facts: Facts, *, shown: bool = False) -> Plan:
 
         return plan_stay(walk, facts)
     assert walk.metadata is not None and walk.journal is not None
-    if is_specialised(walk.metadata):
-        library = walk.config.waagent.lib_dir
-        return plan_waagent(vm_id=walk.vm_id, waagent=facts.waagent, lib_dir=library, metadata=walk.metadata)
-    username, keys = walk.metadata.username or "", walk.metadata.keys
-    facts = with_keys_files(walk.machine, walk.config, facts, username=username, keys=keys)
-    if walk.metadata.key_pairs:
-        facts = with_pair_files(walk.machine, facts, walk.metadata)
-    plan = make_plan(
+    wanted = Wanted(
         metadata=walk.metadata,
-        facts=facts,
         config=walk.config,
         done=walk.journal.done,
         today=today(walk.machine),
         vm_id=walk.vm_id,
-        own_keys=own_keys(walk, facts),
     )
+    if is_specialised(walk.metadata):
+        return make_plan(SPECIALISED, wanted, facts)
+    username, keys = walk.metadata.username or "", walk.metadata.keys
+    facts = with_keys_files(walk.machine, walk.config, facts, username=username, keys=keys)
+    if walk.metadata.key_pairs:
+        facts = with_pair_files(walk.machine, facts, walk.metadata)
+    plan = make_plan(PROVISION, replace(wanted, own_keys=own_keys(walk, facts)), facts)
     if walk.metadata.custom_data is not None:
         from azureinit.run.custom_data import kept
 
@@ -109,7 +107,15 @@ def plan_login(walk: Walk, facts: Facts, *, pending: bool) -> Plan:
     assert walk.metadata is not None
     facts = with_access(walk.machine, walk.config, facts, walk.metadata)
     plan = plan_access(
-        metadata=walk.metadata, facts=facts, config=walk.config, today=today(walk.machine), pending=pending
+        metadata=walk.metadata,
+        host=facts.host,
+        accounts=facts.accounts,
+        ssh=facts.ssh,
+        admin=facts.admin,
+        access=facts.access,
+        config=walk.config,
+        today=today(walk.machine),
+        pending=pending,
     )
     walk.doubts = tuple(item.why for item in plan if isinstance(item, Caution))
     return plan
@@ -134,13 +140,14 @@ def own_keys(walk: Walk, facts: Facts) -> frozenset[str] | None:
 
 
 def with_pair_files(machine: Machine, facts: Facts, metadata: Metadata) -> Facts:
-    from azureinit.facts.keypairs import read_pair_files
+    from azureinit.facts.key_files import read_pair_files
     from azureinit.plan.keypairs import pair_paths
 
     username = metadata.username or ""
     home = facts.accounts.home_of(username)
     paths = pair_paths(username=username, home=home, pairs=metadata.key_pairs)
-    return replace(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
+    read = read_pair_files(machine, home=home, paths=paths)
+    return replace(facts, admin=replace(facts.admin, pair_files=read))
 
 
 def whole_plan(walk: Walk) -> Plan:
@@ -161,10 +168,13 @@ def whole_plan(walk: Walk) -> Plan:
 
     planned = plan_for(walk, walk.facts, shown=True)
     stale = any(item.name == DHCP_NAME for item in planned)
-    renames = stale or walk.facts.kernel_hostname != walk.metadata.hostname
+    renames = stale or walk.facts.names.kernel != walk.metadata.hostname
     after = (*growth(walk), *(publication(walk) if renames else ()), *entropy(walk), *tuning(walk))
     done = frozenset() if walk.journal is None else walk.journal.done
-    last = plan_after_ready(facts=walk.facts, config=walk.config, done=done, own_keys=own_keys(walk, walk.facts))
+    own = own_keys(walk, walk.facts)
+    last = make_plan(
+        AFTER_READY, Wanted(metadata=walk.metadata, config=walk.config, done=done, own_keys=own), walk.facts
+    )
     return (*before, *planned, *_program(walk), *after, *last)
 
 

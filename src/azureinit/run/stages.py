@@ -93,19 +93,20 @@ def _stays(walk: Walk) -> bool:
 def set_hostname(walk: Walk, name: str) -> str:
     """The name it has then. Facts can see whether it is done, so that a death in between needs no journal."""
     from azureinit.apply.executor import apply_plan
-    from azureinit.facts.host import read_host, read_ignition
+    from azureinit.facts.gather import read_facts
     from azureinit.memory.journal import MemoryJournal
-    from azureinit.plan.hostname import plan_hostname
+    from azureinit.plan.plan import LOCAL, Wanted, make_plan, parts_of
+    from azureinit.sources.metadata import Metadata
 
-    facts, ignition = read_host(walk.machine), read_ignition(walk.machine)
-    if ignition is not None:
+    facts = read_facts(walk.machine, walk.config, ("ignition", *parts_of(LOCAL)))
+    if facts.ignition is not None:
         from azureinit.memory.journal import read_journal
         from azureinit.plan.ignition import kept_hostname
 
         journal = None if walk.instance is None else read_journal(walk.machine, walk.instance.path("journal"))
         done = frozenset() if journal is None else journal.done
-        name = kept_hostname(name, facts.hostname_file, ignition, done=done) or name
-    plan = plan_hostname(hostname=name, facts=facts, config=walk.config)
+        name = kept_hostname(name, facts.names.hostname_file, facts.ignition, done=done) or name
+    plan = make_plan(LOCAL, Wanted(metadata=Metadata(hostname=name), config=walk.config), facts)
     apply_plan(walk.machine, plan, journal=MemoryJournal(), events=walk.events, deadline=walk.context.work_deadline)
     unsynced = walk.machine.unsynced
     if unsynced.unknown or unsynced.directories - {walk.machine.real("/etc")}:  # the run syncs /etc itself

@@ -6,7 +6,10 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.access import Access
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.key_files import AdminFiles
+    from azureinit.facts.ssh import Ssh
     from azureinit.plan.access import Account
     from azureinit.plan.sshd_match import Client, InForce
     from azureinit.sources.metadata import Metadata
@@ -19,14 +22,17 @@ class Obstacle(Record):
     why: str
 
 
-class Case(Record):
+class LoginAttempt(Record):
     """One connection of one account with what was given, on one machine."""
 
     account: Account
     client: Client
     values: dict[str, tuple[InForce, ...]]
     metadata: Metadata
-    facts: Facts
+    accounts: Accounts
+    ssh: Ssh
+    admin: AdminFiles
+    access: Access
     today: int
     pending: bool
 
