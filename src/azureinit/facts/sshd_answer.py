@@ -10,7 +10,6 @@ from azureinit.facts.ssh import (
     PASSWORD,
     about_logins,
     in_force,
-    read_files,
 )
 from azureinit.record import Record, replace
 
@@ -35,12 +34,6 @@ class Answer(Record):
     values: Values | None
     failure: str = ""
     version: tuple[int, int] | None = None
-
-
-def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
-    asking = ask_sshd(machine, tools=tools, query=query)
-    ssh = read_files(machine, query=query)
-    return ssh if asking is None else with_answer(machine, ssh, asking())
 
 
 def ask_sshd(
