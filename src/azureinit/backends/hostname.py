@@ -1,4 +1,4 @@
-"""Setting the host name: by system call and file, or by asking systemd."""
+"""Setting the host name: by system call and /etc/hostname, or by hostnamectl."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def native(intent: HostnameIntent, *, host: Host, names: HostNames) -> Way | Dec
 
 def hostnamectl(intent: HostnameIntent, *, host: Host, names: HostNames) -> Way | Declined:  # noqa: ARG001
     if host.rooted:
-        return Declined(backend="hostnamectl", why="it names the running system, not the one under --root")
+        return Declined(backend="hostnamectl", why="it works on the running system, not on the one under --root")
     if "hostnamectl" not in host.tools:
         return Declined(backend="hostnamectl", why="hostnamectl is not installed")
     if not host.systemd:

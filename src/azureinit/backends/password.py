@@ -1,4 +1,4 @@
-"""Setting a password by its hash, which reaches nobody's arguments; or taking it away."""
+"""Setting a password by its hash, which never appears in arguments; or making it unusable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PasswordIntent(Record):
-    """What the password field is to hold: a hash, or NO_PASSWORD."""
+    """The new content of the password field: a hash, or NO_PASSWORD."""
 
     name: str
     field: Secret
@@ -43,7 +43,7 @@ def files(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | De
 
 
 def passwd(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
-    """The name under which Azure's own agent locks accounts. It never could set a password."""
+    """Azure's own agent locks accounts under this name. It cannot set a password."""
     if intent.field != Secret(NO_PASSWORD):
         return Declined(backend="passwd", why='it only locks: add "chpasswd" to password_provisioners.backends')
     why = why_no_tool("usermod", host)

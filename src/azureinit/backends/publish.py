@@ -1,7 +1,7 @@
-"""Asking for the address again under the host's new name, while the link stays up: one way for each DHCP client.
+"""Renewing a DHCP lease under the host's new name while the link stays up: one way for each DHCP client.
 
-What each of them does was seen on the wire. `networkctl renew`, `nmcli device reapply` and `nmcli connection up` are
-not among them: they ask under the old name, and the last also takes the address away.
+The effect of each was verified on the wire. `networkctl renew`, `nmcli device reapply` and `nmcli connection up` are
+not used: they ask under the old name, and the last also removes the address.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 RUNTIME = "/run/systemd/network"
 DROPIN = "azure-init-hostname.conf"
 NOTE = b"# The host has got its name: a changed file makes networkd ask for this link's address again.\n"
-# Beside the client that runs, where its profile lets it write; the script that would change the link is left out.
+# Files of a second dhclient, in places that its AppArmor profile allows; without the script that changes the link.
 DHCLIENT = ("-4", "-sf", "/bin/true", "-pf", "/run/dhclient.azure-init.pid", "-lf", "/run/dhclient.azure-init.leases")
 TIMEOUT = 30.0
 
 
 def reload(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
-    """The address stays where networkd can do that (257), and is away for a moment where it cannot (249 to 255)."""
+    """The address stays with systemd 257; with 249 to 255 it is removed for a moment."""
     why = _missing("networkctl", dhcp)
     file = dhcp.config.rpartition("/")[2]
     if not why and not file.endswith(".network"):
-        why = f"networkd does not say by which file {dhcp.link} is configured"
+        why = f"networkd does not report the configuration file of {dhcp.link}"
     if why:
         return Declined(backend="networkctl reload", why=why)
     beside = f"{RUNTIME}/{file}.d"
@@ -46,12 +46,12 @@ def reconfigure(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
 
 
 def nmcli(hostname: str, dhcp: DhcpClient) -> Way | Declined:
-    """Of the running device only: no profile is changed."""
+    """Changes the running device only, no connection profile."""
     return _way("nmcli", dhcp, _run("nmcli", "device", "modify", dhcp.link, "ipv4.dhcp-hostname", hostname))
 
 
 def dhclient(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
-    """A second one asks under the kernel's name of now, changes nothing, and goes."""
+    """A second dhclient asks under the kernel's current name, changes nothing, and exits."""
     ask, go = _run("dhclient", "-1", *DHCLIENT, dhcp.link), _run("dhclient", "-x", *DHCLIENT, dhcp.link)
     return _way("dhclient", dhcp, ask, go, Remove(path=DHCLIENT[-1]))
 

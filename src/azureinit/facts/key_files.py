@@ -19,7 +19,7 @@ MOST_PIECES = 100
 
 
 class Directory(Record):
-    """On the way to a key file, from its home if it lies in one; mode None where it is not there yet."""
+    """A directory above a key file, below the home if it lies in one; mode None where it does not exist."""
 
     path: str
     mode: int | None = None
@@ -28,9 +28,9 @@ class Directory(Record):
 
 class KeysFile(Record):
     path: str
-    # The home it lies in, whose owner is its owner. None for a file of the system's.
+    # The home that it lies in, whose owner owns it. None for a file outside homes.
     home: str | None
-    # The directory below which someone else can put links, so that none is followed.
+    # The directory below which others than root can place links: no link is followed there.
     beneath: str | None
     directories: tuple[Directory, ...] = ()
     data: bytes | None = None
@@ -38,12 +38,12 @@ class KeysFile(Record):
     uid: int | None = None
     # Why it cannot be written.
     problem: str | None = None
-    # It cannot be looked at without privileges.
+    # It cannot be read without privileges.
     hidden: bool = False
 
     @classmethod
     def absent(cls, path: str, home: str) -> KeysFile:
-        """Neither the file nor any directory on the way to it."""
+        """A file that does not exist, nor the directories above it."""
         problem = path_problem(home) or path_problem(path)
         path, base = normal(path), normal(home)
         inside = path.startswith(f"{base.rstrip('/')}/")
@@ -82,7 +82,7 @@ def _directory(trail: Trail, path: str) -> Directory:
 
 
 def _with_content(machine: Machine, file: KeysFile) -> KeysFile:
-    """Looked at before it is opened, or a device would notice; judged by what was opened, or it could be swapped."""
+    """Checked before it is opened, since opening a device has effects, and after it, since it could be swapped."""
     found = machine.stat(file.path, follow=False)
     if found is not None and not stat.S_ISREG(found.st_mode):
         return replace(file, problem=f"{file.path} is {kind(found.st_mode)}")
@@ -93,13 +93,13 @@ def _with_content(machine: Machine, file: KeysFile) -> KeysFile:
     if not stat.S_ISREG(status.st_mode):
         return replace(file, problem=f"{file.path} is {kind(status.st_mode)}")
     if status.st_nlink != 1:
-        # One of them may be a file its owner cannot read, and must not get to read through us.
+        # Another name may be a file that the user cannot read, and must not read through azure-init.
         return replace(file, problem=f"{file.path} has other names (hard links)")
     return replace(file, data=data, mode=stat.S_IMODE(status.st_mode), uid=status.st_uid)
 
 
 class PairFile(Record):
-    """One half of a pair; `file` tells all but its content."""
+    """One half of a key pair; `file` has all but its content."""
 
     file: KeysFile
     data: Secret | None = None
@@ -113,7 +113,7 @@ def read_pair_files(machine: Machine, *, home: str, paths: tuple[str, ...]) -> t
 
 
 def read_pieces(machine: Machine, home: str) -> tuple[str, ...]:
-    """The names in the directory of pieces; whatever is wrong with it is told when they are read."""
+    """The names in the directory of pieces. Errors are reported when the pieces are read."""
     try:
         names = machine.names(f"{home.rstrip('/')}/{PIECES}") or ()
     except LocalError:

@@ -1,4 +1,4 @@
-"""The admin's account: there, in its groups, with a home, and with the password that was given, if one was."""
+"""The admin's account: its existence, groups, home and password."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def plan_account(
     today: int,
     lock: bool = False,
 ) -> Plan:
-    """`groups` None: those of an administrator, for an account that is created. `lock`: no password any more."""
+    """`groups` None: the default groups of an admin, for a new account. `lock`: make the password unusable."""
     user = accounts.user(username)
     system = config.user.allow_system_user
     check_username(username, system=system)
@@ -67,7 +67,7 @@ def plan_account(
 
 
 def _check_not_the_systems(user: Passwd, accounts: Accounts, *, allowed: bool) -> None:
-    """Nobody is never one to log in: whatever may do nothing runs as it."""
+    """The account nobody is never an admin: unprivileged services run as it."""
     nobody = user.uid == NOBODY or user.name == "nobody"
     if nobody or (is_systems(user, accounts) and not allowed):
         hint = "choose an admin user name that the image does not use itself"
@@ -77,7 +77,7 @@ def _check_not_the_systems(user: Passwd, accounts: Accounts, *, allowed: bool) -
 
 
 def _check_not_the_vendors(username: str, accounts: Accounts) -> None:
-    """One of those in /usr would neither be made nor changed: for every tool it is there already, and not in /etc."""
+    """An account in /usr can be neither made nor changed: to every tool it exists, but not in /etc."""
     user = accounts.vendor_user(username)
     if user is not None:
         hint = "choose an admin user name that the image does not use itself"
@@ -87,7 +87,7 @@ def _check_not_the_vendors(username: str, accounts: Accounts) -> None:
 
 def _why_skipped(group: str, accounts: Accounts) -> str:
     if any(vendor.name == group for vendor in accounts.vendor_groups):
-        return f"group {quoted(group)} is in /usr and not in /etc/group, so nobody can be added to it; skipped"
+        return f"group {quoted(group)} is in /usr and not in /etc/group, so that no member can be added; skipped"
     return f"group {quoted(group)} does not exist; skipped"
 
 
@@ -96,9 +96,9 @@ def is_systems(user: Passwd, accounts: Accounts) -> bool:
 
 
 def default_groups(username: str, accounts: Accounts, config: Config) -> tuple[str, ...]:
-    """Where none are configured: of a new account, or of one whose creation was interrupted.
+    """Where no groups are configured: for a new account, or one whose creation was interrupted.
 
-    Being in sudo or wheel would give it sudo.
+    Without sudo and wheel where user.sudo is none: these groups would grant it.
     """
     user = accounts.user(username)
     if user is not None and not _unfinished(user, accounts):
@@ -108,7 +108,7 @@ def default_groups(username: str, accounts: Accounts, config: Config) -> tuple[s
 
 
 def _sorted_groups(name: str, groups: tuple[str, ...], accounts: Accounts) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Which exist, and which do not. One's own group is no wish: it comes with a new account."""
+    """Those that exist, and those that do not. The account's own group is left out: a new account gets it anyway."""
     asked = [group for group in dict.fromkeys(groups) if group != name or accounts.user(name)]
     here = tuple(group for group in asked if accounts.group(group))
     return here, tuple(group for group in asked if group not in here)
@@ -134,7 +134,7 @@ def _plan_user(intent: AccountIntent, user: Passwd | None, *, host: Host, accoun
 
 
 def _unfinished(user: Passwd, accounts: Accounts) -> str:
-    """What a useradd that was cut off leaves out: it writes passwd first."""
+    """What an interrupted useradd left out: it writes passwd first."""
     if accounts.shadow is not None and user.password == Secret("x") and accounts.shadow_fields(user.name) is None:
         return "has no entry in /etc/shadow"
     if accounts.group(user.name) is None and all(group.gid != user.gid for group in accounts.groups):
@@ -143,14 +143,14 @@ def _unfinished(user: Passwd, accounts: Accounts) -> str:
 
 
 def _plan_home(user: Passwd, *, host: Host, accounts: Accounts) -> Plan:
-    """Nothing is added to a home that has an owner."""
+    """A home that belongs to a user stays as it is."""
     name = f"home of {user.name}"
     home = accounts.home(user.home)
     if is_systems(user, accounts) and user.name != host.distro.admin:
-        return (Satisfied(name=name, why=f"is the system's affair: {user.home}"),)
+        return (Satisfied(name=name, why=f"a system account's home stays as it is: {user.home}"),)
     other = next((one.name for one in accounts.users if _is_same_home(one, user)), None)
     if other is not None:
-        return (Satisfied(name=name, why=f"is {user.home}, which is {other}'s too and stays as it is"),)
+        return (Satisfied(name=name, why=f"is {user.home}, which is also the home of {other}: stays as it is"),)
     if home is not None and not (home.uid == 0 and home.empty and user.uid and host.privileged):
         return (Satisfied(name=name, why=f"is {user.home}"),)
     way: Way | Declined
@@ -160,7 +160,7 @@ def _plan_home(user: Passwd, *, host: Host, accounts: Accounts) -> Plan:
         way = Way(
             backend="native", actions=tuple(make_home(user.home, owner=f"{user.uid}:{user.gid}", accounts=accounts))
         )
-    why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and not its own"
+    why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and belongs to root"
     did = f"made {user.home}, the home of {user.name}"
     return (Step(name=name, why=why, did=did, ways=(way,), failure=UserFailed),)
 

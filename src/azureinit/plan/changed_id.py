@@ -1,4 +1,4 @@
-"""A VM that was provisioned under another id and is to stay as it is: only what was that one's alone goes."""
+"""A VM that was provisioned under another id and stays as it is: only the earlier VM's leases and state are removed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ KEPT = "changed VM id"
 
 
 def plan_changed_id(*, earlier: EarlierVm, because: str, done: frozenset[str]) -> Plan:
-    """Once: nobody can see whose a lease is, so what lies there afterwards is this VM's. The journal is also what
-    remembers the decision, when WALinuxAgent's marker no longer names the other one."""
+    """Once: a lease does not name its VM, so files that appear later are this VM's. The journal also remembers the
+    decision, once WALinuxAgent's marker no longer names the earlier VM."""
     who = f"VM {earlier.vm_id}" if earlier.vm_id else "another VM"
     why = f"this was {who}, and stays as it is: {because}"
     if KEPT in done:

@@ -1,4 +1,4 @@
-"""customData: kept where WALinuxAgent keeps it, and run as a program where that is asked for."""
+"""customData: saved where WALinuxAgent saves it, and run as a program where custom_data.execute says so."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 NAME, PROGRAM = "customData", "customData program"
 UNIT = "azure-init-custom-data.service"
 DESCRIPTION = "The program given to this VM as customData"
-MOST_LINE = 255  # as the kernel has it
-# What is mistaken for a program, by how it begins.
+MOST_LINE = 255  # the kernel's limit
+# Data that are not a program, by their first bytes.
 NO_PROGRAMS = {
-    b"\x1f\x8b": "gzip data, which nothing here unpacks",
-    b"#cloud-config": "a configuration of cloud-init, which is not here to read it",
-    b"Content-Type: multipart": "a multipart message for cloud-init, which is not here to read it",
-    b"MIME-Version:": "a multipart message for cloud-init, which is not here to read it",
+    b"\x1f\x8b": "gzip data, which azure-init does not unpack",
+    b"#cloud-config": "a configuration for cloud-init, which azure-init does not apply",
+    b"Content-Type: multipart": "a multipart message for cloud-init, which azure-init does not apply",
+    b"MIME-Version:": "a multipart message for cloud-init, which azure-init does not apply",
 }
 
 
@@ -37,20 +37,20 @@ def output_path(config: Config) -> str:
 
 
 def plan_custom_data(*, given: Secret, config: Config, custom_data: CustomData, done: frozenset[str]) -> Plan:
-    """The file. A program that has run may have changed it, or taken itself away."""
+    """The file. A program that has run may have changed or removed it."""
     settings = config.custom_data
     if not (settings.save or settings.execute):
         return ()
     if settings.execute and PROGRAM in done:
-        return (Satisfied(name=NAME, why="was kept, and run"),)
+        return (Satisfied(name=NAME, why="was saved, and run"),)
     data = given
     cautions: Plan = ()
     if settings.decode or settings.execute:
         plain = decoded(given)
         if plain is None and settings.execute:
-            return (_refused(NAME, "it is to be run, and is not base64"),)
+            return (_refused(NAME, "it cannot be run: it is not base64"),)
         if plain is None:
-            cautions = (Caution(name=NAME, why="is not base64: kept as it was given"),)
+            cautions = (Caution(name=NAME, why="is not base64: saved as it was given"),)
         data = plain or data
     mode = 0o700 if settings.execute else 0o600
     path = custom_data_path(config)
@@ -60,16 +60,16 @@ def plan_custom_data(*, given: Secret, config: Config, custom_data: CustomData, 
     ways = (Way(backend="native", actions=actions),)
     return (
         *cautions,
-        Step(name=NAME, why=f"{len(data)} bytes were given", did=f"kept customData in {path}", ways=ways),
+        Step(name=NAME, why=f"{len(data)} bytes were given", did=f"saved customData in {path}", ways=ways),
     )
 
 
 def plan_program(*, given: Secret, config: Config, custom_data: CustomData, rooted: bool, done: frozenset[str]) -> Plan:
-    """Once, after everything else: what it changes is its owner's will, so nobody looks at the machine again."""
+    """Once, after everything else. The machine is not planned again: the program's changes are intended."""
     if not config.custom_data.execute:
         return ()
     if PROGRAM in done:
-        return (Satisfied(name=PROGRAM, why="has run, and succeeded"),)
+        return (Satisfied(name=PROGRAM, why="ran, and succeeded"),)
     if rooted:
         return (Caution(name=PROGRAM, why="not run: this is a file tree, not the running system"),)
     data = (decoded(given) or Secret(b"")).reveal()
@@ -96,14 +96,14 @@ def why_no_program(data: bytes) -> str:
             return f"it is {what}"
     first = data[: MOST_LINE + 1].partition(b"\n")[0]
     if first.startswith(b"#!") and first.endswith(b"\r"):
-        return "its lines end as Windows writes them (CR LF), and no interpreter's name does"
+        return "its lines end in CR LF, so that the first line names no interpreter"
     if first.startswith(b"#!") and (len(first) > MOST_LINE or not first[2:].strip().startswith(b"/")):
         return "its first line names no interpreter"
     return "" if data.strip() else "it is empty"
 
 
 def command(data: bytes, path: str) -> tuple[str, ...]:
-    """As the kernel reads the first line, so that it runs where files may not be executed; else as a shell would."""
+    """By the first line, as the kernel reads it, so that it runs on a noexec file system; else by /bin/sh."""
     if data.startswith(b"\x7fELF"):
         return (path,)
     if not data.startswith(b"#!"):

@@ -1,7 +1,7 @@
-"""A machine becomes an image again: everything that was this machine's alone goes.
+"""Prepare a machine for an image: remove the state that is this machine's alone.
 
-The account goes first, while the files that name it are there; what we remember goes last. Wherever this is cut off,
-the next run does the rest.
+The account is removed first, while the files that name it exist; azure-init's own state last. After an interruption the
+next run does the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNSET = (b"", b"uninitialized")
 
 
 class Leaving(Record):
-    """The account that is to go, and what else there is of it."""
+    """The account to remove, and its files in other programs' directories."""
 
     name: str
     spools: tuple[str, ...]
@@ -58,7 +58,7 @@ def plan_deprovision(
     backups: tuple[str, ...],
     today: int,
 ) -> Plan:
-    """`user`: the account is to go too; `leaving` is the one, if any is known. `today` counts days, as shadow does."""
+    """`user`: remove the account too; `leaving`: which one, where it is known. `today` in days, as in /etc/shadow."""
     account: Plan = (Caution(name="user", why="no provisioned account is known here"),) if user else ()
     if leaving is not None:
         account = (*_plan_user(leaving, host=host, accounts=accounts), *_plan_sudoers(leaving, accounts, sudoers))
@@ -89,17 +89,17 @@ def _step(name: str, why: str, *actions: Action) -> Step:
 
 def _removal(name: str, why: str, paths: tuple[str, ...]) -> Item:
     if not paths:
-        return Satisfied(name=name, why="nothing is there")
+        return Satisfied(name=name, why="nothing to remove")
     return _step(name, why, *(Remove(path=path, whole=path.endswith("/")) for path in paths))
 
 
 def _plan_group(group: Group) -> Plan:
-    mounts = (Caution(name=group.name, why=f"{path} is another file system: left alone") for path in group.mounts)
+    mounts = (Caution(name=group.name, why=f"{path} is another file system: not removed") for path in group.mounts)
     return (_removal(group.name, group.why, group.paths), *mounts)
 
 
 def _stopped(unit: str) -> Step:
-    return Step(name=unit, why="runs, and would write again", ways=(stop_unit(unit),))
+    return Step(name=unit, why="is running, and would write the files again", ways=(stop_unit(unit),))
 
 
 # ---- the account
@@ -113,7 +113,7 @@ def _plan_user(leaving: Leaving, *, host: Host, accounts: Accounts) -> Plan:
         return (Satisfied(name=name, why="does not exist"), *spools)
     if is_systems(user, accounts):
         declined = Declined(backend="native", why=f"it belongs to the system (uid {user.uid})")
-        return (Step(name=name, why="was asked to go", ways=(declined,)),)
+        return (Step(name=name, why="is to be removed", ways=(declined,)),)
     home, problem = _home(user, host=host, accounts=accounts)
     cautions = (Caution(name=f"home of {leaving.name}", why=f"{user.home} stays: {problem}"),) if problem else ()
     ways = tuple(remove(user, home, host=host, accounts=accounts) for remove in REMOVE)
@@ -127,20 +127,20 @@ def _home(user: Passwd, *, host: Host, accounts: Accounts) -> tuple[str | None, 
     if found is None:
         return None, ""
     if len([part for part in home.split("/") if part]) < 2 or "/../" in f"{home}/":
-        return None, "it is no home of its own"
+        return None, "it is not a directory of one user's"
     if host.privileged and found.uid != user.uid:
-        return None, f"it belongs to somebody else (uid {found.uid})"
+        return None, f"it belongs to another account (uid {found.uid})"
     lives = [other.name for other in accounts.users if other != user and f"{other.home}/".startswith(f"{home}/")]
-    return (None, f"{lives[0]} lives there too") if lives else (home, "")
+    return (None, f"{lives[0]} has its home there too") if lives else (home, "")
 
 
 def _plan_sudoers(leaving: Leaving, accounts: Accounts, sudoers: Sudoers) -> Plan:
-    """Only with the account: what stays stays a sudoer. WALinuxAgent's file may be about others too."""
+    """Only with the account: an account that stays keeps sudo. WALinuxAgent's file may name other accounts."""
     items: list[Item] = []
     user = accounts.user(leaving.name)
     if user is not None and is_systems(user, accounts):
         return ()
-    why = f"{leaving.name} goes"
+    why = f"{leaving.name} is removed"
     if sudoers.file is not None:
         items.append(_step("sudo", why, Remove(path=SUDOERS)))
     old = leaving.waagent_sudoers
@@ -154,41 +154,41 @@ def _plan_sudoers(leaving: Leaving, accounts: Accounts, sudoers: Sudoers) -> Pla
 
 
 def without_sudoer(data: bytes, name: str) -> bytes:
-    """Only lines whose user it is: a name may be a part of another's."""
+    """Only lines for that very user: a name may be a part of another name."""
     own = {spelt.encode("utf-8", "surrogateescape") for spelt in (name, f'"{name}"')}
     return b"".join(line for line in data.splitlines(keepends=True) if not own & set(line.split()[:1]))
 
 
 def _plan_backups(backups: tuple[str, ...], *, changed: bool) -> Plan:
-    """Whoever edits the account files leaves the old ones beside them, with every password's hash."""
-    if changed:  # this very run makes them
+    """Tools that edit the account files leave the old ones beside them, with every password's hash."""
+    if changed:  # this run makes them
         backups = BACKUPS
     if not backups:
         return ()
-    return (_step("account backups", "they still tell of who is gone", *(Remove(path=path) for path in backups)),)
+    return (_step("account backups", "they still have the removed account", *(Remove(path=path) for path in backups)),)
 
 
 # ---- the machine
 
 
 def _plan_sshd(host: Host, ssh: Ssh) -> Plan:
-    """What we told sshd was what the platform asked of this machine."""
+    """azure-init's sshd settings: the platform asked them of this machine."""
     items: list[Item] = []
     dropin = ssh.data(host.distro.sshd_dropin)
     if dropin is not None and dropin.startswith(HEADER):
-        items.append(_step("sshd", "the platform asked it of this machine", Remove(path=host.distro.sshd_dropin)))
+        items.append(_step("sshd", "was set for this machine by azure-init", Remove(path=host.distro.sshd_dropin)))
     main = ssh.data(ssh.config_path) if ssh.config_path else None
     if main is not None and ssh.config_path and not ssh.vendor:
         before, begin, rest = main.partition(BEGIN)
         _, end, after = rest.partition(END)
         if begin and end:
             write = Write(path=ssh.config_path, data=before + after, was=main)
-            items.append(_step("sshd", "the platform asked it of this machine", write))
+            items.append(_step("sshd", "was set for this machine by azure-init", write))
     return tuple(items)
 
 
 def _plan_hostname(names: HostNames) -> Plan:
-    """The name itself last: afterwards nobody knows whose a line was."""
+    """/etc/hostname last: it says which lines in other files are this machine's."""
     name = (names.hostname_file or b"").strip()
     if name in NAMELESS:
         return (Satisfied(name="hostname", why="there is none"),)
@@ -198,7 +198,7 @@ def _plan_hostname(names: HostNames) -> Plan:
     if new != old:
         items.append(_step("hosts", f"{OWN_ADDRESS} was this machine", Write(path="/etc/hosts", data=new, was=old)))
     items += plan_no_dhcp_names(hostname=name, files=names.name_files)
-    items.append(_step("hostname", "the platform tells the next machine's", Remove(path="/etc/hostname")))
+    items.append(_step("hostname", "each machine gets its own from the platform", Remove(path="/etc/hostname")))
     return tuple(items)
 
 
@@ -213,7 +213,7 @@ def without_host(data: bytes, name: bytes) -> bytes:
 def _plan_machine_id(state: MachineState) -> Item:
     actions: list[Action] = []
     if (state.machine_id or b"").strip() not in UNSET:
-        # Emptied, not removed: without the file a read-only root could not be given one.
+        # Emptied, not removed: on a read-only root systemd cannot create the file.
         actions.append(Write(path=MACHINE_ID, data=b"", mode=0o444, was=state.machine_id))
     if state.dbus_id:
         actions.append(Remove(path=DBUS_ID))
@@ -223,7 +223,7 @@ def _plan_machine_id(state: MachineState) -> Item:
 
 
 def _plan_resolver(state: MachineState, resolvconf: Group) -> Plan:
-    """A link leads to what is made anew at every boot, and through it we would write somebody else's file."""
+    """A link leads to a file that is made at every boot: it stays."""
     link = state.resolv_conf
     extra = _plan_group(resolvconf) if resolvconf.paths else ()
     if link is None:
@@ -234,8 +234,8 @@ def _plan_resolver(state: MachineState, resolvconf: Group) -> Plan:
 
 
 def _plan_pools(state: MachineState) -> Item:
-    """Emptied, not removed: the daemon that serves them ends when one is missing."""
+    """Emptied, not removed: the KVP daemon ends when one is missing."""
     if not state.pools:
-        return Satisfied(name="KVP pools", why="nothing is in them")
+        return Satisfied(name="KVP pools", why="are empty")
     writes = (Write(path=path, data=b"") for path in state.pools)
-    return _step("KVP pools", "the host's words with this machine", *writes)
+    return _step("KVP pools", "records between the host and this machine", *writes)

@@ -1,4 +1,4 @@
-"""The host's own keys: a generalised image has none, and without one sshd neither starts nor answers questions."""
+"""Host keys: a generalised image has none, and without one sshd does not start."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def has_image_keys(ssh: Ssh, *, own: frozenset[str], done: frozenset[str]) -> bo
 
 
 def types_before_ready(types: tuple[str, ...], ssh: Ssh) -> tuple[str, ...]:
-    """Which of the wanted types are made before logins are possible.
+    """The types that are made before Ready.
 
-    Where HostKey lines name the keys: every one, since sshd may have no other, and also types that are not wanted if
-    only those are named. Else those that are quickly made; all of them where none of those is wanted.
+    Where HostKey lines name the keys: all wanted types, since sshd loads no others, and the named types if none of them
+    is wanted. Else the types that are made quickly; all wanted types where none of those is wanted.
     """
     if not ssh.host_keys_named:
         quick = tuple(kind for kind in types if kind in BEFORE_READY)
@@ -39,7 +39,7 @@ def types_before_ready(types: tuple[str, ...], ssh: Ssh) -> tuple[str, ...]:
 
 
 def _offered(ssh: Ssh, types: tuple[str, ...]) -> bool:
-    """Whether HostKeyAlgorithms lets sshd show a key of one of these types."""
+    """Whether HostKeyAlgorithms allows a key of one of these types."""
     from azureinit.plan.sshd_match import match_list
 
     text = ssh.said["hostkeyalgorithms"][0]
@@ -69,7 +69,7 @@ def _plan_type(kind: str, *, host: Host, ssh: Ssh) -> Plan:
 
 
 def plan_public_halves(*, host: Host, ssh: Ssh) -> Plan:
-    """Those that a crash has lost: sshd does without, but fingerprints are read from them."""
+    """Public halves that a crash has lost: sshd does not need them, but fingerprints are read from them."""
     if not ssh.installed or TOOL not in host.tools:
         return ()
     lost = (key for key in ssh.host_keys if key.whole and key.there and not key.public and not key.public_link)
@@ -86,12 +86,12 @@ def _plan_public_half(key: HostKey, host: Host) -> Step:
 def _plan_key(name: str, key: HostKey, host: Host) -> Item:
     if key.exposed is not None:
         write = Write(path=key.path, data=key.exposed, mode=0o600, was=key.exposed)
-        why = f"others can read {key.path}, and sshd takes no such key"
+        why = f"others can read {key.path}, and sshd refuses such a key"
         ways = (Way(backend="native", actions=(write,)),)
-        did = f"took {key.path} away from other readers"
+        did = f"made {key.path} readable for root only"
         return Step(name=name, why=why, did=did, ways=ways, failure=HostKeysFailed)
     if key.whole:
         return Satisfied(name=name, why=key.path)
-    why = f"{key.path} is torn" if key.there else f"no {key.path}"
+    why = f"{key.path} is incomplete" if key.there else f"no {key.path}"
     did = f"made the {key.type} host key {key.path}"
     return Step(name=name, why=why, did=did, ways=(make_key(key, host),), failure=HostKeysFailed)

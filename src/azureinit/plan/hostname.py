@@ -1,4 +1,4 @@
-"""The host's name: the kernel's, the file's, and the line by which it finds itself."""
+"""The host name: in the kernel, in /etc/hostname, in /etc/hosts, and in DHCP clients' files."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def _files(names: HostNames) -> str:
 
 
 def _kernels(names: HostNames) -> str:
-    """The file is right already."""
+    """For a plan where /etc/hostname is right already."""
     return f"the kernel's {_told(names.kernel)}"
 
 
 def _told(old: str) -> str:
-    """On one line, whatever it holds."""
+    """Printable on one line."""
     return (old if old.isprintable() else ascii(old)) or "unset"
 
 
@@ -74,9 +74,9 @@ def _plan_dhcp_names(hostname: str, names: HostNames) -> Plan:
 
 
 def hosts_with(text: str, hostname: str) -> str:
-    """The file with the host's name on a line of its own address: the first there is, else one after the loopback's.
+    """The file with the host's name on the first 127.0.1.1 line, or on a new one after the loopback's.
 
-    Every other line stays as it is, and so does that one where the name already stands on it, as an alias or first.
+    All other lines stay, and the 127.0.1.1 line too where it already has the name.
     """
     lines = (text or f"{LOOPBACK}\tlocalhost\n").split("\n")
     own = [at for at, line in enumerate(lines) if _address(line) == OWN_ADDRESS]
@@ -89,7 +89,7 @@ def hosts_with(text: str, hostname: str) -> str:
         lines[own[0]] = wanted + (f" {mark}{comment}" if mark else "") + _return(lines[own[0]])
         return _ended("\n".join(lines))
     loopback = [at + 1 for at, line in enumerate(lines) if _address(line) == LOOPBACK]
-    # Where the last line is whole, splitting leaves an empty one behind it.
+    # A final line feed leaves an empty last element after splitting.
     at = loopback[0] if loopback else len(lines) - (not lines[-1])
     lines.insert(at, wanted + _return(lines[at - 1] if at else ""))
     return _ended("\n".join(lines))
@@ -104,7 +104,7 @@ def _address(line: str) -> str:
 
 
 def _return(line: str) -> str:
-    """A file with carriage returns keeps them."""
+    """The carriage return of the line, if it has one."""
     return "\r" if line.endswith("\r") else ""
 
 

@@ -1,4 +1,4 @@
-"""The admin's own key pairs: the private half for nobody else, the public half beside it as OpenSSH writes it."""
+"""The admin's key pairs: the private half for the admin only, the public half beside it as OpenSSH writes it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from azureinit.sources.metadata import KeyPair
 
 PRIVATE, PUBLIC = 0o600, 0o644
-# What ssh looks for by itself, by how the public half begins.
+# ssh's default file names, by the first word of the public half.
 USUAL = {"ssh-rsa": "id_rsa", "ssh-ed25519": "id_ed25519", "ssh-dss": "id_dsa"}
 
 
 def pair_paths(*, username: str, home: str, pairs: tuple[KeyPair, ...]) -> tuple[str, ...]:
-    """The files that must be looked at before the pairs can be planned."""
+    """The files that must be read before the pairs can be planned."""
     return tuple(half for pair in pairs for half in _halves(_place(pair, username, home)))
 
 
@@ -58,7 +58,8 @@ def plan_key_pairs(
         return (*cautions, Satisfied(name=name, why=f"in {where}"))
     way = Way(backend=BACKEND, actions=tuple(dict.fromkeys(actions)))
     did = f"wrote the key pairs of {username}: {where}"
-    return (*cautions, Step(name=name, why=f"were given -> {where}", did=did, ways=(way,), failure=KeysFailed))
+    why = f"given by the platform -> {where}"
+    return (*cautions, Step(name=name, why=why, did=did, ways=(way,), failure=KeysFailed))
 
 
 def _halves(place: str) -> tuple[str, str]:
@@ -66,7 +67,7 @@ def _halves(place: str) -> tuple[str, str]:
 
 
 def _place(pair: KeyPair, username: str, home: str) -> str:
-    """Where the platform says, in the home; else where ssh looks."""
+    """The platform's path if it is in the home; else ssh's default."""
     own = inside_home(pair.path, username, home) if pair.path else None
     if own is not None:
         return own
@@ -79,11 +80,11 @@ def _place(pair: KeyPair, username: str, home: str) -> str:
 def _why_not(wanted: list[str], halves: dict[str, PairFile], admin: AdminFiles) -> str:
     twice = next((path for path in wanted if wanted.count(path) > 1), None)
     if twice is not None:
-        return f"two of them would lie in {twice}"
+        return f"two key pairs have the same path {twice}"
     read = {file.path for file in admin.keys_files}
     taken = next((path for path in wanted if path in read), None)
     if taken is not None:
-        return f"{taken} is where sshd reads who may log in"
+        return f"sshd reads authorized keys from {taken}"
     problem = next((half.file.problem for half in halves.values() if half.file.problem), None)
     return f"{problem}: keys are not written through it" if problem else ""
 

@@ -1,6 +1,6 @@
-"""The files that sshd reads a user's keys from, and which of them are that user's alone.
+"""The files that sshd reads a user's keys from, and which of them belong to that user alone.
 
-A key in a file that several accounts share would open all of them: such a file is never written.
+A key in a file that several accounts share would give access to all of them: such a file is never written.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class KeyOwner(Record):
 
 
 class Pattern(Record):
-    """As sshd holds it, tokens unexpanded. `literal`: a Match line names this very user for it."""
+    """An AuthorizedKeysFile argument, tokens unexpanded. `literal`: a Match line names this very user for it."""
 
     text: str
     literal: bool = False
 
 
 class Places(Record):
-    """`write`: one file for each list of files that may count; `read`: all that are this user's own."""
+    """`write`: one file for each list of files that may count; `read`: all files of this user alone."""
 
     write: tuple[str, ...]
     read: tuple[str, ...]
@@ -66,7 +66,7 @@ def key_places(owner: KeyOwner, groups: frozenset[str], config: Config) -> Place
 
 
 def _fallback(owner: KeyOwner, config: Config, cautions: list[str]) -> list[str]:
-    """Where sshd was not asked, or reads no file of this user's."""
+    """Where sshd was not asked, or reads no file of this user alone."""
     if config.ssh.authorized_keys_path != DEFAULT:
         own = _own((Pattern(text=config.ssh.authorized_keys_path),), owner, cautions)
         if own:
@@ -113,14 +113,14 @@ def _names_alone(block: Block | None, username: str) -> bool:
 
 
 def _own(patterns: Sequence[Pattern], owner: KeyOwner, cautions: list[str]) -> list[str]:
-    """The paths of those that are this user's alone."""
+    """The paths of the patterns that belong to this user alone."""
     paths = []
     for pattern in patterns:
         path = _expanded(pattern.text, owner)
         if path is None and not is_plain(owner.home):
-            continue  # told of the home
+            continue  # the home's own problem is reported elsewhere
         if path is None:
-            cautions.append(f"AuthorizedKeysFile {shown(pattern.text)} cannot be worked out: not used")
+            cautions.append(f"AuthorizedKeysFile {shown(pattern.text)} has an unknown token: not used")
             continue
         why = _why_shared(pattern, path, owner)
         if why:
@@ -131,7 +131,7 @@ def _own(patterns: Sequence[Pattern], owner: KeyOwner, cautions: list[str]) -> l
 
 
 def _why_shared(pattern: Pattern, path: str, owner: KeyOwner) -> str:
-    """Why a key in that file would open another account, or would lie in another's home; or nothing."""
+    """Why a key in that file would give access to another account, or lie in another's home; else empty."""
     another = owner_of_home(path, owner)
     if another:
         return f"is {path}, in the home of {another}"
@@ -142,7 +142,7 @@ def _why_shared(pattern: Pattern, path: str, owner: KeyOwner) -> str:
     other = home_sharer(owner)
     if not own and other:
         return f"is in {owner.home}, which is also the home of {other}"
-    return "is a file of other accounts, too" if others_read(path, owner) else ""
+    return "is read for other accounts too" if others_read(path, owner) else ""
 
 
 def others_read(path: str, owner: KeyOwner) -> bool:
@@ -162,7 +162,7 @@ def others_read(path: str, owner: KeyOwner) -> bool:
 
 
 def home_sharer(owner: KeyOwner) -> str:
-    """Another account with that home; not one that is the same user by another name."""
+    """The name of another account with the same home and another uid; else empty."""
     accounts, username = owner.accounts, owner.username
     own = accounts.user(username)
     others = (
@@ -174,7 +174,7 @@ def home_sharer(owner: KeyOwner) -> str:
 
 
 def owner_of_home(path: str, owner: KeyOwner) -> str:
-    """Whose home the path lies in, if it is not this user's. `/` is the home of accounts that have none."""
+    """The account whose home the path lies in, if it is another one; else empty. `/` is no account's home."""
     accounts, username = owner.accounts, owner.username
     own = accounts.user(username)
     if owner.home != "/" and path.startswith(f"{owner.home}/"):
@@ -193,7 +193,7 @@ def _tokens(pattern: str) -> list[str]:
 
 
 def _first_that_serves(paths: list[str], owner: KeyOwner, cautions: list[str]) -> list[str]:
-    """The first one that we may write and that sshd can read as this user; else the first, whose problem is told."""
+    """The first file that can be written and that sshd can read as this user; else the first, with its problem."""
     seen = {file.path: file for file in owner.admin.keys_files}
     user = owner.accounts.user(owner.username)
     for path in paths:
@@ -201,7 +201,7 @@ def _first_that_serves(paths: list[str], owner: KeyOwner, cautions: list[str]) -
         if not why:
             return [path]
         if path != paths[-1]:
-            cautions.append(f"{path} cannot serve ({why}): the next of sshd's files is used")
+            cautions.append(f"{path} cannot be used ({why}): the next of sshd's files is")
     return paths[:1]
 
 
@@ -211,7 +211,7 @@ def _why_useless(file: KeysFile | None, uid: int | None) -> str:
     if file.problem:
         return file.problem
     if file.home is not None:
-        return ""  # modes and owners below the home are put right
+        return ""  # modes and owners below the home are corrected
     for directory in file.directories:
         if directory.mode is not None and not directory.mode & OTHERS_ENTER and directory.uid != uid:
             return f"the user may not enter {directory.path}"
@@ -246,16 +246,16 @@ def expanded(pattern: str, *, username: str, home: str, accounts: Accounts) -> s
 
 
 def below(home: str, path: str) -> str:
-    """As sshd has it: absolute, or relative to the home."""
+    """An absolute path: sshd takes others relative to the home."""
     parts = [part for part in (path if path.startswith("/") else f"{home}/{path}").split("/") if part not in ("", ".")]
     return "/" + "/".join(parts)
 
 
 def inside_home(path: str, username: str, home: str) -> str | None:
-    """Where the platform's own path lies in the home; it takes every home to be in /home."""
+    """The platform's path within the home; None where it is outside. The platform expects every home in /home."""
     if not is_plain(path) or path.endswith("/"):
         return None
-    if path.startswith("$HOME/"):  # which to WALinuxAgent is where all homes are
+    if path.startswith("$HOME/"):  # to WALinuxAgent the directory of all homes
         rest = path[len("$HOME/") :]
         path = rest[len(username) + 1 :] if rest.startswith(f"{username}/") else rest
     absolute = below(home, path)

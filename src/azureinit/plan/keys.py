@@ -1,4 +1,4 @@
-"""The admin's keys, in the files sshd reads them from: added to what is there, nothing else changed."""
+"""The admin's public keys: added to the files that sshd reads, whose other content stays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHERS_WRITE = 0o022
 
 
 class Targets(Record):
-    """Which lines go into which file, and what was asked for that cannot be."""
+    """The lines by file, and warnings about requests that cannot be met."""
 
     lines: dict[str, tuple[str, ...]]
     cautions: tuple[str, ...]
@@ -86,7 +86,7 @@ def plan_keys(
     if problems and all(file.hidden for file, _ in files if file.problem):
         return (*cautions, Unknown(name=name, why=problems[0]))
     if problems:
-        why = f"{problems[0]}: keys are not written through it"
+        why = f"{problems[0]}: the keys are not written there"
         step = Step(name=name, why=why, ways=(Declined(backend=BACKEND, why=why),), failure=KeysFailed)
         return (*cautions, step)
     actions: list[Action] = []
@@ -126,19 +126,19 @@ def _targets(owner: KeyOwner, keys: tuple[PublicKey, ...], config: Config) -> Ta
         line = parse_key(key.data)
         own = inside_home(key.path, username, home) if key.path and not other else None
         if own is not None and others_read(own, owner):
-            cautions.append(f"the key's path {shown(own)} is a file of other accounts, too: not written")
+            cautions.append(f"the key's path {shown(own)} is read for other accounts too: not written")
             own = None
         elif key.path and own is None:
-            why = f"is in the home of {other} too" if other else f"is not in {home}"
+            why = f"is also in the home of {other}" if other else f"is not in {home}"
             used = f"{places.write[0]} is used" if places.write else "it is not used"
             cautions.append(f"the key's path {shown(key.path)} {why}: {used}")
-        # A file sshd does not read would honour the path and lock the admin out: then it goes to both.
+        # A file that sshd does not read would follow the platform's path and lock the admin out: then both get the key.
         read = own is not None and own in places.read and len(places.write) == 1
         for path in (own,) if own and read else (own, *places.write) if own else places.write:
             for place in _places(path, home, owner.ssh.pieces):
                 lines.setdefault(place, {}).setdefault(key_identity(line), line)
     if keys and not places.write:
-        cautions.append("no file that sshd reads is this user's own: the keys are not written")
+        cautions.append("sshd reads no file that belongs to this user alone: the keys are not written")
     return Targets(
         lines={path: tuple(found.values()) for path, found in lines.items()},
         cautions=tuple(dict.fromkeys(cautions)),
@@ -146,7 +146,7 @@ def _targets(owner: KeyOwner, keys: tuple[PublicKey, ...], config: Config) -> Ta
 
 
 def _places(path: str, home: str, pieces: str | None) -> tuple[str, ...]:
-    """Where a list of keys is made of pieces, ours is one of them; where it is a file, that one follows."""
+    """The files to write: a piece where keys are merged from pieces, and the merged file where it is one."""
     if pieces is None or path != below(home, DEFAULT):
         return (path,)
     own = f"{path}.d/{PIECE}"
@@ -154,7 +154,7 @@ def _places(path: str, home: str, pieces: str | None) -> tuple[str, ...]:
 
 
 def groups_of_account(username: str, accounts: Accounts, config: Config) -> frozenset[str]:
-    """The groups of the account, or what is known of them before it is made."""
+    """The groups that the account is in, or will be in."""
     groups = config.user.groups
     asked = default_groups(username, accounts, config) if groups is None else filter(accounts.group, groups)
     if accounts.user(username) is not None:
@@ -169,7 +169,7 @@ def groups_of_account(username: str, accounts: Accounts, config: Config) -> froz
 
 
 def _plan_file(file: KeysFile, lines: tuple[str, ...], account: KeyOwner, host: Host) -> list[Action]:
-    """Every action ends in the same file, however much of it was already there."""
+    """Idempotent: the result is the same, whatever part of it exists already."""
     accounts, username = account.accounts, account.username
     owner, uid = owner_of(file, username, accounts)
     mode = 0o644 if file.home is None else 0o600
@@ -178,7 +178,7 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], account: KeyOwner, host: 
     after = with_keys(before or b"", lines)
     right = file.home is None or (_is_mode(file.mode, mode, account.ssh) and is_owner(file.uid, uid, host))
     if file.data is None or after != file.data or not right:
-        # A file of the system's that is there keeps its mode and owner: it was made by someone who knew.
+        # An existing file outside the home keeps its mode and owner: the image configured it.
         keep = file.home is None and file.data is not None
         write = Write(
             path=file.path,
@@ -193,7 +193,7 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], account: KeyOwner, host: 
 
 
 def plan_directories(file: KeysFile, username: str, *, host: Host, accounts: Accounts) -> list[Action]:
-    """On the way to it, made or put right."""
+    """Make the directories above the file, or correct their modes and owners."""
     owner, uid = owner_of(file, username, accounts)
     modes = (
         (directory.path, _directory_mode(directory, own=file.home is not None, uid=uid, host=host))
@@ -212,17 +212,17 @@ def owner_of(file: KeysFile, username: str, accounts: Accounts) -> tuple[str | N
 
 
 def _is_mode(found: int | None, wanted: int, ssh: Ssh) -> bool:
-    """A merger makes them in its own way: there it is enough that nobody else can write."""
+    """Where a program merges pieces it sets the modes: there it is enough that no one else can write."""
     return found == wanted or (ssh.pieces == MERGER and found is not None and not found & OTHERS_WRITE)
 
 
 def is_owner(found: int | None, wanted: int | None, host: Host) -> bool:
-    """Without privileges owners are neither set nor asked for."""
+    """Without privileges owners are neither set nor checked."""
     return not host.privileged or (wanted is not None and found == wanted)
 
 
 def _directory_mode(directory: Directory, *, own: bool, uid: int | None, host: Host) -> int | None:
-    """What to make it; None to leave it. Only `.ssh` has one right mode; sshd trusts none that others can write."""
+    """The mode to set; None to leave it. `.ssh` must have 0700; sshd refuses others that are group-writable."""
     if directory.mode is None:
         return 0o700 if own else 0o755
     if not own:
@@ -235,7 +235,7 @@ def _directory_mode(directory: Directory, *, own: bool, uid: int | None, host: H
 
 
 def _from_skeleton(file: KeysFile, username: str, accounts: Accounts) -> bytes | None:
-    """What a home that is yet to be made will have there."""
+    """The file's content in the skeleton, for a home that does not exist yet."""
     if file.home is None or accounts.user(username) is not None:
         return None
     relative = file.path[len(file.home.rstrip("/")) + 1 :]
@@ -245,7 +245,7 @@ def _from_skeleton(file: KeysFile, username: str, accounts: Accounts) -> bytes |
 def with_keys(data: bytes, lines: tuple[str, ...]) -> bytes:
     """The file with every key in it once; what was there stays byte for byte."""
     there = data.decode("utf-8", "surrogateescape").split("\n")
-    # The key of a certificate authority opens the account to certificates alone, not to itself.
+    # A cert-authority line authorises certificates, not the key itself.
     present = {key_identity(line) for line in there if "cert-authority" not in options_of(line)}
     missing = [line for line in lines if key_identity(line) not in present]
     if missing and data and not data.endswith(b"\n"):

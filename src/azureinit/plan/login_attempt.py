@@ -1,4 +1,4 @@
-"""One connection of one account, as the rules about logins look at it, and what they find in its way."""
+"""One attempt to log in, as the rules judge it, and the obstacles that they find."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Obstacle(Record):
 
 
 class LoginAttempt(Record):
-    """One connection of one account with what was given, on one machine."""
+    """One connection of one account with the credentials that were given."""
 
     account: Account
     client: Client
@@ -56,7 +56,7 @@ def place(value: InForce) -> str:
     """File, line and directive."""
     said = value.said
     if said is None:
-        return f"{value.keyword} {' '.join(value.arguments)}, says sshd"
+        return f"{value.keyword} {' '.join(value.arguments)}, as sshd reports"
     under = "" if said.block is None else f" (below '{printable(said.block.line)}')"
     return f"{said.path} line {said.number}: '{printable(said.line)}'{under}"
 

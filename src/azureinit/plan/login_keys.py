@@ -1,4 +1,4 @@
-"""Whether sshd takes one of the keys that were given: its algorithms, revocations, files and their modes."""
+"""Whether sshd accepts one of the given keys: algorithms, revocations, files and their modes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DEFAULT_ALGORITHMS = (
     "ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,sk-ssh-ed25519@openssh.com,"
     "sk-ecdsa-sha2-nistp256@openssh.com,rsa-sha2-512,rsa-sha2-256"
 )
-# What a key of that kind signs with. No client of our time offers RSA with SHA-1 by default.
+# Signature algorithms by key type. Current clients do not offer RSA with SHA-1 by default.
 SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 KRL = b"SSHKRL\n\0"
-LIMITING = ("from=", "expiry-time=", "command=", "cert-authority")  # of a line in a key file
+LIMITING = ("from=", "expiry-time=", "command=", "cert-authority")  # options of a key's line
 
 
 def of_keys(attempt: LoginAttempt) -> Iterable[Obstacle]:
@@ -35,7 +35,7 @@ def of_keys(attempt: LoginAttempt) -> Iterable[Obstacle]:
     if not left:
         words = "pubkeyacceptedalgorithms", "requiredrsasize"
         named = [attempt.where(word) for word in words if word in attempt.values]
-        yield Obstacle(level=CERTAIN, why=f"{' and '.join(named) or 'sshd'} takes no key of the kind that was given")
+        yield Obstacle(level=CERTAIN, why=f"{' and '.join(named) or 'sshd'} accepts no key of the given type")
         return
     yield from _of_revocation(attempt, left)
     yield from _of_files(attempt)
@@ -48,12 +48,12 @@ def _accepted(line: str, attempt: LoginAttempt) -> bool:
     if not any(match_list(name, listed) == 1 for name in SIGNATURES.get(kind, (kind,))):
         return False
     least = attempt.word("requiredrsasize", "1024")
-    unread = not least.isdecimal() or len(least) > 9  # sshd refuses such a number, and so its configuration
+    unread = not least.isdecimal() or len(least) > 9  # sshd refuses a configuration with such a number
     return kind != "ssh-rsa" or unread or rsa_bits(blob) >= int(least)
 
 
 def algorithms(values: tuple[InForce, ...]) -> str:
-    """The list, with what `+`, `-` and `^` do to sshd's own."""
+    """The list, after `+`, `-` or `^` changed sshd's default one."""
     text = values[0].arguments[0] if values else DEFAULT_ALGORITHMS
     if text[:1] in ("+", "^"):
         return f"{DEFAULT_ALGORITHMS},{text[1:]}"
@@ -75,7 +75,7 @@ def rsa_bits(blob: str) -> int:
 
 
 def limits(path: str, attempt: LoginAttempt) -> str:
-    """The options of the given key in that file that may keep a client out; none where another line has it without."""
+    """Options of the given key in that file that may refuse a client; empty where another line has the key without."""
     data = next((file.data for file in attempt.admin.keys_files if file.path == path), None) or b""
     given = {key_identity(key.data.strip()) for key in attempt.metadata.keys}
     lines = [line.strip() for line in data.decode("utf-8", "replace").split("\n")]
@@ -91,17 +91,17 @@ def _of_revocation(attempt: LoginAttempt, lines: list[str]) -> Iterable[Obstacle
     data = dict(attempt.access.revoked).get(path)
     where = attempt.where("revokedkeys")
     if data is None:
-        yield Obstacle(level=CERTAIN, why=f"{where} names a file that does not exist, so that sshd refuses every key")
+        yield Obstacle(level=CERTAIN, why=f"{where} names a file that does not exist: sshd refuses every key")
     elif data.startswith(KRL):
-        yield Obstacle(level=DOUBT, why=f"{where} names a list that is not read here")
+        yield Obstacle(level=DOUBT, why=f"{where} names a binary revocation list, which azure-init does not read")
     else:
         revoked = {key_identity(line) for line in data.decode("utf-8", "replace").split("\n")}
         if all(key_identity(line) in revoked for line in lines):
-            yield Obstacle(level=CERTAIN, why=f"{where}: the keys that were given are revoked there")
+            yield Obstacle(level=CERTAIN, why=f"{where}: the given keys are revoked")
 
 
 def _of_files(attempt: LoginAttempt) -> Iterable[Obstacle]:
-    """At least one of the files that count here has the key, and sshd takes it."""
+    """No obstacle if at least one of the files in force has the key and sshd accepts it."""
     if attempt.pending or attempt.account.uid is None:
         return
     command = any(
@@ -132,6 +132,6 @@ def _of_files(attempt: LoginAttempt) -> Iterable[Obstacle]:
         else:
             return
     none = Obstacle(
-        level=level, why=f"{attempt.where('authorizedkeysfile')}: none of these is {attempt.account.name}'s own"
+        level=level, why=f"{attempt.where('authorizedkeysfile')}: none of these files exists for {attempt.account.name}"
     )
     yield min(problems, key=lambda one: one.level) if problems else none

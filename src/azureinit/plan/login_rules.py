@@ -1,7 +1,7 @@
-"""The rules by which sshd, PAM and the account decide about a login, for images that have some of their own.
+"""The rules by which sshd, PAM and the account decide about a login, for images that restrict logins.
 
-Every rule gives an obstacle: 2 is certain, 1 is a doubt. What stands in the way of every method is common; a method
-works where nothing stands in its way. Loaded only where plan/access.py finds something out of the ordinary.
+Every rule yields obstacles: level 2 is certain, 1 is a doubt. Obstacles for every method are common; a method works
+without obstacles of its own. Loaded only where plan/access.py finds something out of the ordinary.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Outcome(Record):
 
 
 def connections(account: Account, ssh: Ssh) -> tuple[str, ...]:
-    """For sshd's -C: one for all clients that its Match blocks do not tell apart."""
+    """Arguments for sshd -C: one for each group of clients that Match blocks do not distinguish."""
     found = clients(ssh.directives, user=account.name, groups=account.groups)
     different: dict[tuple[bool | None, ...], str] = {}
     for client in found:
@@ -95,7 +95,7 @@ def judge(
     if level == CERTAIN and any(one.level < CERTAIN for one in outcomes):
         level = DOUBT
     if level == CERTAIN and (metadata.custom_data is not None or host.rooted):
-        level = DOUBT  # customData may change it; under --root nothing that runs could be asked
+        level = DOUBT  # customData may change it; under --root no running sshd can be asked
     notes = tuple(dict.fromkeys(note for one in outcomes for note in one.notes)) if not level else ()
     return Verdict(level=level, why=_told(account, worst, level, outcomes, metadata, access.unanswered), notes=notes)
 
@@ -117,7 +117,7 @@ def _told(
 
 
 def settled(own: dict[str, tuple[InForce, ...]], answer: Values) -> dict[str, tuple[InForce, ...]]:
-    """sshd's own answer, with the lines that say so."""
+    """sshd's own answer, with the configuration lines behind it."""
     found: dict[str, tuple[InForce, ...]] = {}
     for name, arguments in answer.items():
         keyword = ALIASES.get(name, name)
@@ -129,12 +129,12 @@ def settled(own: dict[str, tuple[InForce, ...]], answer: Values) -> dict[str, tu
             )
         elif keyword not in found:
             found[keyword] = (InForce(keyword=keyword, arguments=arguments, said=known[0].said if known else None),)
-    # Words that this sshd does not print.
+    # Also the keywords that this sshd does not print.
     return {**{keyword: value for keyword, value in own.items() if keyword not in LISTS}, **found}
 
 
 def outcome(attempt: LoginAttempt, *, asked: bool) -> Outcome:
-    """`asked`: sshd said itself what counts here, or will be asked; else what its files say is a doubt."""
+    """`asked`: sshd reported the values itself, or will be asked; without that, its files give only a doubt."""
     common = [*_of_machine(attempt), *_of_account(attempt), *_weakened(_of_server(attempt), asked=asked)]
     by_key = [*_weakened(of_keys(attempt), asked=asked)] if attempt.metadata.keys else [NO_KEY]
     by_password = [*_weakened(_of_password(attempt), asked=asked)] if attempt.metadata.has_password else [NO_PASSWORD]
@@ -150,7 +150,7 @@ def outcome(attempt: LoginAttempt, *, asked: bool) -> Outcome:
     whys = tuple(one.why for one in shown if one.level == level)
     given = ((attempt.metadata.keys, "key", by_key), (attempt.metadata.has_password, "password", by_password))
     notes = tuple(
-        f"the {name} that was given does not let {attempt.account.name} in: {one.why}"
+        f"{attempt.account.name} cannot log in with the given {name}: {one.why}"
         for there, name, obstacles in given
         for one in obstacles
         if there and one.level
@@ -187,9 +187,9 @@ def _of_machine(attempt: LoginAttempt) -> Iterable[Obstacle]:
         modules = access.pam.account if access.pam is not None else ()
         named = [module for module in modules if module.name == "pam_nologin"]
         if not attempt.pam or any(not argument_of(module, "file") for module in named):
-            yield Obstacle(level=CERTAIN, why="/etc/nologin exists, which lets root in alone")
+            yield Obstacle(level=CERTAIN, why="/etc/nologin exists: only root may log in")
     if access.denied:
-        why = f"/etc/hosts.deny: '{printable(access.denied)}' may turn clients away (TCP wrappers)"
+        why = f"/etc/hosts.deny: '{printable(access.denied)}' may refuse clients (TCP wrappers)"
         yield Obstacle(level=DOUBT, why=why)
 
 
@@ -219,13 +219,13 @@ def _of_account(attempt: LoginAttempt) -> Iterable[Obstacle]:
         yield Obstacle(level=level, why=f"the account {account.name} expired (/etc/shadow, field 8: {account.expires})")
     if account.malformed and modules and attempt.pam:
         yield Obstacle(
-            level=level, why=f"the line of {account.name} in /etc/shadow is malformed, so that PAM refuses it"
+            level=level, why=f"the line of {account.name} in /etc/shadow is malformed: PAM refuses the account"
         )
     age = attempt.today - account.changed
     limited = account.changed > 0 and account.longest != NEVER
-    last = account.longest + account.inactive  # PAM from 1.7 on refuses on that day already
+    last = account.longest + account.inactive  # PAM 1.7 and later refuse on that day already
     if attempt.pam and ages and limited and account.inactive != NEVER and age >= last:
-        why = f"the password of {account.name} expired for good (/etc/shadow)"
+        why = f"the password of {account.name} expired and can no longer be changed (/etc/shadow)"
         yield Obstacle(level=level if age > last else DOUBT, why=why)
     elif attempt.pam and ages and (account.changed == 0 or (limited and age >= account.longest)):
         due = account.changed == 0 or age > account.longest
@@ -253,7 +253,7 @@ def _of_server(attempt: LoginAttempt) -> Iterable[Obstacle]:
         said, certain = kept_out
         yield Obstacle(
             level=CERTAIN if certain and not (group_line and attempt.accounts.nss_why) else DOUBT,
-            why=f"{place(said)} keeps {attempt.account.name} out"
+            why=f"{place(said)} refuses {attempt.account.name}"
             + (f" (in the groups {', '.join(sorted(attempt.account.groups))})" if group_line else ""),
         )
     if attempt.says("refuseconnection", default=False):
@@ -261,22 +261,25 @@ def _of_server(attempt: LoginAttempt) -> Iterable[Obstacle]:
     if attempt.word("maxsessions", "10") == "0":
         yield Obstacle(level=CERTAIN, why=f"{attempt.where('maxsessions')} allows no session")
     if attempt.word("maxauthtries", "6") == "0":
-        yield Obstacle(level=DOUBT, why=f"{attempt.where('maxauthtries')} leaves most clients no attempt")
+        yield Obstacle(
+            level=DOUBT, why=f"{attempt.where('maxauthtries')} leaves most clients no authentication attempt"
+        )
     for keyword in MODERN:
         if not is_modern(keyword, attempt.word(keyword, "+")):
-            yield Obstacle(level=DOUBT, why=f"{attempt.where(keyword)} has nothing that clients offer by default")
+            yield Obstacle(level=DOUBT, why=f"{attempt.where(keyword)} has no algorithm that clients offer by default")
     for keyword in ("forcecommand", "chrootdirectory"):
         if attempt.word(keyword, "none").lower() != "none":
-            yield Obstacle(level=DOUBT, why=f"{attempt.where(keyword)} takes the place of a login shell")
+            yield Obstacle(level=DOUBT, why=f"{attempt.where(keyword)} replaces the login shell")
     if attempt.word("addressfamily", "any").lower() == "inet6":
-        yield Obstacle(level=DOUBT, why=f"{attempt.where('addressfamily')} takes no connection by IPv4")
+        yield Obstacle(level=DOUBT, why=f"{attempt.where('addressfamily')} accepts no IPv4 connections")
     yield from _of_root(attempt)
     listening = [
         said.arguments[0] for said in attempt.ssh.directives if said.keyword == "listenaddress" and said.block is None
     ]
     if listening and all(address.lower().startswith(LOOPBACK) for address in listening):
         where = next(said for said in attempt.ssh.directives if said.keyword == "listenaddress")
-        yield Obstacle(level=DOUBT, why=f"{where.path} line {where.number}: '{printable(where.line)}' is this machine")
+        line = f"{where.path} line {where.number}: '{printable(where.line)}'"
+        yield Obstacle(level=DOUBT, why=f"{line} accepts connections from this machine only")
 
 
 def _of_root(attempt: LoginAttempt) -> Iterable[Obstacle]:
@@ -284,22 +287,22 @@ def _of_root(attempt: LoginAttempt) -> Iterable[Obstacle]:
         return
     value = attempt.word("permitrootlogin", "prohibit-password").lower()
     if value == "no":
-        yield Obstacle(level=CERTAIN, why=f"{attempt.where('permitrootlogin')} keeps root out")
+        yield Obstacle(level=CERTAIN, why=f"{attempt.where('permitrootlogin')} refuses root")
     if value == "forced-commands-only":
-        yield Obstacle(level=DOUBT, why=f"{attempt.where('permitrootlogin')} lets root in for commands alone")
+        yield Obstacle(level=DOUBT, why=f"{attempt.where('permitrootlogin')} lets root run forced commands only")
 
 
 # ---- passwords and methods
 
 
 def _of_password(attempt: LoginAttempt) -> Iterable[Obstacle]:
-    """By either method."""
+    """Obstacles for a password, by either method."""
     if attempt.pending:
-        return  # the plan decides about both
+        return  # the sshd step sets both
     if not (_takes_passwords(attempt) or _asks(attempt)):
         yield Obstacle(level=CERTAIN, why=f"{attempt.where('passwordauthentication')} refuses passwords")
     if attempt.account.uid == 0 and attempt.word("permitrootlogin", "prohibit-password").lower() != "yes":
-        yield Obstacle(level=CERTAIN, why=f"{attempt.where('permitrootlogin')} takes no password of root's")
+        yield Obstacle(level=CERTAIN, why=f"{attempt.where('permitrootlogin')} refuses a password for root")
 
 
 def _takes_passwords(attempt: LoginAttempt) -> bool:
@@ -311,13 +314,13 @@ def _asks(attempt: LoginAttempt) -> bool:
 
 
 def _unused(attempt: LoginAttempt) -> Obstacle:
-    return Obstacle(level=CERTAIN, why=f"{attempt.where('authenticationmethods')} does not ask for it")
+    return Obstacle(level=CERTAIN, why=f"{attempt.where('authenticationmethods')} does not use it")
 
 
 def _methods(
     attempt: LoginAttempt, by_key: list[Obstacle], by_password: list[Obstacle]
 ) -> Iterable[tuple[list[str], list[Obstacle]]]:
-    """Each list of methods that is enough, and what stands in its way."""
+    """Each sufficient list of methods, and its obstacles."""
     wanted = attempt.values.get("authenticationmethods")
     if wanted is None or wanted[0].arguments[0].lower() == "any":
         yield ["publickey"], by_key
@@ -329,7 +332,7 @@ def _methods(
         for name in names:
             found += _method(name, attempt, by_key, by_password)
         if names.count("publickey") > len(attempt.metadata.keys):
-            found.append(Obstacle(level=CERTAIN, why=f"{place(wanted[0])} asks for more keys than were given"))
+            found.append(Obstacle(level=CERTAIN, why=f"{place(wanted[0])} requires more keys than were given"))
         yield names, found
 
 
@@ -340,12 +343,12 @@ def _method(name: str, attempt: LoginAttempt, by_key: list[Obstacle], by_passwor
     access = attempt.access
     if name == "keyboard-interactive" and not attempt.metadata.has_password and access.pam:
         plain = all(module.name in PLAIN_AUTH for module in access.pam.auth)
-        return [Obstacle(level=CERTAIN if plain else DOUBT, why=f"{where} asks for more than the key that was given")]
+        return [Obstacle(level=CERTAIN if plain else DOUBT, why=f"{where} requires more than the given key")]
     if name in PASSWORD_METHODS:
         if not attempt.metadata.has_password:
             return [Obstacle(level=CERTAIN, why=f"{where}: no password was given")]
         works = _takes_passwords(attempt) if name == "password" else _asks(attempt)
         if works or attempt.pending:
             return [*by_password]
-        return [Obstacle(level=CERTAIN, why=f"{where} demands {name}, which is off")]
-    return [Obstacle(level=CERTAIN, why=f"{where} demands {printable(name)}, which neither key nor password is")]
+        return [Obstacle(level=CERTAIN, why=f"{where} requires {name}, which is disabled")]
+    return [Obstacle(level=CERTAIN, why=f"{where} requires {printable(name)}, which is neither key nor password")]

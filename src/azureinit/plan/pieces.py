@@ -1,4 +1,4 @@
-"""Keys where authorized_keys is rebuilt from pieces in authorized_keys.d: a piece of ours, and nobody's key lost."""
+"""Keys where authorized_keys is merged from the pieces in authorized_keys.d: azure-init writes a piece of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from azureinit.facts.key_files import AdminFiles, KeysFile
     from azureinit.plan.actions import Action, Declined
 
-OLD = "old_authorized_keys"  # the merger's own name for keys that were there before it
+OLD = "old_authorized_keys"  # the merging program's name for keys that were there before it
 
 
 def merged_ways(
@@ -27,9 +27,9 @@ def merged_ways(
     host: Host,
     admin: AdminFiles,
 ) -> tuple[Way | Declined, ...]:
-    """By the merger, which keeps others of itself off meanwhile; where it cannot, as it would.
+    """By the merging program, which locks out other instances; where it cannot run, by writing the same files.
 
-    `actions`: all that is to be done so that every file has its keys.
+    `actions`: everything that is needed so that every file has its keys.
     """
     files = {file.path: file for file in admin.keys_files}
     own, old = f"{merged}.d/{PIECE}", f"{merged}.d/{OLD}"
@@ -37,7 +37,7 @@ def merged_ways(
     kept = _in_no_piece(merged, files, lines[own])
     if not kept:
         return (_by_merger(merged, pieces, actions, username, host), Way(backend=BACKEND, actions=actions))
-    pieces = {OLD: _joined(_data(files, old), kept), **pieces}  # first: whoever dies in between has lost nothing
+    pieces = {OLD: _joined(_data(files, old), kept), **pieces}  # first, so that an interruption loses no key
     write = Write(
         path=old,
         data=pieces[OLD],
@@ -55,20 +55,20 @@ def merged_ways(
 def _by_merger(
     merged: str, pieces: Mapping[str, bytes], actions: tuple[Action, ...], username: str, host: Host
 ) -> Way | Declined:
-    # Not the directory of pieces: where the merger finds none it keeps the older keys by itself.
+    # Without the directory of pieces: where it is missing, the program keeps the older keys itself.
     others = tuple(action for action in actions if not _is_mergers(action, merged))
     return merge(username=username, pieces=pieces, before=others, host=host)
 
 
 def _is_mergers(action: Action, merged: str) -> bool:
-    """What it does itself: the directory of pieces, what is in it, and the list."""
+    """Whether the program does this itself: the directory of pieces, its files, and the merged file."""
     return isinstance(action, (MakeDir, Write)) and (
         action.path == merged or f"{action.path}/".startswith(f"{merged}.d/")
     )
 
 
 def _in_no_piece(merged: str, files: Mapping[str, KeysFile], wanted: tuple[str, ...]) -> list[str]:
-    """The lines of the list that the next merger would forget."""
+    """The lines of the merged file that the next merge would drop."""
     pieces = (_lines(_data(files, path)) for path in files if path.startswith(f"{merged}.d/"))
     known = {None, *map(key_identity, wanted), *(key_identity(line) for piece in pieces for line in piece)}
     return [line for line in _lines(_data(files, merged)) if key_identity(line) not in known]

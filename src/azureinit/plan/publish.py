@@ -1,4 +1,4 @@
-"""The host's name reaches DNS with the lease: one that was taken under another name is asked for again."""
+"""DNS learns the host name with the DHCP lease: a lease taken under another name is renewed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ NAME = "publish hostname"
 
 
 def plan_publish(*, hostname: str, dhcp: DhcpClient, renamed: bool) -> Plan:
-    """`renamed`: the kernel had another name until this run, and that is the one the lease was taken under."""
+    """`renamed`: the kernel had another name before this run, and the lease was taken under it."""
     if is_generic_hostname(hostname):
-        return (Satisfied(name=NAME, why=f"{hostname or 'no name'} is every machine's name: DNS is not told"),)
+        return (Satisfied(name=NAME, why=f"{hostname or 'no name'} identifies no machine: not published"),)
     if not renamed:
-        return (Satisfied(name=NAME, why=f"{dhcp.link} asked for its address as {hostname}"),)
+        return (Satisfied(name=NAME, why=f"{dhcp.link} has its lease as {hostname}"),)
     if not dhcp.client:
-        why = f"no DHCP client is known to hold the lease of {dhcp.link}: DNS has its name after the next boot"
+        why = f"no DHCP client is known to hold the lease of {dhcp.link}: DNS learns the name at the next boot"
         return (Caution(name=NAME, why=why),)
     return (
         Step(
             name=NAME,
-            why=f"{dhcp.client} asked for the address of {dhcp.link} under another name",
-            did=f"asked for the address of {dhcp.link} again as {hostname}, so that DNS learns the name",
+            why=f"{dhcp.client} took the lease of {dhcp.link} under another name",
+            did=f"renewed the lease of {dhcp.link} as {hostname}, so that DNS learns the name",
             ways=tuple(way(hostname, dhcp) for way in PUBLISH[dhcp.client]),
         ),
     )

@@ -1,7 +1,7 @@
-"""Host keys that the image carries are the same on every VM made of it: they are removed and made anew, once for a VM.
+"""Host keys of the image, which are the same on every VM made of it: they are removed and made anew, once per VM.
 
-Facts cannot tell an old key from a new one, so the journal decides. All of it is one step, which counts as done when
-the new keys are there and sshd knows them: a run that dies in between begins with it again.
+Facts cannot distinguish an old key from a new one, so the journal decides. All of it is one step, which is done once
+the new keys exist and sshd was reloaded: an interrupted run starts it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME = IMAGE_KEYS
 CERTIFICATE = "-cert.pub"
 PREFIX = "/etc/ssh/ssh_host_"
-# sshd's own names for them; it no longer loads the last two without being told to.
+# sshd's default paths; it loads the last two only if configured.
 DEFAULTS = tuple(f"{PREFIX}{kind}_key" for kind in ("ed25519", "ecdsa", "rsa", "dsa", "xmss"))
 
 
@@ -32,7 +32,7 @@ def plan_regeneration(
 ) -> tuple[Plan, Ssh]:
     """The plan, and sshd's state without the old keys.
 
-    `early`: the types that are not left until after Ready. `own`: the keys that this VM made.
+    `early`: the types that are made before Ready. `own`: the keys that this VM made.
     """
     if not ssh.installed:
         return (), ssh
@@ -46,7 +46,7 @@ def plan_regeneration(
         types = config.ssh.host_key_types
         made = work_left(plan_host_keys(types=types, host=host, ssh=without))
     if not made and not _has_key(without):
-        why = f"no key of {', '.join(types) or 'any type'} would be made here: those of the image stay"
+        why = f"no key of {', '.join(types) or 'any type'} can be made here: the image's keys stay"
         return (Caution(name=NAME, why=why),), ssh
     return (*_plan_step(made, old, host=host, ssh=ssh), *_left_alone(old, ssh, every=every)), without
 
@@ -66,14 +66,12 @@ def _plan_step(made: tuple[Step, ...], old: list[str], *, host: Host, ssh: Ssh) 
 def _left_alone(old: list[str], ssh: Ssh, *, every: bool) -> Plan:
     stay = [path for path in ssh.key_files if path not in old]
     whys = [
-        f"{path} certifies a key that is removed: it stays, and is of no use any more"
+        f"{path} certifies a key that is removed: it stays, without effect"
         for path in stay
         if path.endswith(CERTIFICATE) and path[: -len(CERTIFICATE)] in old
     ]
     if every:
-        whys += [
-            f"the name of {path} does not tell its type: it stays" for path in stay if not path.endswith(CERTIFICATE)
-        ]
+        whys += [f"the name of {path} has no key type: it stays" for path in stay if not path.endswith(CERTIFICATE)]
     return tuple(Caution(name=NAME, why=why) for why in whys)
 
 

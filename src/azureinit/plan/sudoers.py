@@ -1,4 +1,4 @@
-"""The admin may become root; by default without being asked for a password only where there is none."""
+"""sudo for the admin; by default without a password only where the admin has none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MODE = 0o440
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
-# What sudo's own grammar takes for something else where a user is expected.
+# Names that sudo's grammar does not take for a user.
 NOT_USERS = ("sudoedit", "sha224", "sha256", "sha384", "sha512")
 
 
@@ -33,13 +33,13 @@ def plan_sudoers(
     needed = asked == "password" or (asked == "auto" and has_password)
     line = f"{_quoted(username)} ALL=(ALL) {'' if needed else 'NOPASSWD: '}ALL\n".encode()
     useless = needed and not has_password and not _has_password(username, accounts)
-    why = f"user.sudo is password, and {username} has none: sudo cannot be used"
+    why = f"user.sudo is password, and {username} has no password: sudo cannot be used"
     cautions = (Caution(name="sudo", why=why),) if useless else ()
     return (_plan_file(username, line, needed, host=host, sudoers=sudoers), *cautions)
 
 
 def _plan_none(sudoers: Sudoers) -> Item:
-    """What an earlier run or the image has left in our file would be sudo all the same."""
+    """Remove the file that an earlier run or the image left: it would grant sudo."""
     if sudoers.file is None:
         return Satisfied(name="sudo", why="user.sudo is none")
     way = Way(backend="native", actions=(Remove(path=SUDOERS),))
@@ -68,7 +68,7 @@ def _plan_file(username: str, line: bytes, needed: bool, *, host: Host, sudoers:
 
 
 def _quoted(username: str) -> str:
-    """A capital begins sudo's aliases and keywords, and ALL is everybody; a digit begins an address."""
+    """Quoted where sudo would take the name for an alias, a keyword, ALL or an address."""
     begins = (username[0].islower() or username[0] == "_") and username not in NOT_USERS
     return username if begins else f'"{username}"'
 
