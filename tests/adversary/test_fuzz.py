@@ -21,7 +21,7 @@ from azureinit.errors import (
     MediaUnreadable,
     OvfInvalid,
 )
-from azureinit.facts.dhcp_client import parse_way_out
+from azureinit.facts.dhcp_client import parse_outgoing_link
 from azureinit.facts.leases import parse_ipv4, parse_leases
 from azureinit.http import _Broken, _response, _Stream
 from azureinit.jsontext import dumps, loads
@@ -258,7 +258,7 @@ ROUTE_TABLE = b"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\ne
 
 
 def try_route_table(data: bytes) -> None:
-    parse_way_out(data)
+    parse_outgoing_link(data)
     table = text(data)
     for address in (parse_address("168.63.129.16"), parse_address(table[:20])):
         if address is not None:

@@ -155,4 +155,4 @@ def test_an_address_in_option_245_where_nobody_answers_gives_way_to_the_usual_on
 def test_garbage_in_option_245_is_told_and_passed_over(root: Root) -> None:
     hosts, said = told(root, '[dhcp]\nwireserver = "255.255.255.255"\n[expect]\nwithin_secs = 90\n')
     assert hosts == {USUAL}
-    assert "option 245 of the lease of eth0 (systemd-networkd) is no wireserver: 255.255.255.255" in said
+    assert "option 245 of the lease of eth0 (systemd-networkd) is not a wireserver: 255.255.255.255" in said

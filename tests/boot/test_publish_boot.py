@@ -50,14 +50,14 @@ import sys
 sys.path.insert(0, "/usr/lib/azure-init")
 from azureinit.apply.executor import apply_step
 from azureinit.memory.journal import MemoryJournal
-from azureinit.facts.dhcp_client import read_lessee
+from azureinit.facts.dhcp_client import read_dhcp_client
 from azureinit.machine import Machine
 from azureinit.plan.publish import plan_publish
 machine = Machine()
-lessee = read_lessee(machine)
+dhcp = read_dhcp_client(machine)
 machine.set_hostname("{NAME}")
-(step,) = plan_publish(hostname="{NAME}", lessee=lessee, renamed=True)
-print("lessee:", lessee.client, lessee.link, flush=True)
+(step,) = plan_publish(hostname="{NAME}", dhcp=dhcp, renamed=True)
+print("dhcp:", dhcp.client, dhcp.link, flush=True)
 print("publishing:", step.why, flush=True)
 print("done by:", apply_step(machine, step, journal=MemoryJournal(), deadline=float("inf")), flush=True)
 """
@@ -108,7 +108,7 @@ def monitored(console: str) -> list[str]:
 )
 def test_networkd_asks_again_under_the_new_name_and_the_link_stays_up(root: Root, suite: str, keeps: bool) -> None:
     leases, console = renamed(root, suite=suite, after=ONLINE)
-    assert "lessee: systemd-networkd eth0" in console, console
+    assert "dhcp: systemd-networkd eth0" in console, console
     assert "done by: networkctl reload" in console
     assert leases[0].hostname != NAME
     assert (leases[-1].kind, leases[-1].hostname, leases[-1].address) == ("request", NAME, ADDRESS)
@@ -126,7 +126,7 @@ def test_other_clients_ask_again_under_the_new_name_and_the_address_stays(root: 
         (root.layer / "etc/systemd/system/NetworkManager.service").symlink_to("/dev/null")
     root.write("etc/NetworkManager/system-connections/eth0.nmconnection", PROFILE, mode=0o600)
     leases, console = renamed(root, start=f"ip link set eth0 up; {START[client]}")
-    assert f"lessee: {client} eth0" in console, console
+    assert f"dhcp: {client} eth0" in console, console
     assert leases[0].hostname != NAME
     assert (leases[-1].kind, leases[-1].hostname, leases[-1].address) == ("request", NAME, ADDRESS)
     assert not is_down(console)

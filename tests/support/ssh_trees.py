@@ -10,12 +10,13 @@ from typing import Any
 
 from azureinit.config.model import Config
 from azureinit.facts.gather import Facts, read_facts
-from azureinit.facts.ssh import read_keys_files
+from azureinit.facts.key_files import read_keys_files
 from azureinit.machine import Machine
 from azureinit.plan.actions import Step, Way
 from azureinit.plan.keys import key_paths, plan_keys
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
+from support.facts import altered, parts
 
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/bash\n"
 GROUP = "root:x:0:\nada:x:1000:\n"
@@ -84,16 +85,16 @@ def own(path: Path) -> None:
 
 
 def facts_of(machine: Machine, **changes: Any) -> Facts:
-    return replace(read_facts(machine, Config()), **changes)
+    return altered(read_facts(machine, Config()), **changes)
 
 
 def running(facts: Facts, **ssh: Any) -> Facts:
     """The same machine, as if it were the running one."""
-    return replace(
+    return altered(
         facts,
         root="",
         rooted=False,
-        systemd=True,
+        init="systemd",
         tools=frozenset(("sshd", "ssh-keygen", "systemctl")),
         ssh=replace(facts.ssh, **ssh),
     )
@@ -107,9 +108,9 @@ def plan_ada(
     facts = replace(facts, ssh=replace(facts.ssh, **changes))
     wanted = tuple(PublicKey(data=key) if isinstance(key, str) else key for key in keys)
     about: dict[str, Any] = {"username": "ada", "home": home, "keys": wanted, "config": config}
-    paths = key_paths(facts=facts, **about)
+    paths = key_paths(**parts(facts, "accounts", "ssh"), **about)
     seen = read_keys_files(machine, home=home, paths=paths)
-    return plan_keys(facts=replace(facts, keys_files=seen), **about)
+    return plan_keys(**parts(altered(facts, keys_files=seen), "host", "accounts", "ssh", "admin"), **about)
 
 
 def actions_of(plan: tuple[Any, ...]) -> tuple[Any, ...]:

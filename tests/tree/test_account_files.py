@@ -20,6 +20,7 @@ from azureinit.memory.journal import Journal
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Run, Step, Way
 from azureinit.record import Secret, replace
+from support.facts import altered, parts
 from support.need import need, need_root
 
 TYPE_CHECKING = False
@@ -125,13 +126,13 @@ def plan_for(
     """With `tools`: as if the tree were the running system."""
     facts = read_facts(machine, FILES_ONLY)
     if tools:
-        facts = replace(facts, rooted=False, tools=frozenset(("useradd", "usermod", "chpasswd")))
+        facts = altered(facts, rooted=False, tools=frozenset(("useradd", "usermod", "chpasswd")))
     return plan_account(
         username="bob",
         groups=groups,
         password_hash=password,
         password_done=False,
-        facts=facts,
+        **parts(facts, "host", "accounts"),
         config=TOOLS_ONLY if tools else FILES_ONLY,
         today=today(),
     )

@@ -14,12 +14,14 @@ from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
 from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import Caution, EditLine, Locked, Satisfied, Step, Write
-from azureinit.plan.plan import make_plan
+from azureinit.plan.plan import Wanted, make_plan
+from azureinit.plan.provision import PROVISION
 from azureinit.record import replace
 from azureinit.run.admin import with_keys_files
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
+from support.facts import altered
 from support.immutable_trees import OTHER_KEY
 from support.need import need, need_root, unfit
 from support.trees import make_tree
@@ -69,9 +71,9 @@ def tree(tmp_path: Path) -> Path:
 
 def plan_of(machine: Machine, done: frozenset[str] = frozenset(), **changes: Any) -> tuple[Any, ...]:
     metadata = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=OTHER_KEY),), disable_password=True)
-    facts: Facts = replace(read_facts(machine, CONFIG), **changes)
+    facts: Facts = altered(read_facts(machine, CONFIG), **changes)
     facts = with_keys_files(machine, CONFIG, facts, username="ada", keys=metadata.keys)
-    return make_plan(metadata=metadata, facts=facts, config=CONFIG, done=done, today=20000)
+    return make_plan(PROVISION, Wanted(metadata=metadata, config=CONFIG, done=done, today=20000), facts)
 
 
 def labels_of(plan: tuple[Any, ...]) -> Any:

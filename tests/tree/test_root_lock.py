@@ -18,13 +18,15 @@ from azureinit.facts.gather import Facts, read_facts
 from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, work_left
-from azureinit.plan.plan import make_plan
+from azureinit.plan.plan import Wanted, make_plan
+from azureinit.plan.provision import PROVISION
 from azureinit.plan.rootlock import plan_root_lock
 from azureinit.plan.show import as_text
 from azureinit.record import Secret, replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
+from support.facts import altered, parts
 from support.need import need, need_root, unfit
 from support.ssh_trees import ed25519
 from support.trees import GROUP, PASSWD, changed, listing, make_tree
@@ -42,7 +44,9 @@ def with_root(root: Path, field: str) -> Machine:
 
 
 def lock(machine: Machine, config: Config = LOCK) -> Any:
-    return plan_root_lock(facts=read_facts(machine, config), config=config, today=20000)
+    return plan_root_lock(
+        **parts(read_facts(machine, config), "host", "accounts", "old_root"), config=config, today=20000
+    )
 
 
 def apply(machine: Machine, *items: Any) -> None:
@@ -120,8 +124,8 @@ def test_the_plan_shows_it_without_the_hash_and_last(tmp_path: Path) -> None:
 
 def whole(machine: Machine, config: Config, **asked: Any) -> Any:
     metadata = Metadata(**{"username": "ada", "hostname": "vm", "keys": (PublicKey(data=ed25519()),), **asked})
-    facts = read_facts(machine, config)
-    return make_plan(metadata=metadata, facts=facts, config=config, done=frozenset(), today=20000)
+    facts = altered(read_facts(machine, config))
+    return make_plan(PROVISION, Wanted(metadata=metadata, config=config, done=frozenset(), today=20000), facts)
 
 
 def test_it_is_nobodys_wish_unless_somebody_says_so(tmp_path: Path) -> None:
@@ -137,13 +141,13 @@ def test_root_as_the_admin_keeps_the_password_it_was_given(tmp_path: Path) -> No
 
 
 def running(facts: Facts) -> Facts:
-    return replace(facts, root="", rooted=False, privileged=True, tools=frozenset(("chpasswd", "usermod")))
+    return altered(facts, root="", rooted=False, privileged=True, tools=frozenset(("chpasswd", "usermod")))
 
 
 def test_on_the_running_machine_its_own_tools_do_it(tmp_path: Path) -> None:
     config = Config(user=LOCK.user, password_provisioners=PasswordProvisioners(backends=("chpasswd", "passwd")))
     facts = running(read_facts(with_root(tmp_path, HASH), config))
-    step = plan_root_lock(facts=facts, config=config, today=1)
+    step = plan_root_lock(**parts(facts, "host", "accounts", "old_root"), config=config, today=1)
     assert isinstance(step, Step)
     first, second = step.ways
     assert isinstance(first, Way) and isinstance(second, Way)
@@ -161,7 +165,7 @@ def account(machine: Machine, name: str, config: Config) -> Any:
         groups=(),
         password_hash=Secret(HASH),
         password_done=False,
-        facts=read_facts(machine, config),
+        **parts(read_facts(machine, config), "host", "accounts"),
         config=config,
         today=20000,
     )
@@ -235,9 +239,13 @@ from azureinit.plan.rootlock import plan_root_lock
 machine = Machine()
 backends = PasswordProvisioners(backends=("BACKEND",))
 config = Config(user=User(lock_root=True), password_provisioners=backends)
-step = plan_root_lock(facts=read_facts(machine, config), config=config, today=20000)
-print(apply_step(machine, step, journal=MemoryJournal(), deadline=float("inf")))
-print(plan_root_lock(facts=read_facts(machine, config), config=config, today=20000).why)
+def plan():
+    facts = read_facts(machine, config)
+    return plan_root_lock(
+        host=facts.host, accounts=facts.accounts, old_root=facts.old_root, config=config, today=20000
+    )
+print(apply_step(machine, plan(), journal=MemoryJournal(), deadline=float("inf")))
+print(plan().why)
 """
 VERIFY = """
 import ctypes, sys

@@ -14,7 +14,8 @@ import pytest
 from azureinit.apply.executor import apply_step
 from azureinit.config.model import Config
 from azureinit.errors import InvalidKey, KeysFailed, LocalError, SshdFailed
-from azureinit.facts.ssh import KEYBOARD, PASSWORD, Logins, aliases_of, logins_of, read_keys_files
+from azureinit.facts.key_files import read_keys_files
+from azureinit.facts.ssh import KEYBOARD, PASSWORD, Logins, aliases_of, logins_of
 from azureinit.facts.sshd_config import Walk, expand
 from azureinit.machine import Machine
 from azureinit.memory.journal import Journal
@@ -25,6 +26,7 @@ from azureinit.plan.sshd import HEADER, interval, plan_sshd, with_block
 from azureinit.pubkey import parse_key
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
+from support.facts import altered, parts
 from support.need import need, need_root, unfit
 from support.ssh_trees import (
     DEBIAN,
@@ -206,14 +208,14 @@ def test_host_keys_are_made_once_and_torn_ones_again(tmp_path: Path) -> None:
     need("ssh-keygen")
     machine = tree(tmp_path, {MAIN: DEBIAN, "/etc/ssh/ssh_host_ecdsa_key": "-----BEGIN OPENSSH"})
     before = snapshot(tmp_path)
-    apply(machine, plan_host_keys(types=("ed25519", "ecdsa"), facts=facts_of(machine)))
+    apply(machine, plan_host_keys(types=("ed25519", "ecdsa"), **parts(facts_of(machine), "host", "ssh")))
     after = snapshot(tmp_path)
     paths = {f"/etc/ssh/ssh_host_{kind}_key{end}" for kind in ("ed25519", "ecdsa") for end in ("", ".pub")}
     assert changes(before, after) == paths
     assert after["/etc/ssh/ssh_host_ecdsa_key"][0] == 0o600
-    again = plan_host_keys(types=("ed25519", "ecdsa"), facts=facts_of(machine))
+    again = plan_host_keys(types=("ed25519", "ecdsa"), **parts(facts_of(machine), "host", "ssh"))
     assert [type(item) for item in again] == [Satisfied, Satisfied]
-    apply(machine, plan_host_keys(types=("rsa",), facts=facts_of(machine)))
+    apply(machine, plan_host_keys(types=("rsa",), **parts(facts_of(machine), "host", "ssh")))
     assert all(key.whole for key in facts_of(machine).ssh.host_keys)
 
 
@@ -225,9 +227,9 @@ def test_host_keys_are_never_made_outside_the_root(tmp_path: Path) -> None:
     (root / "etc/ssh").symlink_to(outside)
     (root / str(outside)[1:] / "ssh_host_ed25519_key").symlink_to(f"{outside}/private_ed25519")
     (root / str(outside)[1:] / "private_ed25519.pub").symlink_to(f"{outside}/public")
-    apply(machine, plan_host_keys(types=("ed25519", "ecdsa"), facts=facts_of(machine)))
+    apply(machine, plan_host_keys(types=("ed25519", "ecdsa"), **parts(facts_of(machine), "host", "ssh")))
     assert list(outside.iterdir()) == []
-    again = plan_host_keys(types=("ed25519", "ecdsa"), facts=facts_of(machine))
+    again = plan_host_keys(types=("ed25519", "ecdsa"), **parts(facts_of(machine), "host", "ssh"))
     assert [type(item) for item in again] == [Satisfied, Satisfied]
 
 
@@ -235,7 +237,7 @@ def test_a_link_to_a_torn_host_key_makes_room_for_a_new_one(tmp_path: Path) -> N
     need("ssh-keygen")
     machine = tree(tmp_path, {MAIN: DEBIAN, "/srv/torn": "-----BEGIN OPENSSH"})
     (tmp_path / "etc/ssh/ssh_host_ed25519_key").symlink_to("/srv/torn")
-    apply(machine, plan_host_keys(types=("ed25519",), facts=facts_of(machine)))
+    apply(machine, plan_host_keys(types=("ed25519",), **parts(facts_of(machine), "host", "ssh")))
     assert facts_of(machine).ssh.host_keys[0].whole
 
 
@@ -246,13 +248,13 @@ def test_a_link_to_a_torn_host_key_makes_room_for_a_new_one(tmp_path: Path) -> N
 def test_sshd_is_told_in_a_dropin_and_then_there_is_nothing_left(tmp_path: Path, allow: bool) -> None:
     machine = tree(tmp_path, {MAIN: DEBIAN, "/etc/ssh/sshd_config.d/50-x.conf": "PasswordAuthentication yes\n"})
     before = snapshot(tmp_path)
-    apply(machine, plan_sshd(allow_password=allow, facts=facts_of(machine), config=CONFIG))
+    apply(machine, plan_sshd(allow_password=allow, **parts(facts_of(machine), "host", "ssh"), config=CONFIG))
     after = snapshot(tmp_path)
     value = "yes" if allow else "no"
     told = f"PasswordAuthentication {value}\nKbdInteractiveAuthentication {value}\n".encode()
     assert changes(before, after) == {DROPIN}
     assert after[DROPIN] == (0o600, HEADER + told)
-    (item,) = plan_sshd(allow_password=allow, facts=facts_of(machine), config=CONFIG)
+    (item,) = plan_sshd(allow_password=allow, **parts(facts_of(machine), "host", "ssh"), config=CONFIG)
     assert isinstance(item, Satisfied)
 
 
@@ -261,7 +263,7 @@ def test_a_file_without_include_is_edited_whole_and_keeps_its_mode(tmp_path: Pat
     (tmp_path / MAIN[1:]).chmod(0o640)
     before = snapshot(tmp_path)
     for allow in (False, True, False):
-        apply(machine, plan_sshd(allow_password=allow, facts=facts_of(machine), config=CONFIG))
+        apply(machine, plan_sshd(allow_password=allow, **parts(facts_of(machine), "host", "ssh"), config=CONFIG))
         assert facts_of(machine).ssh.logins == Logins(password=allow, keyboard=allow)
     after = snapshot(tmp_path)
     lines = b"PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
@@ -272,7 +274,7 @@ def test_a_file_without_include_is_edited_whole_and_keeps_its_mode(tmp_path: Pat
 def test_a_change_that_sshd_refuses_is_taken_back(tmp_path: Path) -> None:
     machine = tree(tmp_path, {MAIN: DEBIAN, DROPIN: "PasswordAuthentication yes\n"})
     before = snapshot(tmp_path)
-    (step,) = plan_sshd(allow_password=False, facts=facts_of(machine), config=CONFIG)
+    (step,) = plan_sshd(allow_password=False, **parts(facts_of(machine), "host", "ssh"), config=CONFIG)
     write = step.ways[0].actions[-1]  # type: ignore[union-attr]
     checked = replace(step.ways[0], actions=(replace(write, check=Run(argv=("false",))),))  # type: ignore[union-attr]
     with pytest.raises(SshdFailed, match="false failed"):
@@ -398,14 +400,14 @@ def test_sshd_itself_asks_silent_clients_as_we_told_it(
     config = Config(ssh=replace(CONFIG.ssh, client_alive_interval=125))
     old = ("Include /etc/ssh/sshd_config.d/*.conf\n" if includes else "") + "ClientAliveInterval 7\nUsePAM no\n"
     machine = tree(tmp_path / "root", {MAIN: old})
-    apply(machine, plan_sshd(allow_password=allow, facts=facts_of(machine), config=config))
+    apply(machine, plan_sshd(allow_password=allow, **parts(facts_of(machine), "host", "ssh"), config=config))
     main = tmp_path / "root" / MAIN[1:]
     main.write_text(main.read_text().replace("/etc/ssh/", f"{tmp_path}/root/etc/ssh/"))
     theirs = in_force(main, judge)
     assert theirs["clientaliveinterval"] == "125"
     assert theirs[PASSWORD] == ("yes" if allow is None else "no")
     main.write_text(main.read_text().replace(f"{tmp_path}/root/etc/ssh/", "/etc/ssh/"))
-    again = plan_sshd(allow_password=allow, facts=facts_of(machine), config=config)
+    again = plan_sshd(allow_password=allow, **parts(facts_of(machine), "host", "ssh"), config=config)
     assert not [item for item in again if isinstance(item, Step)]
 
 
@@ -439,10 +441,10 @@ def test_the_admin_logs_in_with_the_key_and_no_password_is_offered(tmp_path: Pat
         "config": CONFIG,
     }
     facts = facts_of(machine)
-    seen = read_keys_files(machine, home="/root", paths=key_paths(facts=facts, **about))
-    apply(machine, plan_host_keys(types=("ed25519",), facts=facts))
-    apply(machine, plan_keys(facts=replace(facts, keys_files=seen), **about))
-    apply(machine, plan_sshd(allow_password=False, facts=facts, config=CONFIG))
+    seen = read_keys_files(machine, home="/root", paths=key_paths(**parts(facts, "accounts", "ssh"), **about))
+    apply(machine, plan_host_keys(types=("ed25519",), **parts(facts, "host", "ssh")))
+    apply(machine, plan_keys(**parts(altered(facts, keys_files=seen), "host", "accounts", "ssh", "admin"), **about))
+    apply(machine, plan_sshd(allow_password=False, **parts(facts, "host", "ssh"), config=CONFIG))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -11,7 +11,7 @@ from azureinit.config.model import Access as AccessConfig, Config
 from azureinit.errors import LoginImpossible
 from azureinit.facts.access import Module, Node, Pam, Start, read_access
 from azureinit.facts.gather import Facts
-from azureinit.facts.ssh import read_keys_files
+from azureinit.facts.key_files import read_keys_files
 from azureinit.facts.sshd_units import read_start
 from azureinit.plan.access import (
     Account,
@@ -28,6 +28,7 @@ from azureinit.plan.login_keys import rsa_bits
 from azureinit.record import Secret, replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from support.facts import altered, parts
 from support.need import need_root
 from support.ssh_trees import DEBIAN, ed25519, facts_of, own, running, tree
 
@@ -58,16 +59,22 @@ def machine_facts(tmp_path: Path, files: dict[str, str], **access: Any) -> Facts
         own(path)
         path.chmod(0o700 if path.is_dir() else 0o600)
     facts = facts_of(machine)
-    paths = paths_of(ADA, facts, Config())
+    paths = paths_of(metadata=ADA, **parts(facts, "accounts", "ssh", "admin"), config=Config())
     found = read_access(machine, facts.ssh, systemd=False, shell="/bin/bash", paths=paths)
     facts = running(facts, version=(9, 3))
-    facts = replace(facts, keys_files=read_keys_files(machine, home="/home/ada", paths=paths), privileged=True)
+    facts = altered(facts, keys_files=read_keys_files(machine, home="/home/ada", paths=paths), privileged=True)
     return replace(facts, access=replace(found, **access))
 
 
 def plan(facts: Facts, *, metadata: Metadata = ADA, required: str = "auto", pending: bool = False) -> tuple[Any, ...]:
     config = Config(access=AccessConfig(required=required))
-    return plan_access(metadata=metadata, facts=facts, config=config, today=TODAY, pending=pending)
+    return plan_access(
+        metadata=metadata,
+        **parts(facts, "host", "accounts", "ssh", "admin", "access"),
+        config=config,
+        today=TODAY,
+        pending=pending,
+    )
 
 
 def answered(config: str) -> dict[str, Any]:
@@ -87,7 +94,7 @@ def needed() -> None:
 def test_an_ordinary_machine_is_not_worth_a_word(tmp_path: Path) -> None:
     facts = machine_facts(tmp_path, {})
     assert plan(facts) == ()
-    assert questions(metadata=ADA, facts=facts, config=Config()) == ()
+    assert questions(metadata=ADA, **parts(facts, "host", "accounts", "ssh"), config=Config()) == ()
 
 
 def test_a_certain_refusal_names_file_line_and_directive(tmp_path: Path) -> None:
@@ -100,7 +107,7 @@ def test_a_certain_refusal_names_file_line_and_directive(tmp_path: Path) -> None
     assert isinstance(way, Declined)
     assert "/etc/ssh/sshd_config line 2: 'AllowUsers bob' keeps ada out" in way.why
     assert "access.required = false" in way.why
-    (asked,) = questions(metadata=ADA, facts=facts, config=Config())
+    (asked,) = questions(metadata=ADA, **parts(facts, "host", "accounts", "ssh"), config=Config())
     assert asked == "user=ada,host=203.0.113.9,addr=203.0.113.9,laddr=10.0.0.4,lport=22"
 
 
@@ -150,7 +157,7 @@ MANY = "".join(f"AllowUsers u{number}@10.{number}.0.0/16\n" for number in range(
 )
 def test_every_address_is_thought_of(tmp_path: Path, config: str, kind: type) -> None:
     facts = machine_facts(tmp_path, {MAIN: f"UsePAM yes\n{config}\n"})
-    asked = questions(metadata=ADA, facts=facts, config=Config())
+    asked = questions(metadata=ADA, **parts(facts, "host", "accounts", "ssh"), config=Config())
     assert len(asked) == 1
     words = [(line.split()[0].lower(), tuple(line.split()[1:])) for line in config.split("\nMatch")[0].splitlines()]
     answer = {"usepam": ("yes",), words[0][0]: tuple(word for _, given in words for word in given)}
@@ -161,7 +168,7 @@ def test_every_address_is_thought_of(tmp_path: Path, config: str, kind: type) ->
 def test_sshd_is_asked_once_for_all_that_its_match_blocks_do_not_tell_apart(tmp_path: Path) -> None:
     config = "AllowUsers alice\nMatch Address 10.0.0.0/8,192.168.0.0/16,172.16.0.0/12\nPasswordAuthentication yes\n"
     facts = machine_facts(tmp_path, {MAIN: f"UsePAM yes\n{config}"})
-    asked = questions(metadata=ADA, facts=facts, config=Config())
+    asked = questions(metadata=ADA, **parts(facts, "host", "accounts", "ssh"), config=Config())
     assert [word for one in asked for word in one.split(",") if word.startswith("addr=")] == [
         "addr=203.0.113.9",
         "addr=10.0.0.9",

@@ -14,6 +14,7 @@ from azureinit.machine import Machine
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Declined, Link, Locked, Run, Satisfied, Step, Way
 from azureinit.record import Secret, replace
+from support.facts import altered, parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ def facts_of(root: Path, files: dict[str, str] | None = None, **changes: Any) ->
     for name, text in (files or FILES).items():
         (root / "etc" / name).write_text(text)
     facts = read_facts(Machine(root=str(root)), Config())
-    return replace(facts, **{"root": "", "rooted": False, "privileged": True, "tools": TOOLS, **changes})
+    return altered(facts, **{"root": "", "rooted": False, "privileged": True, "tools": TOOLS, **changes})
 
 
 def plan(facts: Facts, config: Config = Config(), name: str = "bob", **options: Any) -> Plan:  # noqa: B008
     asked = {"groups": (), "password_hash": None, "password_done": False, **options}
-    return plan_account(username=name, facts=facts, config=config, today=20000, **asked)
+    return plan_account(username=name, **parts(facts, "host", "accounts"), config=config, today=20000, **asked)
 
 
 def step(plan: Plan, name: str) -> Step:
@@ -155,7 +156,7 @@ def test_what_only_useradd_heeds_makes_it_the_one_to_do_it(tmp_path: Path, path:
     facts = facts_of(tmp_path, {**FILES, path: text})
     assert why_declined(plan(facts), "user bob") == {"files": f"there is {named}, which is useradd's to heed"}
     for other in ({"rooted": True}, {"tools": frozenset()}):
-        assert "files" not in why_declined(plan(replace(facts, **other)), "user bob"), "where it is not there to"
+        assert "files" not in why_declined(plan(altered(facts, **other)), "user bob"), "where it is not there to"
     half = facts_of(tmp_path, {**ANN, path: text, "shadow": FILES["shadow"]})
     assert "files" not in why_declined(plan(half, name="ann"), "user ann"), "it completes no account"
 

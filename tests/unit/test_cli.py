@@ -341,8 +341,8 @@ def test_facts_are_json_without_a_secret(tree: Path, capsys: pytest.CaptureFixtu
     told = capsys.readouterr().out
     assert "verysecret" not in told and "$6$" not in told
     facts = json.loads(told)
-    assert facts["rooted"] is True
-    assert facts["hostname_file"] == "localhost\n"
+    assert facts["host"]["rooted"] is True
+    assert facts["names"]["hostname_file"] == "localhost\n"
 
 
 # ---- clean

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from azureinit.config.model import Config, CustomData as Settings, Waagent
 from azureinit.errors import CustomDataFailed
 from azureinit.facts.custom_data import CustomData
-from azureinit.facts.gather import Kept
+from azureinit.facts.waagent import Kept
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Way, Write
 from azureinit.plan.custom_data import command, plan_custom_data, plan_program, why_no_program
 from azureinit.plan.show import as_json, as_text
@@ -33,7 +33,7 @@ def given_as(data: bytes) -> Secret:
 
 def planned(given: Secret, facts: CustomData = NOTHING, done: frozenset[str] = frozenset(), **settings: bool) -> Plan:
     config = Config(custom_data=Settings(**settings))  # type: ignore[arg-type]
-    return plan_custom_data(given=given, config=config, facts=facts, done=done)
+    return plan_custom_data(given=given, config=config, custom_data=facts, done=done)
 
 
 def program(
@@ -41,7 +41,7 @@ def program(
 ) -> Step | Satisfied | Caution:
     config = Config(custom_data=Settings(execute=True, execute_timeout_secs=30.0))
     facts = CustomData(kept=None, service=service)
-    (item,) = plan_program(given=given_as(data), config=config, facts=facts, rooted=rooted, done=done)
+    (item,) = plan_program(given=given_as(data), config=config, custom_data=facts, rooted=rooted, done=done)
     return item
 
 
@@ -79,7 +79,7 @@ def test_nothing_is_kept_where_that_is_not_wanted() -> None:
 
 def test_it_goes_where_walinuxagent_keeps_its_state() -> None:
     config = Config(waagent=Waagent(lib_dir="/opt/agent/"))
-    (step,) = plan_custom_data(given=BAD, config=config, facts=NOTHING, done=frozenset())
+    (step,) = plan_custom_data(given=BAD, config=config, custom_data=NOTHING, done=frozenset())
     assert isinstance(step, Step) and isinstance(step.ways[0], Way)
     assert step.ways[0].actions == (
         MakeDir(path="/opt/agent", mode=0o700, kept=True),

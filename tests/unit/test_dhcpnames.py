@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.config.model import Config
-from azureinit.facts.dhcpnames import NameFile, read_name_files
 from azureinit.facts.gather import read_facts
-from azureinit.facts.host import read_host
+from azureinit.facts.hostnames import NameFile, read_host_names, read_name_files
 from azureinit.plan.actions import Step
 from azureinit.plan.dhcpnames import plan_dhcp_names, with_name, without_name
 from azureinit.plan.hostname import plan_hostname
 from azureinit.plan.show import as_text
+from support.facts import parts
 from support.ssh_trees import tree
 
 DHCLIENT = "/etc/dhcp/dhclient.conf"
@@ -95,7 +95,11 @@ def test_no_file_is_too_strange_and_twice_is_once(data: bytes) -> None:
 def test_files_are_found_where_each_client_has_them(tmp_path: Path) -> None:
     machine = tree(tmp_path, {DHCLIENT: 'send host-name "x";\n', IFCFG: "DHCP_HOSTNAME=x\n", WICKED: "OTHER=1\n"})
     assert [file.path for file in read_name_files(machine)] == [DHCLIENT, IFCFG]
-    assert read_name_files(machine) == read_facts(machine, Config()).name_files == read_host(machine).name_files
+    assert (
+        read_name_files(machine)
+        == read_facts(machine, Config()).names.name_files
+        == read_host_names(machine).name_files
+    )
 
 
 def test_a_file_that_cannot_be_read_has_no_name_for_us(tmp_path: Path) -> None:
@@ -109,14 +113,14 @@ def test_a_file_that_cannot_be_read_has_no_name_for_us(tmp_path: Path) -> None:
 def test_the_plan_shows_the_line_and_is_empty_the_second_time(tmp_path: Path) -> None:
     text = 'option rfc3442 code 121;\nsend host-name "old-vm";\nrequest routers;\n'
     machine = tree(tmp_path, {DHCLIENT: text})
-    plan = plan_hostname(hostname="web-1", facts=read_facts(machine, Config()), config=Config())
+    plan = plan_hostname(hostname="web-1", **parts(read_facts(machine, Config()), "host", "names"), config=Config())
     (step,) = [item for item in plan if item.name == "DHCP host name"]
     assert isinstance(step, Step)
     shown = as_text((step,), privileged=True)
     assert f"{DHCLIENT} has a DHCP client send another" in shown
     assert '-send host-name "old-vm";' in shown and '+send host-name "web-1";' in shown
     machine.write(DHCLIENT, with_name(text.encode(), b"web-1"))
-    again = plan_hostname(hostname="web-1", facts=read_facts(machine, Config()), config=Config())
+    again = plan_hostname(hostname="web-1", **parts(read_facts(machine, Config()), "host", "names"), config=Config())
     assert "DHCP host name" not in [item.name for item in again]
 
 

@@ -161,8 +161,8 @@ answers = lambda question: [
     assert found == f"http://{ELSEWHERE}/provisioning/health"
     assert located
     assert told[:2] == [
-        "option 245 in the offer of a server is no wireserver: not four bytes",
-        "option 245 in the offer of a server is no wireserver: 0.0.0.0",
+        "option 245 in the offer of a server is not a wireserver: not four bytes",
+        "option 245 in the offer of a server is not a wireserver: 0.0.0.0",
     ]
 
 
@@ -278,7 +278,7 @@ platform = make_platform(booted=0.0)
     )
     assert found == f"http://{USUAL}/provisioning/health"
     assert told == [
-        "option 245 of the lease of eth0 (systemd-networkd) is no wireserver: 224.0.0.1",
+        "option 245 of the lease of eth0 (systemd-networkd) is not a wireserver: 224.0.0.1",
         f"the wireserver is at {USUAL}: the usual address, since no DHCP server names another",
     ]
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from azureinit.facts.ssh import KeysFile, Logins, Ssh, read_files, read_keys_files
-from azureinit.facts.sshd_answer import Answer, parse_answer, parse_version, read_ssh, remembered, with_answer
+from azureinit.facts.key_files import KeysFile, read_keys_files
+from azureinit.facts.ssh import Logins, Ssh, read_files
+from azureinit.facts.sshd_answer import Answer, ask_sshd, parse_answer, parse_version, remembered, with_answer
 from azureinit.facts.sshd_config import MOST_FILES, Walk, expand, matches, parse_line
 from azureinit.machine import Machine, local_error
 from support.need import need_root
@@ -19,6 +20,12 @@ from support.ssh_trees import DEBIAN, own, tree
 
 NO_TOOLS: frozenset[str] = frozenset()
 WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+
+
+def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
+    asking = ask_sshd(machine, tools=tools, query=query)
+    ssh = read_files(machine, query=query)
+    return ssh if asking is None else with_answer(machine, ssh, asking())
 
 
 def read(root: Path, files: Mapping[str, str | bytes]) -> Ssh:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.facts.changed_id import Former, read_former, read_former_id
+from azureinit.facts.changed_id import EarlierVm, read_earlier_id, read_earlier_vm
 from azureinit.machine import Machine
 from azureinit.plan.actions import Remove, Satisfied, Step, Way
-from azureinit.plan.changed_id import plan_former
+from azureinit.plan.changed_id import plan_changed_id
 from azureinit.plan.waagent import spellings
 
 ID = "550e8400-e29b-41d4-a716-446655440000"
@@ -30,7 +30,7 @@ STAYS = {
 def former_id(root: Path) -> str | None:
     machine = Machine(root=str(root), environ={})
     own = spellings(ID)
-    return read_former_id(
+    return read_earlier_id(
         machine, vm_id=ID, spellings=own, data_dir="/var/lib/azure-init/", lib_dir="/var/lib/waagent/"
     )
 
@@ -84,14 +84,14 @@ def test_exactly_what_was_the_other_vm_s_is_found(tmp_path: Path) -> None:
     }  # fmt: skip
     library = {f"var/lib/waagent/{name}" for name in STATE}
     put(tmp_path, *leases, *units, *others, *library, *(f"var/lib/waagent/{name}" for name in STAYS))
-    found = read_former(Machine(root=str(tmp_path), environ={}), vm_id=OTHER, lib_dir="/var/lib/waagent")
+    found = read_earlier_vm(Machine(root=str(tmp_path), environ={}), vm_id=OTHER, lib_dir="/var/lib/waagent")
     assert set(found.leases) == {f"/{name}" for name in leases}
     assert set(found.state) == {f"/{name}" for name in (*library, *units)}
 
 
 def test_what_goes_is_named_and_the_decision_remembered() -> None:
-    former = Former(vm_id=OTHER, leases=("/var/lib/dhcp/x",), state=("/var/lib/waagent/y/",))
-    (step,) = plan_former(former=former, because="platform.changed_vm_id", done=frozenset())
+    former = EarlierVm(vm_id=OTHER, leases=("/var/lib/dhcp/x",), state=("/var/lib/waagent/y/",))
+    (step,) = plan_changed_id(earlier=former, because="platform.changed_vm_id", done=frozenset())
     assert isinstance(step, Step) and step.once
     assert OTHER in step.why
     gone = (Remove(path="/var/lib/dhcp/x"), Remove(path="/var/lib/waagent/y/", whole=True))
@@ -99,6 +99,6 @@ def test_what_goes_is_named_and_the_decision_remembered() -> None:
 
 
 def test_what_is_found_after_the_clearing_is_this_vm_s() -> None:
-    former = Former(vm_id="", leases=("/var/lib/dhcp/new",))
-    (item,) = plan_former(former=former, because="platform.changed_vm_id", done=frozenset(("changed VM id",)))
+    former = EarlierVm(vm_id="", leases=("/var/lib/dhcp/new",))
+    (item,) = plan_changed_id(earlier=former, because="platform.changed_vm_id", done=frozenset(("changed VM id",)))
     assert isinstance(item, Satisfied)

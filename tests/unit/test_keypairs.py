@@ -11,8 +11,7 @@ import pytest
 
 from azureinit.apply.executor import apply_plan
 from azureinit.errors import CertificatesMissing, KeysFailed, OvfInvalid
-from azureinit.facts.keypairs import read_pair_files
-from azureinit.facts.ssh import read_keys_files
+from azureinit.facts.key_files import read_keys_files, read_pair_files
 from azureinit.machine import Machine
 from azureinit.memory.journal import Journal, MemoryJournal
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
@@ -27,6 +26,7 @@ from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import KeyPair, Metadata, from_ovf, merge
 from azureinit.sources.ovf import parse_ovf
 from azureinit.telemetry.events import Events
+from support.facts import altered, parts
 from support.need import need, need_root
 from support.ssh_trees import KEYS, ed25519, facts_of, own, tree
 
@@ -44,8 +44,8 @@ def given(path: str | None = ID, **changes: Any) -> KeyPair:
 def plan(machine: Machine, *pairs: KeyPair, home: str = "/home/ada", **changes: Any) -> tuple[Any, ...]:
     facts = facts_of(machine, **changes)
     paths = pair_paths(username="ada", home=home, pairs=pairs)
-    facts = replace(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
-    return plan_key_pairs(username="ada", home=home, pairs=pairs, facts=facts)
+    facts = altered(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
+    return plan_key_pairs(username="ada", home=home, pairs=pairs, **parts(facts, "host", "accounts", "admin"))
 
 
 def actions(plan: tuple[Any, ...]) -> tuple[Any, ...]:

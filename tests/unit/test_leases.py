@@ -331,7 +331,7 @@ def test_the_last_that_is_in_force_is_the_one(stand: Stand) -> None:
                                             ("e0:0:0:1", "224.0.0.1"), ("1:2:3:4:5", "'1:2:3:4:5'")])  # fmt: skip
 def test_garbage_is_told_and_the_lease_is_one_without_a_wireserver(stand: Stand, said: str, told: str) -> None:
     found = stand(("var/lib/dhcp/dhclient.eth0.leases", lease(wireserver=said)))
-    assert found.told == (f"option 245 of the lease of eth0 (dhclient) is no wireserver: {told}",)
+    assert found.told == (f"option 245 of the lease of eth0 (dhclient) is not a wireserver: {told}",)
     assert found.lease is not None and not is_a_host(found.lease.wireserver)
 
 

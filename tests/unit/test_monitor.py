@@ -8,7 +8,7 @@ import pytest
 from test_publish import HEADER, Running, machine_with, route
 
 from azureinit.config.model import Config, DataDir, Hostname, Waagent
-from azureinit.facts.gather import Waagent as WaagentFacts
+from azureinit.facts.waagent import Waagent as WaagentFacts
 from azureinit.machine.watch import HostnameWatch
 from azureinit.plan.actions import MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.published import NAME, plan_published

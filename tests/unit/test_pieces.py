@@ -12,9 +12,10 @@ from azureinit.facts.gather import Facts, read_facts
 from azureinit.facts.ssh import MERGER, READER
 from azureinit.plan.actions import Declined, MakeDir, Run, Satisfied, Step, Way, Write
 from azureinit.plan.keys import plan_keys
-from azureinit.record import Secret, replace
+from azureinit.record import Secret
 from azureinit.run.admin import with_keys_files
 from azureinit.sources.imds import PublicKey
+from support.facts import altered, parts
 from support.ssh_trees import KEYS, ed25519, own, tree
 
 TOOL = {"/usr/bin/update-ssh-keys": "", "/etc/ssh/sshd_config": "UsePAM yes\n"}
@@ -33,8 +34,14 @@ def planned(root: Path, files: dict[str, str | bytes], *keys: PublicKey, running
     wanted = keys or (PublicKey(data=OURS, path=KEYS),)
     facts: Facts = with_keys_files(machine, Config(), read_facts(machine, Config()), username="ada", keys=wanted)
     if running:
-        facts = replace(facts, rooted=False, root="", privileged=True)
-    return plan_keys(username="ada", home="/home/ada", keys=wanted, facts=facts, config=Config())
+        facts = altered(facts, rooted=False, root="", privileged=True)
+    return plan_keys(
+        username="ada",
+        home="/home/ada",
+        keys=wanted,
+        **parts(facts, "host", "accounts", "ssh", "admin"),
+        config=Config(),
+    )
 
 
 def ways(plan: tuple[Any, ...]) -> tuple[Any, ...]:

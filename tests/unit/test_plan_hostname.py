@@ -14,7 +14,7 @@ from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
 from azureinit.plan.actions import Declined, Run, Satisfied, SetHostname, Step, Way, Write
 from azureinit.plan.hostname import hosts_with, plan_hostname
-from azureinit.record import replace
+from support.facts import altered, parts
 from support.trees import make_tree
 
 CONFIG = Config()
@@ -28,7 +28,7 @@ def facts(tmp_path: Path) -> Facts:
 
 def running(facts: Facts, **changes: object) -> Facts:
     """The same machine, as if it were the running one."""
-    return replace(facts, **{"rooted": False, "root": "", "privileged": True, "kernel_hostname": "old", **changes})
+    return altered(facts, **{"rooted": False, "root": "", "privileged": True, "kernel": "old", **changes})
 
 
 def step(plan: tuple[object, ...], name: str = "hostname") -> Step:
@@ -135,28 +135,37 @@ def test_bytes_of_any_kind_come_through(data: bytes) -> None:
 
 def test_the_file_is_written_as_bytes_and_only_if_it_is_still_the_same(facts: Facts) -> None:
     old = b"127.0.0.1\tlocalhost\n# caf\xe9\n"
-    hosts = step(plan_hostname(hostname="web-1", facts=replace(facts, hosts_file=old), config=CONFIG), "hosts")
+    hosts = step(
+        plan_hostname(hostname="web-1", **parts(altered(facts, hosts_file=old), "host", "names"), config=CONFIG),
+        "hosts",
+    )
     new = b"127.0.0.1\tlocalhost\n127.0.1.1\tweb-1\n# caf\xe9\n"
     assert hosts.ways == (Way(backend="native", actions=(Write(path="/etc/hosts", data=new, was=old),)),)
     assert hosts.failure is HostnameFailed
 
 
 def test_a_missing_file_is_made_where_the_distribution_has_the_line(facts: Facts) -> None:
-    hosts = step(plan_hostname(hostname="web-1", facts=replace(facts, hosts_file=None), config=CONFIG), "hosts")
+    hosts = step(
+        plan_hostname(hostname="web-1", **parts(altered(facts, hosts_file=None), "host", "names"), config=CONFIG),
+        "hosts",
+    )
     (way,) = hosts.ways
     assert isinstance(way, Way)
     assert way.actions == (Write(path="/etc/hosts", data=b"127.0.0.1\tlocalhost\n127.0.1.1\tweb-1\n"),)
 
 
 def test_elsewhere_the_line_is_kept_true_but_not_added(facts: Facts) -> None:
-    facts = replace(facts, distro=ROWS["default"])
+    facts = altered(facts, distro=ROWS["default"])
     for without in (b"127.0.0.1 localhost\n", b"# 127.0.1.1 is not used\n", b"127.0.1.10 x\n", b"", None):
         names = [
-            item.name for item in plan_hostname(hostname="h", facts=replace(facts, hosts_file=without), config=CONFIG)
+            item.name
+            for item in plan_hostname(
+                hostname="h", **parts(altered(facts, hosts_file=without), "host", "names"), config=CONFIG
+            )
         ]
         assert names == ["hostname"], without
-    stale = replace(facts, hosts_file=b"127.0.1.1 old\n")
-    assert step(plan_hostname(hostname="h", facts=stale, config=CONFIG), "hosts")
+    stale = altered(facts, hosts_file=b"127.0.1.1 old\n")
+    assert step(plan_hostname(hostname="h", **parts(stale, "host", "names"), config=CONFIG), "hosts")
 
 
 # ---- the name itself
@@ -164,8 +173,8 @@ def test_elsewhere_the_line_is_kept_true_but_not_added(facts: Facts) -> None:
 
 @pytest.mark.parametrize("text", [b"web-1\n", b"web-1", b"  web-1 \n\n"])
 def test_a_name_that_is_right_is_satisfied(facts: Facts, text: bytes) -> None:
-    facts = replace(facts, hostname_file=text, hosts_file=b"127.0.1.1 web-1\n")
-    assert plan_hostname(hostname="web-1", facts=facts, config=CONFIG) == (
+    facts = altered(facts, hostname_file=text, hosts_file=b"127.0.1.1 web-1\n")
+    assert plan_hostname(hostname="web-1", **parts(facts, "host", "names"), config=CONFIG) == (
         Satisfied(name="hostname", why="is web-1"),
         Satisfied(name="hosts", why="127.0.1.1 is web-1"),
     )
@@ -175,14 +184,14 @@ def test_a_name_that_is_right_is_satisfied(facts: Facts, text: bytes) -> None:
     ("file", "kernel"), [(b"web-1\n", "other"), (b"other\n", "web-1"), (None, "web-1"), (b"# web-1\n", "web-1")]
 )
 def test_on_the_running_machine_file_and_kernel_both_count(facts: Facts, file: bytes | None, kernel: str) -> None:
-    facts = running(facts, hostname_file=file, kernel_hostname=kernel)
-    way = step(plan_hostname(hostname="web-1", facts=facts, config=CONFIG)).ways[0]
+    facts = running(facts, hostname_file=file, kernel=kernel)
+    way = step(plan_hostname(hostname="web-1", **parts(facts, "host", "names"), config=CONFIG)).ways[0]
     write = Write(path="/etc/hostname", data=b"web-1\n", mode=0o644, was=file)
     assert way == Way(backend="native", actions=(SetHostname(name="web-1"), write))
 
 
 def test_under_a_root_the_kernel_is_not_touched_and_hostnamectl_declines(facts: Facts) -> None:
-    native, hostnamectl = step(plan_hostname(hostname="web-1", facts=facts, config=CONFIG)).ways
+    native, hostnamectl = step(plan_hostname(hostname="web-1", **parts(facts, "host", "names"), config=CONFIG)).ways
     assert isinstance(native, Way) and [type(action) for action in native.actions] == [Write]
     assert isinstance(hostnamectl, Declined) and "--root" in hostnamectl.why
 
@@ -192,26 +201,28 @@ def test_under_a_root_the_kernel_is_not_touched_and_hostnamectl_declines(facts: 
     [
         ({"privileged": False}, "native", "only root"),
         ({"tools": frozenset()}, "hostnamectl", "not installed"),
-        ({"tools": frozenset({"hostnamectl"}), "systemd": False}, "hostnamectl", "systemd is not running"),
+        ({"tools": frozenset({"hostnamectl"}), "init": ""}, "hostnamectl", "systemd is not running"),
     ],
 )
 def test_a_backend_that_cannot_says_why(facts: Facts, changes: dict[str, object], backend: str, why: str) -> None:
-    ways = step(plan_hostname(hostname="web-1", facts=running(facts, **changes), config=CONFIG)).ways
+    ways = step(
+        plan_hostname(hostname="web-1", **parts(running(facts, **changes), "host", "names"), config=CONFIG)
+    ).ways
     (declined,) = [way for way in ways if way.backend == backend]
     assert isinstance(declined, Declined) and why in declined.why
 
 
 def test_hostnamectl_is_asked_where_it_works_and_in_the_configured_order(facts: Facts) -> None:
-    facts = running(facts, tools=frozenset({"hostnamectl"}), systemd=True)
+    facts = running(facts, tools=frozenset({"hostnamectl"}), init="systemd")
     config = Config(hostname_provisioners=HostnameProvisioners(backends=("hostnamectl", "native")))
-    first, second = step(plan_hostname(hostname="web-1", facts=facts, config=config)).ways
+    first, second = step(plan_hostname(hostname="web-1", **parts(facts, "host", "names"), config=config)).ways
     assert first == Way(backend="hostnamectl", actions=(Run(argv=("hostnamectl", "set-hostname", "web-1")),))
     assert second.backend == "native"
 
 
 def test_no_backend_leaves_a_step_that_will_fail_by_name(facts: Facts) -> None:
     config = Config(hostname_provisioners=HostnameProvisioners(backends=()))
-    assert step(plan_hostname(hostname="web-1", facts=facts, config=config)).ways == ()
+    assert step(plan_hostname(hostname="web-1", **parts(facts, "host", "names"), config=config)).ways == ()
 
 
 @pytest.mark.parametrize(
@@ -227,17 +238,20 @@ def test_no_backend_leaves_a_step_that_will_fail_by_name(facts: Facts) -> None:
     ],
 )
 def test_what_was_there_is_told_on_one_line(facts: Facts, file: bytes | None, told: str) -> None:
-    plan = plan_hostname(hostname="web-1", facts=replace(facts, hostname_file=file), config=CONFIG)
+    plan = plan_hostname(hostname="web-1", **parts(altered(facts, hostname_file=file), "host", "names"), config=CONFIG)
     assert step(plan).why == f"{told} -> web-1"
 
 
 @pytest.mark.parametrize(("kernel", "told"), [("old", "old"), ("", "unset"), ("a\x1b", r"'a\x1b'")])
 def test_where_only_the_kernel_s_name_differs_that_is_what_is_told(facts: Facts, kernel: str, told: str) -> None:
-    here = running(facts, hostname_file=b"web-1\n", kernel_hostname=kernel)
-    assert step(plan_hostname(hostname="web-1", facts=here, config=CONFIG)).why == f"the kernel's {told} -> web-1"
+    here = running(facts, hostname_file=b"web-1\n", kernel=kernel)
+    assert (
+        step(plan_hostname(hostname="web-1", **parts(here, "host", "names"), config=CONFIG)).why
+        == f"the kernel's {told} -> web-1"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a\nb", "h" * 65, "a..b", "1.2.3.4", "h" * (1 << 20), "caf\xe9"])
 def test_a_name_that_must_not_be_is_refused(facts: Facts, name: str) -> None:
     with pytest.raises(InvalidHostname):
-        plan_hostname(hostname=name, facts=facts, config=CONFIG)
+        plan_hostname(hostname=name, **parts(facts, "host", "names"), config=CONFIG)

@@ -13,10 +13,12 @@ from azureinit.errors import InvalidHostname, InvalidUsername
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Run, Satisfied, Step, Way, work_left
-from azureinit.plan.plan import make_plan, plan_after_ready
+from azureinit.plan.plan import Wanted, make_plan
+from azureinit.plan.provision import AFTER_READY, PROVISION
 from azureinit.record import replace
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from support.facts import altered
 from support.ssh_trees import ed25519
 from support.trees import make_tree
 
@@ -33,11 +35,11 @@ def facts(tmp_path: Path) -> Facts:
     root = make_tree(tmp_path)
     (root / "etc/ssh").mkdir()
     (root / "etc/ssh/sshd_config").write_text("Include /etc/ssh/sshd_config.d/*.conf\n")
-    return read_facts(Machine(root=str(root)), CONFIG)
+    return altered(read_facts(Machine(root=str(root)), CONFIG))
 
 
 def planned(facts: Facts, metadata: Metadata = METADATA, *, done: frozenset[str] = frozenset()) -> Plan:
-    return make_plan(metadata=metadata, facts=facts, config=CONFIG, done=done, today=20000)
+    return make_plan(PROVISION, Wanted(metadata=metadata, config=CONFIG, done=done, today=20000), facts)
 
 
 def labels(plan: Plan) -> object:
@@ -61,7 +63,9 @@ def test_host_keys_come_before_sshd_is_asked_anything_and_the_account_before_its
 
 
 def test_rsa_waits_until_the_platform_knows(facts: Facts) -> None:
-    assert [item.name for item in plan_after_ready(facts=facts, config=CONFIG)] == ["host key rsa"]
+    assert [item.name for item in make_plan(AFTER_READY, Wanted(metadata=Metadata(), config=CONFIG), facts)] == [
+        "host key rsa"
+    ]
 
 
 def test_an_unknown_password_switch_leaves_sshd_alone(facts: Facts) -> None:
@@ -78,7 +82,7 @@ def test_nothing_is_planned_for_nobody(facts: Facts, changes: dict[str, None], e
 
 
 def test_labels_are_restored_last_and_remembered(facts: Facts) -> None:
-    selinux = replace(facts, selinux=True, tools=facts.tools | {"restorecon"})
+    selinux = altered(facts, selinux=True, tools=facts.host.tools | {"restorecon"})
     step = labels(planned(selinux))
     assert isinstance(step, Step) and step.once
     (way,) = step.ways
@@ -90,14 +94,14 @@ def test_labels_are_restored_last_and_remembered(facts: Facts) -> None:
 
 
 def test_labels_are_restored_again_after_anything_else_was_done(facts: Facts) -> None:
-    selinux = replace(facts, selinux=True, tools=facts.tools | {"restorecon"})
+    selinux = altered(facts, selinux=True, tools=facts.host.tools | {"restorecon"})
     plan = planned(selinux, done=frozenset({LABELS}))
     assert len(work_left(plan)) > 1
     assert isinstance(labels(plan), Step)
 
 
 def test_a_machine_that_cannot_restore_labels_says_so_and_goes_on(facts: Facts) -> None:
-    selinux = replace(facts, selinux=True, tools=facts.tools - {"restorecon"})
+    selinux = altered(facts, selinux=True, tools=facts.host.tools - {"restorecon"})
     assert isinstance(labels(planned(selinux)), Caution)
     assert LABELS not in [item.name for item in planned(facts)]
 

@@ -15,7 +15,7 @@ from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.show import as_text
 from azureinit.plan.sudoers import plan_sudoers
-from azureinit.record import replace
+from support.facts import altered, parts
 from support.need import need, need_root
 from support.trees import make_tree
 
@@ -29,11 +29,13 @@ PATH = "/etc/sudoers.d/azure-init-user"
 
 @pytest.fixture
 def facts(tmp_path: Path) -> Facts:
-    return replace(read_facts(Machine(root=str(make_tree(tmp_path))), CONFIG), privileged=True)
+    return altered(read_facts(Machine(root=str(make_tree(tmp_path))), CONFIG), privileged=True)
 
 
 def write(facts: Facts, name: str = "ada", *, has_password: bool = False) -> Write:
-    (step,) = plan_sudoers(username=name, has_password=has_password, facts=facts, config=CONFIG)
+    (step,) = plan_sudoers(
+        username=name, has_password=has_password, **parts(facts, "host", "accounts", "sudoers"), config=CONFIG
+    )
     assert isinstance(step, Step) and step.failure is UserFailed
     (way,) = step.ways
     assert isinstance(way, Way)
@@ -58,22 +60,29 @@ def test_with_a_password_it_is_asked_for(facts: Facts) -> None:
 
 
 def test_unprivileged_the_plan_still_says_whose_it_should_be(facts: Facts) -> None:
-    (step,) = plan_sudoers(username="ada", has_password=False, facts=replace(facts, privileged=False), config=CONFIG)
+    (step,) = plan_sudoers(
+        username="ada",
+        has_password=False,
+        **parts(altered(facts, privileged=False), "host", "accounts", "sudoers"),
+        config=CONFIG,
+    )
     assert "(owner 0:0 not set: not root)" in as_text((step,), privileged=False)
 
 
 def test_what_is_there_already_is_satisfied(facts: Facts) -> None:
-    there = replace(facts, sudoers_file=b"ada ALL=(ALL) NOPASSWD: ALL\n")
-    assert plan_sudoers(username="ada", has_password=False, facts=there, config=CONFIG) == (
-        Satisfied(name="sudo", why="ada is a sudoer"),
-    )
+    there = altered(facts, file=b"ada ALL=(ALL) NOPASSWD: ALL\n")
+    assert plan_sudoers(
+        username="ada", has_password=False, **parts(there, "host", "accounts", "sudoers"), config=CONFIG
+    ) == (Satisfied(name="sudo", why="ada is a sudoer"),)
     # The same admin with a password now is another wish.
     assert write(there, has_password=True).was == b"ada ALL=(ALL) NOPASSWD: ALL\n"
 
 
 def planned(facts: Facts, sudo: str, *, has_password: bool) -> Plan:
     config = Config(user=User(sudo=sudo))
-    return plan_sudoers(username="ada", has_password=has_password, facts=facts, config=config)
+    return plan_sudoers(
+        username="ada", has_password=has_password, **parts(facts, "host", "accounts", "sudoers"), config=config
+    )
 
 
 def written(plan: Plan) -> bytes:
@@ -90,7 +99,7 @@ def written(plan: Plan) -> bytes:
 
 def test_it_can_be_turned_off_and_our_own_file_goes_then(facts: Facts) -> None:
     assert planned(facts, "none", has_password=False) == (Satisfied(name="sudo", why="user.sudo is none"),)
-    (step,) = planned(replace(facts, sudoers_file=b"ada ALL=(ALL) NOPASSWD: ALL\n"), "none", has_password=False)
+    (step,) = planned(altered(facts, file=b"ada ALL=(ALL) NOPASSWD: ALL\n"), "none", has_password=False)
     assert isinstance(step, Step)
     assert step.ways == (Way(backend="native", actions=(Remove(path=PATH),)),)
 
@@ -109,22 +118,24 @@ def test_an_account_that_has_a_password_of_its_own_can_be_asked_for_it(facts: Fa
         file.write("ada:x:1000:1000::/home/ada:/bin/sh\n")
     with (tmp_path / "etc/shadow").open("a") as file:
         file.write("ada:$6$x$y:1::::::\n")
-    facts = replace(read_facts(Machine(root=str(tmp_path)), CONFIG), privileged=True)
+    facts = altered(read_facts(Machine(root=str(tmp_path)), CONFIG), privileged=True)
     assert not [item for item in planned(facts, "password", has_password=False) if isinstance(item, Caution)]
 
 
 def test_a_machine_without_sudo_is_no_failure(facts: Facts) -> None:
-    without = replace(facts, sudoers_dir=False)
-    (item,) = plan_sudoers(username="ada", has_password=False, facts=without, config=CONFIG)
+    without = altered(facts, directory=False)
+    (item,) = plan_sudoers(
+        username="ada", has_password=False, **parts(without, "host", "accounts", "sudoers"), config=CONFIG
+    )
     assert isinstance(item, Caution) and "/etc/sudoers.d" in item.why
 
 
 def test_visudo_checks_an_odd_name_on_the_running_machine_only(facts: Facts) -> None:
-    here = replace(facts, tools=frozenset({"visudo"}))
+    here = altered(facts, tools=frozenset({"visudo"}))
     assert write(here, "a.b").check is None
-    assert write(replace(here, rooted=False), "a.b").check == Run(argv=("visudo", "-c", "-f", PATH), changes=False)
-    assert write(replace(here, rooted=False, tools=frozenset()), "a.b").check is None
-    assert write(replace(here, rooted=False), "ada").check is None
+    assert write(altered(here, rooted=False), "a.b").check == Run(argv=("visudo", "-c", "-f", PATH), changes=False)
+    assert write(altered(here, rooted=False, tools=frozenset()), "a.b").check is None
+    assert write(altered(here, rooted=False), "ada").check is None
 
 
 @pytest.mark.parametrize(

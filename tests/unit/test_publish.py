@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.backends.publish import PUBLISH
-from azureinit.facts.dhcp_client import TOOLS, Lessee, parse_way_out, read_lessee
+from azureinit.facts.dhcp_client import TOOLS, DhcpClient, parse_outgoing_link, read_dhcp_client
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Declined, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.publish import plan_publish
@@ -51,8 +51,8 @@ class Running(Machine):
 
 
 def plan(client: str, *, config: str = "", tools: frozenset[str] = EVERYTHING) -> tuple[Way | Declined, ...]:
-    lessee = Lessee(link="eth0", client=client, config=config, tools=tools)
-    (step,) = plan_publish(hostname="web-1", lessee=lessee, renamed=True)
+    dhcp = DhcpClient(link="eth0", client=client, config=config, tools=tools)
+    (step,) = plan_publish(hostname="web-1", dhcp=dhcp, renamed=True)
     assert isinstance(step, Step)
     return step.ways
 
@@ -79,13 +79,13 @@ def argv(way: Way | Declined) -> list[str]:
     ],
 )
 def test_the_narrowest_and_then_the_cheapest_route_names_the_link(routes: str, link: str | None) -> None:
-    assert parse_way_out((HEADER + routes).encode()) == link
+    assert parse_outgoing_link((HEADER + routes).encode()) == link
 
 
 @given(st.binary(max_size=400))
 def test_no_table_of_routes_is_too_strange_to_read(data: bytes) -> None:
-    parse_way_out(data)
-    parse_way_out(HEADER.encode() + data)
+    parse_outgoing_link(data)
+    parse_outgoing_link(HEADER.encode() + data)
 
 
 # ---- who took its lease
@@ -97,7 +97,7 @@ def test_networkd_is_known_by_its_lease_and_says_which_file_it_goes_by(tmp_path:
         "/run/systemd/netif/links/2": "ADMIN_STATE=configured\nNETWORK_FILE=/etc/systemd/network/10-eth0.network\n",
         "/run/NetworkManager/devices/2": "[device]\nmanaged=true\n",
     }
-    assert read_lessee(machine_with(tmp_path, files)) == Lessee(
+    assert read_dhcp_client(machine_with(tmp_path, files)) == DhcpClient(
         link="eth0", client="systemd-networkd", config="/etc/systemd/network/10-eth0.network", tools=EVERYTHING
     )
 
@@ -125,33 +125,33 @@ def test_networkd_is_known_by_its_lease_and_says_which_file_it_goes_by(tmp_path:
 )
 def test_clients_are_known_by_what_they_leave_while_they_run(tmp_path: Path, file: str, text: str, client: str) -> None:
     machine = machine_with(tmp_path, {file: text.format(pid=os.getppid()), f"/proc/{os.getppid()}/stat": ""})
-    found = read_lessee(machine)
+    found = read_dhcp_client(machine)
     assert found is not None and (found.link, found.client) == ("eth0", client)
 
 
 def test_without_a_way_out_or_under_another_root_there_is_nobody_to_tell(tmp_path: Path) -> None:
-    assert read_lessee(machine_with(tmp_path, {"/proc/net/route": HEADER})) is None
-    assert read_lessee(Machine(root=str(tmp_path), kernel="/")) is None
+    assert read_dhcp_client(machine_with(tmp_path, {"/proc/net/route": HEADER})) is None
+    assert read_dhcp_client(Machine(root=str(tmp_path), kernel="/")) is None
 
 
 # ---- what it is told
 
 
 def test_a_lease_that_was_taken_under_this_name_is_left_alone() -> None:
-    lessee = Lessee(link="eth0", client="systemd-networkd", tools=EVERYTHING)
-    (item,) = plan_publish(hostname="web-1", lessee=lessee, renamed=False)
+    dhcp = DhcpClient(link="eth0", client="systemd-networkd", tools=EVERYTHING)
+    (item,) = plan_publish(hostname="web-1", dhcp=dhcp, renamed=False)
     assert item == Satisfied(name="publish hostname", why="eth0 asked for its address as web-1")
 
 
 @pytest.mark.parametrize("name", ["localhost", "localhost.localdomain"])
 def test_a_name_that_is_everybodys_is_not_published(name: str) -> None:
-    lessee = Lessee(link="eth0", client="dhcpcd", tools=EVERYTHING)
-    (item,) = plan_publish(hostname=name, lessee=lessee, renamed=True)
+    dhcp = DhcpClient(link="eth0", client="dhcpcd", tools=EVERYTHING)
+    (item,) = plan_publish(hostname=name, dhcp=dhcp, renamed=True)
     assert isinstance(item, Satisfied)
 
 
 def test_a_link_that_no_known_client_holds_is_a_caution() -> None:
-    (item,) = plan_publish(hostname="web-1", lessee=Lessee(link="eth0"), renamed=True)
+    (item,) = plan_publish(hostname="web-1", dhcp=DhcpClient(link="eth0"), renamed=True)
     assert isinstance(item, Caution)
     assert item.why == "no DHCP client is known to hold the lease of eth0: DNS has its name after the next boot"
 
@@ -206,7 +206,7 @@ def test_nobody_takes_a_link_down_and_a_missing_tool_is_named(client: str) -> No
 
 
 def test_a_plan_shows_it() -> None:
-    lessee = Lessee(link="eth0", client="NetworkManager", tools=EVERYTHING)
-    text = as_text(plan_publish(hostname="web-1", lessee=lessee, renamed=True), privileged=True)
+    dhcp = DhcpClient(link="eth0", client="NetworkManager", tools=EVERYTHING)
+    text = as_text(plan_publish(hostname="web-1", dhcp=dhcp, renamed=True), privileged=True)
     assert "+ publish hostname: NetworkManager asked for the address of eth0 under another name" in text
     assert "run nmcli device modify eth0 ipv4.dhcp-hostname web-1" in text

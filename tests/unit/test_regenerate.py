@@ -15,7 +15,8 @@ from azureinit.machine import Machine
 from azureinit.memory.instance import Instance
 from azureinit.memory.journal import MemoryJournal, read_journal
 from azureinit.plan.actions import Caution, Declined, Remove, Run, Satisfied, Step, Way, Write
-from azureinit.plan.plan import make_plan, plan_after_ready
+from azureinit.plan.plan import Wanted, make_plan
+from azureinit.plan.provision import AFTER_READY, PROVISION
 from azureinit.plan.regenerate import NAME, plan_regeneration
 from azureinit.record import replace
 from azureinit.run.early import begin_early
@@ -26,6 +27,7 @@ from azureinit.sources.gather import Gathered
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
+from support.facts import altered, parts
 from support.need import need
 from support.ssh_trees import ed25519, running, tree
 
@@ -44,12 +46,14 @@ IMAGE = {
 
 
 def facts_of(machine: Machine, *, tools: tuple[str, ...] = ("ssh-keygen",)) -> Facts:
-    return replace(read_facts(machine, CONFIG), tools=frozenset(tools))
+    return altered(read_facts(machine, CONFIG), tools=frozenset(tools))
 
 
 def plan(facts: Facts, *done: str, types: tuple[str, ...] = EARLY) -> Plan:
     config = replace(CONFIG, ssh=replace(CONFIG.ssh, host_key_types=types))
-    return plan_regeneration(early=types, facts=facts, config=config, done=frozenset(done), own=frozenset())[0]
+    return plan_regeneration(
+        early=types, **parts(facts, "host", "ssh"), config=config, done=frozenset(done), own=frozenset()
+    )[0]
 
 
 def the_step(plan: Plan) -> tuple[Step, Way]:
@@ -93,9 +97,9 @@ def test_no_key_is_made_early_that_would_be_taken_for_the_image_s(tmp_path: Path
 
 def test_the_rsa_key_is_made_after_ready_though_the_image_has_one(tmp_path: Path) -> None:
     facts = facts_of(tree(tmp_path, IMAGE))
-    (rsa,) = plan_after_ready(facts=facts, config=CONFIG)
+    (rsa,) = make_plan(AFTER_READY, Wanted(metadata=Metadata(), config=CONFIG), facts)
     assert isinstance(rsa, Step) and rsa.why == f"no {KEY.format('rsa')}; after Ready"
-    (kept,) = plan_after_ready(facts=facts, config=CONFIG, done=frozenset((NAME,)))
+    (kept,) = make_plan(AFTER_READY, Wanted(metadata=Metadata(), config=CONFIG, done=frozenset((NAME,))), facts)
     assert isinstance(kept, Satisfied)
 
 
@@ -130,7 +134,7 @@ def test_an_sshd_that_runs_is_told_after_the_keys_are_there(tmp_path: Path) -> N
     facts = running(
         facts_of(tree(tmp_path, IMAGE), tools=("ssh-keygen", "systemctl")), running=True, unit="ssh.service"
     )
-    _step, way = the_step(plan(replace(facts, systemd=True)))
+    _step, way = the_step(plan(altered(facts, init="systemd")))
     argv = ("systemctl", "--no-block", "try-reload-or-restart", "ssh.service")
     assert way.actions[-1] == Run(argv=argv, changes=False)
 
@@ -176,7 +180,7 @@ def test_sshd_is_not_asked_to_judge_with_a_key_that_has_gone_by_then(tmp_path: P
     lines = "".join(f"HostKey {KEY.format(kind)}\n" for kind in ("rsa", "ecdsa", "ed25519"))
     facts = running(facts_of(tree(tmp_path, {**IMAGE, "/etc/ssh/sshd_config": lines})), privsep_dir=True)
     metadata = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519()),), disable_password=True)
-    made = make_plan(metadata=metadata, facts=facts, config=CONFIG, done=frozenset(), today=20000)
+    made = make_plan(PROVISION, Wanted(metadata=metadata, config=CONFIG, done=frozenset(), today=20000), facts)
     names = [item.name for item in made]
     assert names.index(NAME) < names.index("sshd")
     (sshd,) = [item for item in made if isinstance(item, Step) and item.name == "sshd"]
@@ -197,8 +201,10 @@ ADA = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519())
 
 def auto(machine: Machine, *done: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
     """What goes."""
-    facts = replace(read_facts(machine, AUTO), tools=frozenset(("ssh-keygen",)))
-    made = make_plan(metadata=ADA, facts=facts, config=AUTO, done=frozenset(done), today=20000, own_keys=frozenset(own))
+    facts = altered(read_facts(machine, AUTO), tools=frozenset(("ssh-keygen",)))
+    made = make_plan(
+        PROVISION, Wanted(metadata=ADA, config=AUTO, done=frozenset(done), today=20000, own_keys=frozenset(own)), facts
+    )
     ways = [way for item in made if isinstance(item, Step) and item.name == NAME for way in item.ways]
     return tuple(
         action.path for way in ways if isinstance(way, Way) for action in way.actions if isinstance(action, Remove)
@@ -222,8 +228,8 @@ def test_by_default_keys_elsewhere_stay_and_so_do_those_that_sshd_does_not_load(
 
 
 def test_a_library_s_caller_has_no_image_and_keeps_every_key(tmp_path: Path) -> None:
-    facts = replace(read_facts(tree(tmp_path, IMAGE), AUTO), tools=frozenset(("ssh-keygen",)))
-    made = make_plan(metadata=ADA, facts=facts, config=AUTO, done=frozenset(), today=20000)
+    facts = altered(read_facts(tree(tmp_path, IMAGE), AUTO), tools=frozenset(("ssh-keygen",)))
+    made = make_plan(PROVISION, Wanted(metadata=ADA, config=AUTO, done=frozenset(), today=20000), facts)
     assert NAME not in [item.name for item in made]
 
 

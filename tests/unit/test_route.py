@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from azureinit.facts.dhcp_client import read_lessee
+from azureinit.facts.dhcp_client import read_dhcp_client
 from azureinit.machine import Machine
 from azureinit.machine.links import without_vfs
 from azureinit.run.endpoint import Card, read_card
@@ -134,8 +134,8 @@ def test_the_card_that_shares_its_mac_is_the_one_that_leads_and_has_the_lease(tm
     assert table is not None and table.decode() == HEAD + dearer
     assert not is_told_of(table.decode(), parse_address(WIRESERVER) or 0), "only the VF's route told it"
     assert read_card(one) == Card(link="eth0", index=2, mac=MAC)
-    lessee = read_lessee(one)
-    assert lessee is not None and lessee.link == "eth0"
+    dhcp = read_dhcp_client(one)
+    assert dhcp is not None and dhcp.link == "eth0"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from azureinit.facts.ssh import ConfigFile, Logins, Ssh as SshFacts
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Write
 from azureinit.plan.sshd import BEGIN, END, HEADER, interval, plan_sshd, with_block
 from azureinit.record import replace
+from support.facts import altered, parts
 from support.ssh_trees import DEBIAN, DROPIN, actions_of, facts_of, running, tree
 
 MAIN = "/etc/ssh/sshd_config"
@@ -28,14 +29,14 @@ def facts(root: Path, files: Mapping[str, str | bytes]) -> Facts:
 
 
 def write_of(root: Path, files: Mapping[str, str | bytes], *, allow: bool = False) -> Write:
-    plan = plan_sshd(allow_password=allow, facts=facts(root, files), config=CONFIG)
+    plan = plan_sshd(allow_password=allow, **parts(facts(root, files), "host", "ssh"), config=CONFIG)
     write = actions_of(plan)[-1]
     assert isinstance(write, Write)
     return write
 
 
 def declined(root: Path, files: Mapping[str, str | bytes]) -> str:
-    (step,) = plan_sshd(allow_password=False, facts=facts(root, files), config=CONFIG)
+    (step,) = plan_sshd(allow_password=False, **parts(facts(root, files), "host", "ssh"), config=CONFIG)
     assert isinstance(step, Step)
     assert step.failure is SshdFailed
     (way,) = step.ways
@@ -53,7 +54,7 @@ def test_allowing_passwords_is_told_the_same_way(tmp_path: Path) -> None:
 
 
 def test_a_missing_dropin_directory_is_made(tmp_path: Path) -> None:
-    plan = plan_sshd(allow_password=False, facts=facts(tmp_path, {MAIN: DEBIAN}), config=CONFIG)
+    plan = plan_sshd(allow_password=False, **parts(facts(tmp_path, {MAIN: DEBIAN}), "host", "ssh"), config=CONFIG)
     assert actions_of(plan)[0] == MakeDir(path="/etc/ssh/sshd_config.d", mode=0o755)
 
 
@@ -111,12 +112,16 @@ def test_a_match_block_that_says_otherwise_is_told_with_its_place(tmp_path: Path
     vendor = "/etc/ssh/sshd_config.d/50-vendor.conf"
     said, agreed = ("no", "yes") if allow else ("yes", "no")
     text = f"{block}\n  PasswordAuthentication {said}\n  SkeyAuthentication {agreed}\n  X11Forwarding {said}\n"
-    step, caution = plan_sshd(allow_password=allow, facts=facts(tmp_path, {MAIN: DEBIAN, vendor: text}), config=CONFIG)
+    step, caution = plan_sshd(
+        allow_password=allow, **parts(facts(tmp_path, {MAIN: DEBIAN, vendor: text}), "host", "ssh"), config=CONFIG
+    )
     assert isinstance(step, Step)
     why = f"'PasswordAuthentication {said}' below '{block}' in {vendor} counts for some: left alone"
     assert caution == Caution(name="sshd", why=why)
     already = {MAIN: (YES if allow else NO).decode() + "Include x\n", "/etc/ssh/x": text}
-    satisfied, caution = plan_sshd(allow_password=allow, facts=facts(tmp_path / "b", already), config=CONFIG)
+    satisfied, caution = plan_sshd(
+        allow_password=allow, **parts(facts(tmp_path / "b", already), "host", "ssh"), config=CONFIG
+    )
     assert isinstance(satisfied, Satisfied)
     assert isinstance(caution, Caution)
 
@@ -124,7 +129,7 @@ def test_a_match_block_that_says_otherwise_is_told_with_its_place(tmp_path: Path
 def test_lines_that_sshd_says_do_not_count_are_not_written_again(tmp_path: Path) -> None:
     asked = facts(tmp_path, {MAIN: BEGIN + NO + END + DEBIAN.encode(), DROPIN: HEADER + NO})
     asked = replace(asked, ssh=replace(asked.ssh, logins=Logins(password=True, keyboard=False)))
-    (step,) = plan_sshd(allow_password=False, facts=asked, config=CONFIG)
+    (step,) = plan_sshd(allow_password=False, **parts(asked, "host", "ssh"), config=CONFIG)
     assert isinstance(step, Step)
     assert "do not count" in step.ways[0].why  # type: ignore[union-attr]
 
@@ -142,20 +147,20 @@ def test_lines_that_sshd_says_do_not_count_are_not_written_again(tmp_path: Path)
 def test_where_nothing_is_left_to_do_the_reason_is_told(
     tmp_path: Path, allow: bool | None, config: Config, files: Mapping[str, str | bytes], why: str
 ) -> None:
-    (item,) = plan_sshd(allow_password=allow, facts=facts(tmp_path, files), config=config)
+    (item,) = plan_sshd(allow_password=allow, **parts(facts(tmp_path, files), "host", "ssh"), config=config)
     assert isinstance(item, Satisfied)
     assert why in item.why
 
 
 def test_an_sshd_without_a_configuration_we_know_is_left_alone(tmp_path: Path) -> None:
     unknown = replace(facts(tmp_path, {}), ssh=SshFacts(installed=True))
-    (item,) = plan_sshd(allow_password=False, facts=unknown, config=CONFIG)
+    (item,) = plan_sshd(allow_password=False, **parts(unknown, "host", "ssh"), config=CONFIG)
     assert isinstance(item, Caution)
 
 
 def test_on_the_running_machine_the_change_is_checked_and_heeded(tmp_path: Path) -> None:
     here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), running=True, unit="ssh.service")
-    plan = plan_sshd(allow_password=False, facts=here, config=CONFIG)
+    plan = plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=CONFIG)
     make, write, reload = actions_of(plan)
     assert make == MakeDir(path="/run/sshd", mode=0o755)
     assert write.check == Run(argv=("sshd", "-t", "-h", "/etc/ssh/ssh_host_ed25519_key"), changes=False)
@@ -175,7 +180,7 @@ def test_an_sshd_that_has_answered_is_asked_again_where_it_may_have_to_demand_wh
     tmp_path: Path, more: str, checked: bool
 ) -> None:
     here = running(facts(tmp_path, {MAIN: DEBIAN + more, DROPIN: ""}), heard={}, privsep_dir=True)
-    (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=CONFIG))
+    (write,) = actions_of(plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=CONFIG))
     assert (write.check is not None) == checked
 
 
@@ -185,7 +190,7 @@ def test_an_sshd_that_would_not_start_without_passwords_keeps_them_where_none_is
 ) -> None:
     """Whether the admin can log in is another question, and has another answer."""
     said = facts(tmp_path, {MAIN: f"{DEBIAN}AuthenticationMethods {demanded}\n", DROPIN: ""})
-    (caution,) = plan_sshd(allow_password=False, facts=said, config=CONFIG)
+    (caution,) = plan_sshd(allow_password=False, **parts(said, "host", "ssh"), config=CONFIG)
     assert isinstance(caution, Caution)
     assert f"{MAIN} line" in caution.why and demanded in caution.why
 
@@ -205,16 +210,16 @@ def test_where_a_password_alone_would_be_enough_it_is_a_failure_that_names_the_l
 
 def test_the_check_uses_a_key_that_will_be_there(tmp_path: Path) -> None:
     here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), fips=True, privsep_dir=True)
-    (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=CONFIG))
+    (write,) = actions_of(plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=CONFIG))
     assert write.check.argv[-1] == "/etc/ssh/ssh_host_ecdsa_key"
     none = Config(ssh=Ssh(host_key_types=("rsa",)))
-    (write,) = actions_of(plan_sshd(allow_password=False, facts=here, config=none))
+    (write,) = actions_of(plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=none))
     assert write.check is None
 
 
 def test_a_running_sshd_that_nobody_can_reload_is_told_about(tmp_path: Path) -> None:
-    here = replace(running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), running=True), systemd=False)
-    step, caution = plan_sshd(allow_password=False, facts=here, config=CONFIG)
+    here = altered(running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), running=True), init="")
+    step, caution = plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=CONFIG)
     assert isinstance(step, Step)
     assert isinstance(caution, Caution)
 
@@ -236,7 +241,7 @@ def test_an_old_sshd_is_told_by_the_name_it_knows(
         old,
         ssh=replace(old.ssh, version=version, files=(ConfigFile(path=MAIN, data=text.encode()),)),
     )
-    write = actions_of(plan_sshd(allow_password=False, facts=old, config=CONFIG))[-1]
+    write = actions_of(plan_sshd(allow_password=False, **parts(old, "host", "ssh"), config=CONFIG))[-1]
     assert (b"ChallengeResponseAuthentication no\n" in write.data.partition(END)[0]) is said
 
 
@@ -247,21 +252,21 @@ INTERVAL = b"ClientAliveInterval 180\n"
 
 
 def alive_of(root: Path, files: Mapping[str, str | bytes], *, allow: bool | None = None) -> Write:
-    write = actions_of(plan_sshd(allow_password=allow, facts=facts(root, files), config=ALIVE))[-1]
+    write = actions_of(plan_sshd(allow_password=allow, **parts(facts(root, files), "host", "ssh"), config=ALIVE))[-1]
     assert isinstance(write, Write)
     return write
 
 
 def test_silent_clients_are_asked_where_that_is_wanted_whatever_is_said_of_passwords(tmp_path: Path) -> None:
     assert alive_of(tmp_path, {MAIN: DEBIAN}) == Write(path=DROPIN, data=HEADER + INTERVAL, mode=0o600)
-    left, step = plan_sshd(allow_password=None, facts=facts(tmp_path, {MAIN: DEBIAN}), config=ALIVE)
+    left, step = plan_sshd(allow_password=None, **parts(facts(tmp_path, {MAIN: DEBIAN}), "host", "ssh"), config=ALIVE)
     assert left == Satisfied(name="sshd", why="left alone: no source says whether passwords are allowed")
     assert isinstance(step, Step) and step.why.startswith("must ask a client after 180 s of silence: ")
 
 
 def test_both_wishes_are_one_file_and_one_check(tmp_path: Path) -> None:
     here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), privsep_dir=True)
-    (step,) = plan_sshd(allow_password=False, facts=here, config=ALIVE)
+    (step,) = plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=ALIVE)
     assert isinstance(step, Step) and step.why.startswith("must refuse passwords and ask a client after 180 s")
     (write,) = actions_of((step,))
     assert write.data == HEADER + NO + INTERVAL
@@ -273,7 +278,9 @@ def test_a_file_that_includes_nothing_is_edited_at_its_start(tmp_path: Path) -> 
     write = alive_of(tmp_path, {MAIN: old}, allow=False)
     assert write == Write(path=MAIN, data=BEGIN + NO + INTERVAL + END + old, was=old)
     (satisfied,) = plan_sshd(
-        allow_password=False, facts=facts(tmp_path / "b", {MAIN: BEGIN + NO + INTERVAL + END + old}), config=ALIVE
+        allow_password=False,
+        **parts(facts(tmp_path / "b", {MAIN: BEGIN + NO + INTERVAL + END + old}), "host", "ssh"),
+        config=ALIVE,
     )
     assert satisfied == Satisfied(name="sshd", why="already refuses passwords and asks a client after 180 s of silence")
 
@@ -281,7 +288,7 @@ def test_a_file_that_includes_nothing_is_edited_at_its_start(tmp_path: Path) -> 
 @pytest.mark.parametrize("said", ["180", "180s", "3m", "2m60", "3M", "=180", '"3m"'])
 def test_what_is_so_already_is_not_written_again(tmp_path: Path, said: str) -> None:
     there = {MAIN: DEBIAN, "/etc/ssh/sshd_config.d/50.conf": f"clientaliveinterval {said}\n"}
-    *_, item = plan_sshd(allow_password=None, facts=facts(tmp_path, there), config=ALIVE)
+    *_, item = plan_sshd(allow_password=None, **parts(facts(tmp_path, there), "host", "ssh"), config=ALIVE)
     assert item == Satisfied(name="sshd", why="already asks a client after 180 s of silence")
 
 
@@ -301,14 +308,14 @@ def test_what_an_earlier_run_said_of_the_other_stays(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_of_them_where_sshd_is_not_installed_or_nobody_asks(tmp_path: Path) -> None:
-    (item,) = plan_sshd(allow_password=True, facts=facts(tmp_path, {}), config=ALIVE)
+    (item,) = plan_sshd(allow_password=True, **parts(facts(tmp_path, {}), "host", "ssh"), config=ALIVE)
     assert item == Satisfied(name="sshd", why="not installed")
     assert b"ClientAlive" not in bytes(write_of(tmp_path / "b", {MAIN: DEBIAN}).data)  # type: ignore[arg-type]
 
 
 def test_a_number_that_sshd_cannot_hold_is_a_failure_that_names_the_setting(tmp_path: Path) -> None:
     config = Config(ssh=Ssh(client_alive_interval=1 << 31))
-    *_, step = plan_sshd(allow_password=None, facts=facts(tmp_path, {MAIN: DEBIAN}), config=config)
+    *_, step = plan_sshd(allow_password=None, **parts(facts(tmp_path, {MAIN: DEBIAN}), "host", "ssh"), config=config)
     assert isinstance(step, Step) and step.failure is SshdFailed
     (way,) = step.ways
     assert way == Declined(backend="drop-in", why="ssh.client_alive_interval is above sshd's 2147483647")

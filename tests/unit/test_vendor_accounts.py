@@ -1,4 +1,4 @@
-"""Accounts that a vendor keeps in /usr: known, never changed, and no admin's."""
+"""Accounts that a vendor keeps in /usr: known, never altered, and no admin's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from azureinit.machine import Machine
 from azureinit.plan.account import plan_account
 from azureinit.plan.actions import Caution, Satisfied
 from azureinit.record import replace
+from support.facts import altered, parts
 from support.immutable_trees import VENDOR_GROUP, VENDOR_PASSWD, azure_linux, coreos, flatcar
 
 
@@ -33,7 +34,7 @@ def plan(name: str, facts: Facts, *groups: str) -> tuple[object, ...]:
         groups=groups,
         password_hash=None,
         password_done=False,
-        facts=facts,
+        **parts(facts, "host", "accounts"),
         config=Config(),
         today=20000,
     )
@@ -69,7 +70,7 @@ def test_the_vendor_s_own_admin_is_welcome_though_its_number_is_the_system_s(roo
     names = {item.name: item for item in plan("core", facts) if isinstance(item, Satisfied)}
     assert {"user core", "home of core"} <= set(names)
     with pytest.raises(InvalidUsername, match="belongs to the system"):
-        plan("core", replace(facts, distro=replace(facts.distro, admin=None)))
+        plan("core", altered(facts, distro=replace(facts.host.distro, admin=None)))
 
 
 def test_a_group_of_theirs_is_told_of(root: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from azureinit.facts.gather import Kept, Waagent, read_waagent
+from azureinit.facts.waagent import Kept, Waagent, read_waagent
 from azureinit.machine import Machine
 from azureinit.plan.actions import MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.show import as_json, as_text

@@ -1,1 +1,1 @@
-"""How a thing is done: functions in dicts, an intent in, a Way (or the reason to decline) out. Pure."""
+"""How a thing is done, with which tool: functions from an intent to a Way or to Declined. Pure."""

@@ -1,4 +1,4 @@
-"""Making an account and adding it to groups: by shadow-utils, or by writing what they would write."""
+"""Creating an account and adding it to groups: by shadow-utils, or by writing the account files."""
 
 from __future__ import annotations
 
@@ -7,20 +7,28 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
+    from typing import Protocol
 
     from azureinit.facts.accounts import Accounts
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Host
     from azureinit.facts.policy import SubIds
     from azureinit.plan.actions import Action
 
+    class Create(Protocol):
+        def __call__(self, intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | Declined: ...
+
+    class AddGroups(Protocol):
+        def __call__(self, intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined: ...
+
+
 COMMENT = "Azure admin user"
-# No password: not "!", for which sshd without PAM refuses keys too.
+# No password. Not "!": sshd without PAM would refuse keys too.
 NO_PASSWORD = "*"
 
 
 class AccountIntent(Record):
-    """An account that is to be there, in these groups. `today` counts days, as shadow does."""
+    """An account to create, in these groups. `today` in days, as in /etc/shadow."""
 
     name: str
     groups: tuple[str, ...]
@@ -28,7 +36,7 @@ class AccountIntent(Record):
 
 
 class GroupsIntent(Record):
-    """Groups an existing account is to gain."""
+    """Groups to add to an existing account."""
 
     name: str
     groups: tuple[str, ...]
@@ -42,53 +50,51 @@ class Ids(Record):
 # ---- shadow-utils
 
 
-def useradd(intent: AccountIntent, facts: Facts) -> Way | Declined:
-    accounts = facts.accounts
-    why = why_no_tool("useradd", facts)
+def useradd(intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
+    why = why_no_tool("useradd", host)
     if not why and accounts.user(intent.name):
-        why = "it does not complete an account"
+        why = "it cannot complete an existing account"
     if why:
         return Declined(backend="useradd", why=why)
     home = accounts.home_of(intent.name)
     argv = ["useradd", "--create-home", "--home-dir", home, "--shell", accounts.shell, "--comment", COMMENT]
     argv += ["--password", NO_PASSWORD]
     if accounts.group(intent.name):
-        argv += ["--gid", intent.name]  # or it refuses
+        argv += ["--gid", intent.name]  # useradd refuses otherwise
     if intent.groups:
         argv += ["--groups", ",".join(intent.groups)]
     run = Run(argv=(*argv, "--", intent.name))
-    # A home that is there already it leaves as it is, whoever owns it.
-    left = tuple(make_home(home, owner=intent.name, facts=facts)) if accounts.home(home) else ()
+    # useradd leaves an existing home as it is, whatever its owner.
+    left = tuple(make_home(home, owner=intent.name, accounts=accounts)) if accounts.home(home) else ()
     return Way(backend="useradd", actions=(run, *left))
 
 
-def usermod(intent: GroupsIntent, facts: Facts) -> Way | Declined:
-    why = why_no_tool("usermod", facts)
+def usermod(intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
+    why = why_no_tool("usermod", host)
     if why:
         return Declined(backend="useradd", why=why)
     argv = ("usermod", "--append", "--groups", ",".join(intent.groups), "--", intent.name)
     return Way(backend="useradd", actions=(Run(argv=argv),))
 
 
-def why_no_tool(tool: str, facts: Facts) -> str:
-    if facts.rooted:
+def why_no_tool(tool: str, host: Host) -> str:
+    if host.rooted:
         return "it works on the running system, not on the one under --root"
-    if tool not in facts.tools:
+    if tool not in host.tools:
         return f"{tool} is not installed"
-    return "" if facts.privileged else "only root changes accounts"
+    return "" if host.privileged else "only root changes accounts"
 
 
 # ---- the files themselves
 
 
-def files(intent: AccountIntent, facts: Facts) -> Way | Declined:
-    """Home first and passwd last: wherever this is cut off, there is no account yet, and the next run does the rest."""
-    accounts = facts.accounts
+def files(intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
+    """Home first and passwd last: after an interruption there is no account yet, and the next run does the rest."""
     ids = choose_ids(intent.name, accounts)
-    why = why_no_files(facts) or accounts.skeleton_problem
+    why = why_no_files(host=host, accounts=accounts) or accounts.skeleton_problem
     new = accounts.user(intent.name) is None
-    if not why and new and accounts.beside and not facts.rooted and "useradd" in facts.tools:
-        why = f"there is {accounts.beside}, which is useradd's to heed"
+    if not why and new and accounts.beside and not host.rooted and "useradd" in host.tools:
+        why = f"only useradd can apply {accounts.beside}"
     if not why and _expiry(accounts.policy.expires) is None:
         why = f"EXPIRE={accounts.policy.expires!a} in useradd's defaults is not a date like 2030-12-31"
     if why or isinstance(ids, str):
@@ -96,30 +102,29 @@ def files(intent: AccountIntent, facts: Facts) -> Way | Declined:
     actions: list[Action] = []
     if new:
         owner = f"{ids.uid}:{ids.gid}"
-        actions += make_home(accounts.home_of(intent.name), owner=owner, facts=facts)
+        actions += make_home(accounts.home_of(intent.name), owner=owner, accounts=accounts)
         actions += _make_mailbox(intent.name, ids, accounts)
     edits = tuple(_account_lines(intent, ids, accounts))
     return Way(backend="files", actions=(Locked(edits=edits, first=tuple(actions)),))
 
 
-def files_groups(intent: GroupsIntent, facts: Facts) -> Way | Declined:
-    why = why_no_files(facts)
+def files_groups(intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
+    why = why_no_files(host=host, accounts=accounts)
     if why:
         return Declined(backend="files", why=why)
-    return Way(backend="files", actions=(Locked(edits=tuple(_memberships(intent, facts.accounts))),))
+    return Way(backend="files", actions=(Locked(edits=tuple(_memberships(intent, accounts))),))
 
 
-def why_no_files(facts: Facts) -> str:
-    accounts = facts.accounts
-    if not facts.rooted:
-        if not facts.privileged:
+def why_no_files(*, host: Host, accounts: Accounts) -> str:
+    if not host.rooted:
+        if not host.privileged:
             return "only root writes the account files"
-        if facts.selinux:
-            return "SELinux is enabled, and its policies trust shadow-utils with the account files"
+        if host.selinux:
+            return "SELinux is enabled, and its policy lets only shadow-utils write the account files"
         if not accounts.nss_plain:
-            return f"{accounts.nss_why}, so the files are not all there is"
+            return f"{accounts.nss_why}, so that other accounts may exist"
         if accounts.caches:
-            return f"{accounts.caches[0]} runs and would not notice"
+            return f"{accounts.caches[0]} is running and would not notice the change"
     if accounts.unreadable:
         return f"{accounts.unreadable[0]} cannot be read"
     if accounts.shadow is None:
@@ -127,9 +132,8 @@ def why_no_files(facts: Facts) -> str:
     return ""
 
 
-def make_home(home: str, *, owner: str, facts: Facts) -> Iterator[Action]:
-    """The home with what the skeleton holds. What is in it already stays as it is."""
-    accounts = facts.accounts
+def make_home(home: str, *, owner: str, accounts: Accounts) -> Iterator[Action]:
+    """The home with the files of the skeleton. Existing files stay as they are."""
     base, _, _ = home.rpartition("/")
     if base == accounts.policy.home and not accounts.home_base:
         yield MakeDir(path=base, mode=0o755)
@@ -148,7 +152,7 @@ def make_home(home: str, *, owner: str, facts: Facts) -> Iterator[Action]:
 
 
 def _retargeted(target: str, home: str, accounts: Accounts) -> str:
-    """Links into the skeleton become links into the home."""
+    """A link into the skeleton becomes a link into the home."""
     skeleton = accounts.policy.skeleton
     return home + target[len(skeleton) :] if target.startswith(skeleton + "/") else target
 
@@ -163,7 +167,7 @@ def _make_mailbox(name: str, ids: Ids, accounts: Accounts) -> Iterator[Action]:
 
 
 def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Iterator[EditLine]:
-    """Only what is missing, so that half an account becomes a whole one."""
+    """Only the missing lines, so that an incomplete account is completed."""
     name, uid = intent.name, ids.uid
     user = accounts.user(name)
     own_group = not any(group.gid == ids.gid or group.name == name for group in accounts.groups)
@@ -204,12 +208,12 @@ def _shadow_line(intent: AccountIntent, accounts: Accounts) -> Iterator[EditLine
     fields = (NO_PASSWORD, day_field(intent.today), *told, _expiry(policy.expires) or "", "")
     if accounts.shadow_fields(intent.name) is None:
         yield EditLine(path="/etc/shadow", key=intent.name, line=":".join((intent.name, *fields)))
-    elif accounts.user(intent.name) is None:  # left by an account that is gone, or by a run that was cut off
+    elif accounts.user(intent.name) is None:  # left by a removed account, or by an interrupted run
         yield EditLine(path="/etc/shadow", key=intent.name, fields=tuple(enumerate(fields, 1)))
 
 
 def day_field(today: int) -> str:
-    """A clock at the epoch would demand a new password at once."""
+    """Empty for a clock at the epoch: 0 would require a new password at once."""
     return str(today) if today > 0 else ""
 
 
@@ -228,7 +232,7 @@ def _expiry(date: str) -> str | None:
 
 
 def _subids(path: str, *, name: str, taken: tuple[SubIds, ...] | None, wanted: SubIds, last: int) -> Iterator[EditLine]:
-    """The first hole that is large enough. No file, no ranges: that is how an administrator turns them off."""
+    """The first free range that is large enough. None without the file: administrators disable ranges that way."""
     if taken is None or wanted.count <= 0 or any(ids.name == name for ids in taken):
         return
     low = wanted.start
@@ -244,7 +248,7 @@ def _subids(path: str, *, name: str, taken: tuple[SubIds, ...] | None, wanted: S
 
 
 def choose_ids(name: str, accounts: Accounts) -> Ids | str:
-    """The account's numbers, or why there are none to be had."""
+    """The account's uid and gid, or why none can be had."""
     policy = accounts.policy
     user = accounts.user(name)
     if user:
@@ -274,5 +278,5 @@ def _after_highest(taken: Iterable[int], *, low: int, high: int) -> int | None:
     return next((number for number in range(low, high + 1) if number not in used), None)
 
 
-CREATE: dict[str, Callable[[AccountIntent, Facts], Way | Declined]] = {"useradd": useradd, "files": files}
-ADD_GROUPS: dict[str, Callable[[GroupsIntent, Facts], Way | Declined]] = {"useradd": usermod, "files": files_groups}
+CREATE: dict[str, Create] = {"useradd": useradd, "files": files}
+ADD_GROUPS: dict[str, AddGroups] = {"useradd": usermod, "files": files_groups}

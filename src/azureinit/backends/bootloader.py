@@ -1,4 +1,4 @@
-"""Words for the kernel's command line, and taking ours back: by the files of the boot loader that is here."""
+"""Adding words to the kernel command line, and removing azure-init's, in the files of the boot loader."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     Words = tuple[str, ...]
 
-SLOW = 300.0  # seconds; looking for other systems on every disk
+SLOW = 300.0  # seconds; os-prober searches every disk
 ARGUMENTS = (
     b"# Words that azure-init added to the kernel's command line; `azure-init deprovision` takes them away again.\n"
 )
 
 
 def has(words: Iterable[str], word: str) -> bool:
-    """`console=ttyS0,115200` is `console=ttyS0` and a speed."""
+    """`console=ttyS0,115200` counts as `console=ttyS0`."""
     return any(one == word or one.startswith(f"{word},") for one in words)
 
 
@@ -31,7 +31,7 @@ def lacking(wanted: Words, words: Iterable[str]) -> Words:
     return tuple(word for word in wanted if not has(known, word))
 
 
-# ---- words come
+# ---- adding
 
 
 def add_to_dropin(wanted: Words, loader: Loader) -> tuple[Action, ...]:
@@ -49,7 +49,7 @@ def add_to_oem(wanted: Words, loader: Loader) -> tuple[Action, ...]:
 
 
 def add_by_grubby(wanted: Words, loader: Loader) -> tuple[Action, ...]:
-    """Written down first: a word that is there and not in the note would stay for ever."""
+    """The note first: a word that it does not name is never removed again."""
     missing = lacking(wanted, loader.menu or ())
     if not missing:
         return ()
@@ -77,7 +77,7 @@ def _add_lines(data: bytes, wanted: Words, loader: Loader) -> tuple[Action, ...]
 
 
 def _remake(wanted: Words, loader: Loader, *, changed: bool) -> tuple[Action, ...]:
-    """Also where nothing is to be written: a run may have died in between."""
+    """Also where nothing has to be written: an earlier run may have been interrupted before it."""
     stale = loader.menu is not None and bool(lacking(wanted, loader.menu))
     return tuple(Run(argv=argv, timeout=SLOW) for argv in loader.remake) if changed or stale else ()
 
@@ -102,7 +102,7 @@ def _grubby(change: str) -> Run:
     return Run(argv=("grubby", "--update-kernel=ALL", change), timeout=SLOW)
 
 
-# ---- words go: what says that they are ours goes last, so that a run that died is taken up again
+# ---- removing: the note last, so that an interrupted run can be continued
 
 
 def take_dropin(loader: Loader) -> tuple[Action, ...]:
@@ -137,7 +137,7 @@ def take_from_cmdline(loader: Loader) -> tuple[Action, ...]:
 
 
 def _without(data: bytes, words: Words) -> bytes:
-    """Each word once, the last one, with the space before it: that is how it came."""
+    """The last occurrence of each word, with the space before it."""
     line, end = _ended(data)
     text = b" " + line + b" "
     for word in reversed(words):

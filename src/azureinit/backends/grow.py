@@ -1,4 +1,4 @@
-"""Growing a partition, and the file system in it, while it is in use: by whichever tool this machine has."""
+"""Growing a mounted partition and its file system, by the tools that this machine has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from azureinit.facts.disks import Disk
 
 LONG = 300.0  # seconds; a large disk on slow storage
-# What these tools are told on their standard input: to the end of what is free; and that it is in use, we know.
+# Standard input of these tools: to the end of the free space; and yes, the partition is in use.
 SFDISK = 'echo ", +" | sfdisk --quiet --force --no-reread -N "$2" "$1"'
 PARTED = 'parted --script --fix "$1" print && echo Yes | parted ---pretend-input-tty "$1" resizepart "$2" "$3"'
 
@@ -24,7 +24,7 @@ def growpart(disk: Disk) -> Way | Declined:
 
 
 def sfdisk(disk: Disk) -> Way | Declined:
-    """It also moves the second copy of a GPT to the new end of the disk."""
+    """sfdisk also moves the backup GPT to the new end of the disk."""
     for tool in ("sfdisk", "partx"):
         if tool not in disk.tools:
             return Declined(backend="sfdisk", why=f"{tool} is not installed")
@@ -43,7 +43,7 @@ def parted(disk: Disk) -> Way | Declined:
 
 
 def own_tool(disk: Disk) -> Way | Declined:
-    """The one that comes with the file system."""
+    """The tool of the file system itself."""
     argv: tuple[str, ...] = ("btrfs", "filesystem", "resize", f"{disk.devid or 1}:max", disk.mount)
     if disk.filesystem in EXT:
         argv = ("resize2fs", disk.device)

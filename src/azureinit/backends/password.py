@@ -1,4 +1,4 @@
-"""Setting a password by its hash, which reaches nobody's arguments; or taking it away."""
+"""Setting a password by its hash, which never appears in arguments; or making it unusable."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Protocol
 
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
+
+    class Set(Protocol):
+        def __call__(self, intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined: ...
 
 
 class PasswordIntent(Record):
-    """What the password field is to hold: a hash, or NO_PASSWORD."""
+    """The new content of the password field: a hash, or NO_PASSWORD."""
 
     name: str
     field: Secret
     today: int
 
 
-def chpasswd(intent: PasswordIntent, facts: Facts) -> Way | Declined:
-    why = why_no_tool("chpasswd", facts)
+def chpasswd(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
+    why = why_no_tool("chpasswd", host)
     if why:
         return Declined(backend="chpasswd", why=why)
     line = Secret(intent.name.encode() + b":" + intent.field.reveal() + b"\n")
     return Way(backend="chpasswd", actions=(Run(argv=("chpasswd", "-e"), stdin=line),))
 
 
-def files(intent: PasswordIntent, facts: Facts) -> Way | Declined:
-    why = why_no_files(facts)
+def files(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
+    why = why_no_files(host=host, accounts=accounts)
     if why:
         return Declined(backend="files", why=why)
     fields = ((1, intent.field), (2, day_field(intent.today)))
@@ -38,17 +42,17 @@ def files(intent: PasswordIntent, facts: Facts) -> Way | Declined:
     return Way(backend="files", actions=(Locked(edits=(edit,)),))
 
 
-def passwd(intent: PasswordIntent, facts: Facts) -> Way | Declined:
-    """The name under which Azure's own agent locks accounts. It never could set a password."""
+def passwd(intent: PasswordIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
+    """Azure's own agent locks accounts under this name. It cannot set a password."""
     if intent.field != Secret(NO_PASSWORD):
         return Declined(backend="passwd", why='it only locks: add "chpasswd" to password_provisioners.backends')
-    why = why_no_tool("usermod", facts)
+    why = why_no_tool("usermod", host)
     if why:
         return Declined(backend="passwd", why=why)
     return Way(backend="passwd", actions=(Run(argv=("usermod", "--password", NO_PASSWORD, "--", intent.name)),))
 
 
-SET: dict[str, Callable[[PasswordIntent, Facts], Way | Declined]] = {
+SET: dict[str, Set] = {
     "chpasswd": chpasswd,
     "files": files,
     "passwd": passwd,

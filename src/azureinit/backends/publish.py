@@ -1,7 +1,7 @@
-"""Asking for the address again under the host's new name, while the link stays up: one way for each DHCP client.
+"""Renewing a DHCP lease under the host's new name while the link stays up: one way for each DHCP client.
 
-What each of them does was seen on the wire. `networkctl renew`, `nmcli device reapply` and `nmcli connection up` are
-not among them: they ask under the old name, and the last also takes the address away.
+The effect of each was verified on the wire. `networkctl renew`, `nmcli device reapply` and `nmcli connection up` are
+not used: they ask under the old name, and the last also removes the address.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from azureinit.facts.dhcp_client import Lessee
+    from azureinit.facts.dhcp_client import DhcpClient
     from azureinit.plan.actions import Action
 
 RUNTIME = "/run/systemd/network"
 DROPIN = "azure-init-hostname.conf"
 NOTE = b"# The host has got its name: a changed file makes networkd ask for this link's address again.\n"
-# Beside the client that runs, where its profile lets it write; the script that would change the link is left out.
+# Files of a second dhclient, in places that its AppArmor profile allows; without the script that changes the link.
 DHCLIENT = ("-4", "-sf", "/bin/true", "-pf", "/run/dhclient.azure-init.pid", "-lf", "/run/dhclient.azure-init.leases")
 TIMEOUT = 30.0
 
 
-def reload(_hostname: str, lessee: Lessee) -> Way | Declined:
-    """The address stays where networkd can do that (257), and is away for a moment where it cannot (249 to 255)."""
-    why = _missing("networkctl", lessee)
-    file = lessee.config.rpartition("/")[2]
+def reload(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
+    """The address stays with systemd 257; with 249 to 255 it is removed for a moment."""
+    why = _missing("networkctl", dhcp)
+    file = dhcp.config.rpartition("/")[2]
     if not why and not file.endswith(".network"):
-        why = f"networkd does not say by which file {lessee.link} is configured"
+        why = f"networkd does not report the configuration file of {dhcp.link}"
     if why:
         return Declined(backend="networkctl reload", why=why)
     beside = f"{RUNTIME}/{file}.d"
@@ -41,43 +41,43 @@ def reload(_hostname: str, lessee: Lessee) -> Way | Declined:
     return Way(backend="networkctl reload", actions=actions)
 
 
-def reconfigure(_hostname: str, lessee: Lessee) -> Way | Declined:
-    return _way("networkctl reconfigure", lessee, _run("networkctl", "reconfigure", lessee.link))
+def reconfigure(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
+    return _way("networkctl reconfigure", dhcp, _run("networkctl", "reconfigure", dhcp.link))
 
 
-def nmcli(hostname: str, lessee: Lessee) -> Way | Declined:
-    """Of the running device only: no profile is changed."""
-    return _way("nmcli", lessee, _run("nmcli", "device", "modify", lessee.link, "ipv4.dhcp-hostname", hostname))
+def nmcli(hostname: str, dhcp: DhcpClient) -> Way | Declined:
+    """Changes the running device only, no connection profile."""
+    return _way("nmcli", dhcp, _run("nmcli", "device", "modify", dhcp.link, "ipv4.dhcp-hostname", hostname))
 
 
-def dhclient(_hostname: str, lessee: Lessee) -> Way | Declined:
-    """A second one asks under the kernel's name of now, changes nothing, and goes."""
-    ask, go = _run("dhclient", "-1", *DHCLIENT, lessee.link), _run("dhclient", "-x", *DHCLIENT, lessee.link)
-    return _way("dhclient", lessee, ask, go, Remove(path=DHCLIENT[-1]))
+def dhclient(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
+    """A second dhclient asks under the kernel's current name, changes nothing, and exits."""
+    ask, go = _run("dhclient", "-1", *DHCLIENT, dhcp.link), _run("dhclient", "-x", *DHCLIENT, dhcp.link)
+    return _way("dhclient", dhcp, ask, go, Remove(path=DHCLIENT[-1]))
 
 
-def dhcpcd(_hostname: str, lessee: Lessee) -> Way | Declined:
-    return _way("dhcpcd", lessee, _run("dhcpcd", "-n", lessee.link))
+def dhcpcd(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
+    return _way("dhcpcd", dhcp, _run("dhcpcd", "-n", dhcp.link))
 
 
-def wicked(_hostname: str, lessee: Lessee) -> Way | Declined:
-    return _way("wicked", lessee, _run("wicked", "ifup", lessee.link))
+def wicked(_hostname: str, dhcp: DhcpClient) -> Way | Declined:
+    return _way("wicked", dhcp, _run("wicked", "ifup", dhcp.link))
 
 
-def _way(backend: str, lessee: Lessee, *actions: Action) -> Way | Declined:
-    why = _missing(backend.partition(" ")[0], lessee)
+def _way(backend: str, dhcp: DhcpClient, *actions: Action) -> Way | Declined:
+    why = _missing(backend.partition(" ")[0], dhcp)
     return Declined(backend=backend, why=why) if why else Way(backend=backend, actions=actions)
 
 
-def _missing(tool: str, lessee: Lessee) -> str:
-    return "" if tool in lessee.tools else f"{tool} is not installed"
+def _missing(tool: str, dhcp: DhcpClient) -> str:
+    return "" if tool in dhcp.tools else f"{tool} is not installed"
 
 
 def _run(*argv: str) -> Run:
     return Run(argv=argv, timeout=TIMEOUT)
 
 
-PUBLISH: dict[str, tuple[Callable[[str, Lessee], Way | Declined], ...]] = {
+PUBLISH: dict[str, tuple[Callable[[str, DhcpClient], Way | Declined], ...]] = {
     "systemd-networkd": (reload, reconfigure),
     "NetworkManager": (nmcli,),
     "dhclient": (dhclient,),

@@ -16,7 +16,7 @@ from azureinit.facts.machine_state import (
     parse_sudoer,
     read_admin,
     read_backups,
-    read_remains,
+    read_machine_state,
     read_spools,
 )
 from azureinit.plan.actions import Remove, Way, work_left
@@ -95,12 +95,10 @@ def _plan(machine: Machine, config: Config, options: Any, waagent_conf: str) -> 
     if options.lock_root or waagent.lock_root:
         config = replace(config, user=replace(config.user, lock_root=True))
     facts = read_facts(machine, config)
-    if machine.find("userdel"):
-        facts = replace(facts, tools=facts.tools | {"userdel"})
     data_dir = config.azure_init_data_dir.path
     libraries = tuple(dict.fromkeys((waagent.library, config.waagent.lib_dir)))
     leaving = None if options.user is None else _leaving(machine, options.user, data_dir, libraries)
-    remains = read_remains(
+    state = read_machine_state(
         machine,
         data_dir=data_dir,
         log=config.azure_init_log_path.path,
@@ -112,8 +110,13 @@ def _plan(machine: Machine, config: Config, options: Any, waagent_conf: str) -> 
         timeout_rules=read_timeout_rules(machine), rules=read_persistent_net(machine), loader=read_loader(machine)
     )
     rest = plan_deprovision(
-        facts=facts,
-        remains=remains,
+        host=facts.host,
+        names=facts.names,
+        accounts=facts.accounts,
+        sudoers=facts.sudoers,
+        ssh=facts.ssh,
+        old_root=facts.old_root,
+        state=state,
         config=config,
         leaving=leaving,
         user=options.user is not None,

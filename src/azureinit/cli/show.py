@@ -9,7 +9,7 @@ from azureinit.cli.commands import BY_NAME
 from azureinit.cli.parser import parse
 from azureinit.cli.provision import make_plan
 from azureinit.config.filters import Filter
-from azureinit.facts.gather import read_facts
+from azureinit.facts.gather import Unread, read_facts
 from azureinit.plan.actions import Unknown, work_left
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Record, Secret
@@ -76,7 +76,7 @@ def facts(argv: list[str], *, machine: Machine, configured: Callable[[], Config]
 def plain(value: object) -> object:
     """As values that JSON can hold, without secrets."""
     if isinstance(value, Record):
-        return {key: plain(inner) for key, inner in value.as_dict().items()}
+        return {key: plain(inner) for key, inner in value.as_dict().items() if not isinstance(inner, Unread)}
     if isinstance(value, Secret):
         return "<secret>"
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""What decides about a login of one account beside sshd's configuration: its shell, the way to its keys, units, PAM."""
+"""Facts that decide about a login beside sshd's configuration: the shell, the path to the keys, units, PAM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_SHELL = "/bin/sh"
 REFUSING = ("nologin", "false", "true", "sync", "halt", "shutdown")  # shells that end at once
 EXECUTABLE = 0o111
 UNIT_DIR = "/etc/systemd/system"
-# Where an enabled sshd has its link in nearly every image; facts/sshd_units.py looks everywhere else.
+# The links of an enabled sshd in nearly every image; facts/sshd_units.py searches everywhere else.
 USUAL = (
     "multi-user.target.wants/ssh.service",
     "multi-user.target.wants/sshd.service",
@@ -33,7 +33,7 @@ HOSTS_DENY = "/etc/hosts.deny"
 
 
 class Node(Record):
-    """A directory or file on the way to a key file, as sshd looks at it."""
+    """A directory or file on the path to a key file, as sshd checks it."""
 
     path: str
     uid: int
@@ -42,7 +42,7 @@ class Node(Record):
 
 
 class Start(Record):
-    """Why sshd does not start; `certain`: nothing else on this machine seems to start it."""
+    """Why sshd does not start; `certain`: no other unit or script seems to start it."""
 
     why: str
     certain: bool
@@ -64,9 +64,9 @@ class Pam(Record):
 
 class Access(Record):
     nologin: bool = False
-    # A line of /etc/hosts.deny that is about sshd, or every service.
+    # A line of /etc/hosts.deny for sshd, or for every service.
     denied: str = ""
-    # Why the shell lets nobody in; and the way to it, as above all directories from / on.
+    # Why the shell refuses logins; and the path to it, from / on.
     shell: str = ""
     shell_way: tuple[Node, ...] = ()
     # For each key file that exists: the directories from / on, and the file.
@@ -74,9 +74,9 @@ class Access(Record):
     start: Start | None = None
     # None where sshd does not use it.
     pam: Pam | None = None
-    # RevokedKeys files by path; None: cannot be read.
+    # Contents of RevokedKeys files by path; None: cannot be read.
     revoked: tuple[tuple[str, bytes | None], ...] = ()
-    # What sshd says counts for connections from an address, and why it does not say.
+    # The values that sshd reports for connections from an address, and why it did not report them.
     answers: tuple[tuple[str, Values], ...] = ()
     unanswered: str = ""
 
@@ -115,7 +115,7 @@ def _followed(machine: Machine, path: str) -> str:
 
 
 def _read_denied(machine: Machine) -> str:
-    """TCP wrappers, which Debian's sshd asks."""
+    """TCP wrappers, which Debian's sshd uses."""
     for line in (_read(machine, HOSTS_DENY) or b"").decode("utf-8", "replace").replace("\\\n", " ").split("\n"):
         services = line.partition("#")[0].partition(":")[0].replace(",", " ").split()
         if any(service.partition("@")[0] in ("sshd", "ALL") for service in services):
@@ -132,7 +132,7 @@ def _read_way(machine: Machine, path: str) -> tuple[Node, ...]:
                 return ()
             nodes.append(Node(path=step, uid=found.st_uid, gid=found.st_gid, mode=stat.S_IMODE(found.st_mode)))
     except LocalError:
-        return ()  # told by the step that writes there
+        return ()  # the step that writes there reports it
     return tuple(nodes)
 
 

@@ -1,4 +1,4 @@
-"""Accounts as the machine's own files tell them: who is there, and what a new one would look like."""
+"""Accounts and groups by the machine's own files, and the rules by which a new account is made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LOGIN_DEFS = ("/etc/login.defs", "/usr/etc/login.defs")
 USERADD_DEFAULTS = ("/etc/default/useradd", "/usr/etc/default/useradd")
 NSSWITCH = ("/etc/nsswitch.conf", "/usr/etc/nsswitch.conf")
-# What some useradds heed beside these: more of login.defs (SUSE), and programs that are run for every new account.
+# Read by some versions of useradd too: more of login.defs (SUSE), and programs that run for every new account.
 BESIDE = (
     ("/etc/login.defs.d", ".defs"),
     ("/usr/etc/login.defs.d", ".defs"),
@@ -29,9 +29,9 @@ BESIDE = (
 )
 VENDOR_SKELETON = "/usr/etc/skel"
 NSS_DATABASES = ("passwd", "group", "shadow", "gshadow")
-# What answers from the files below and from the running system alone.
+# Services of nsswitch.conf that answer from the files below and the running system alone.
 NSS_PLAIN = ("files", "compat", "systemd")
-# Where the accounts of a vendor who keeps /etc for the machine's owner lie, by the service that reads them.
+# Account files of vendors that leave /etc to the machine's owner, by the service that reads them.
 VENDOR_FILES = {"altfiles": ("/usr/lib",), "usrfiles": ("/usr/share/baselayout", "/usr/etc")}
 CACHES = (("nscd", "/run/nscd/socket"), ("sssd", "/run/sssd.pid"), ("auditd", "/run/auditd.pid"))
 MOST_SKELETON_ENTRIES = 500
@@ -56,7 +56,7 @@ class Group(Record):
 
 
 class Skeleton(Record):
-    """One entry of what new homes are copied from, by its relative path: a file, a link, or else a directory."""
+    """One entry of the skeleton of new homes, by its relative path: a file, a link, or else a directory."""
 
     path: str
     mode: int
@@ -65,7 +65,7 @@ class Skeleton(Record):
 
 
 class Home(Record):
-    """A directory that is or could become somebody's home; `has`: which of the skeleton's paths are there, whole."""
+    """A directory that is or could become a home; `has`: the paths of the skeleton that are complete in it."""
 
     path: str
     uid: int
@@ -77,14 +77,14 @@ class Accounts(Record):
     policy: Policy
     users: tuple[Passwd, ...]
     groups: tuple[Group, ...]
-    # Secrets are None where the file is absent, or where we may not read it: `unreadable` tells.
+    # None where the file does not exist or cannot be read; then `unreadable` names it.
     shadow: Secret | None
     gshadow: Secret | None
     unreadable: tuple[str, ...]
     subuid: tuple[SubIds, ...] | None
     subgid: tuple[SubIds, ...] | None
     skeleton: tuple[Skeleton, ...]
-    # Why the skeleton cannot be copied by us.
+    # Why azure-init cannot copy the skeleton.
     skeleton_problem: str
     home_base: bool
     homes: tuple[Home, ...]
@@ -94,9 +94,9 @@ class Accounts(Record):
     nss_plain: bool
     nss_why: str
     caches: tuple[str, ...]
-    # Something that only useradd knows how to heed.
+    # A file that only useradd can apply.
     beside: str = ""
-    # Accounts that are there and not in /etc, where no tool of ours or of the system's can change them.
+    # Accounts outside /etc, which neither azure-init nor the system's tools can change.
     vendor_users: tuple[Passwd, ...] = ()
     vendor_groups: tuple[Group, ...] = ()
 
@@ -110,13 +110,13 @@ class Accounts(Record):
         return next((user for user in self.vendor_users if user.name == name), None)
 
     def groups_of(self, name: str) -> frozenset[str]:
-        """Every group the user is in, the primary one included."""
+        """All groups of the user, with the primary one."""
         user = self.user(name)
         primary = user.gid if user else None
         return frozenset(group.name for group in self.groups if name in group.members or group.gid == primary)
 
     def home_of(self, name: str) -> str:
-        """Where the user's home is, or would be."""
+        """The user's home, or the one that a new account would get."""
         user = self.user(name)
         return user.home if user else f"{self.policy.home}/{name}"
 
@@ -130,7 +130,7 @@ class Accounts(Record):
         return fields_of(self.gshadow, name) is not None
 
     def password_state(self, name: str) -> str:
-        """`set`, `locked` (a hash made unusable), `none` (there never was one) or `unknown`."""
+        """`set`, `locked` (a hash that is made unusable), `none` (no hash) or `unknown`."""
         user = self.user(name)
         if user is None:
             return "unknown"
@@ -148,7 +148,7 @@ class Accounts(Record):
 
 
 def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
-    """What the image's builder settled is taken from `before`, if given; only the accounts themselves change."""
+    """`before`: an earlier reading of this run. The image's policy, skeleton and shell are taken from it."""
     unreadable: list[str] = []
     passwd_bytes = machine.read("/etc/passwd", limit=MOST_BYTES) or b""
     group_bytes = machine.read("/etc/group", limit=MOST_BYTES) or b""
@@ -196,7 +196,7 @@ def read_accounts(machine: Machine, before: Accounts | None = None) -> Accounts:
 
 
 def _rows(data: bytes, *, fields: int) -> list[list[str]]:
-    """Lines with that many fields or more. Comments, blanks, NIS lines and those with a NUL are nobody's."""
+    """Lines with that many fields or more. Comments, empty lines, NIS lines and lines with a NUL are left out."""
     rows = []
     for line in data.decode("utf-8", "surrogateescape").split("\n"):
         row = line.split(":")
@@ -218,7 +218,7 @@ def parse_passwd(data: bytes) -> tuple[Passwd, ...]:
 
 
 def parse_group(data: bytes) -> tuple[Group, ...]:
-    """A line may lack its members, as shadow-utils allow."""
+    """The last field, the members, may be missing: shadow-utils allow that."""
     return tuple(
         Group(name=row[0], gid=int(row[2]), members=tuple(filter(None, "".join(row[3:4]).split(","))))
         for row in _rows(data, fields=3)
@@ -235,13 +235,13 @@ def parse_subids(data: bytes) -> tuple[SubIds, ...]:
 
 
 def nss_problem(nsswitch: bytes, account_files: bytes) -> str:
-    """Why the account files are not all there is, or nothing."""
+    """Why accounts may exist outside the files; empty where none can."""
     for line in nsswitch.decode("utf-8", "replace").split("\n"):
         database, colon, services = line.partition("#")[0].partition(":")
         if not colon or database.strip() not in NSS_DATABASES:
             continue
         first, *others = services.split("[")
-        named = [first, *(part.partition("]")[2] for part in others)]  # what stands in brackets is no service
+        named = [first, *(part.partition("]")[2] for part in others)]  # words in brackets are actions, not services
         for service in " ".join(named).split():
             if service not in NSS_PLAIN:
                 return f"nsswitch.conf asks {service} for {database.strip()}"
@@ -284,7 +284,7 @@ def _read_vendor(machine: Machine, nsswitch: bytes, name: str) -> bytes:
 
 
 def _others(vendor: tuple[Named, ...], local: tuple[Named, ...]) -> tuple[Named, ...]:
-    """Without those that /etc has too, which wins."""
+    """Without the names that /etc has too: /etc takes precedence."""
     known = {one.name for one in local}
     return tuple(one for one in vendor if one.name not in known)
 
@@ -306,7 +306,7 @@ def _read_subids(machine: Machine, path: str) -> tuple[SubIds, ...] | None:
 
 
 def _read_skeleton(machine: Machine, path: str) -> tuple[tuple[Skeleton, ...], str]:
-    """The entries, parents first, and what stands in the way of copying them. The admin's own replace the vendor's."""
+    """The entries, parents first, and why they cannot be copied. Entries in /etc replace the vendor's."""
     found: dict[str, Skeleton] = {}
     left = MOST_SKELETON_BYTES
     pending = [(base, name) for base in (path, VENDOR_SKELETON) for name in reversed(machine.names(base) or ())]
@@ -334,7 +334,7 @@ def _read_skeleton(machine: Machine, path: str) -> tuple[tuple[Skeleton, ...], s
 
 
 def _choose_shell(machine: Machine, configured: str | None) -> str:
-    """The image's choice; /bin/sh is none but what useradd falls back to, and nobody's idea of an admin's shell."""
+    """The shell that the image configures. /bin/sh does not count: it is useradd's fallback, not a choice."""
     if configured and configured != "/bin/sh":
         return configured
     return "/bin/bash" if machine.is_file("/bin/bash") else "/bin/sh"
@@ -347,7 +347,7 @@ def _read_homes(
     try:
         paths += [f"{policy.home}/{name}" for name in (machine.names(policy.home) or ())[:MOST_HOMES]]
     except LocalError:
-        pass  # nothing can be made there either, and that step will say so
+        pass  # the step that makes homes fails there too, and names the cause
     lived_in = {user.home for user in users}
     homes = (_read_home(machine, path, skeleton, lived_in=path in lived_in) for path in dict.fromkeys(paths))
     return tuple(home for home in homes if home is not None)
@@ -364,14 +364,14 @@ def _read_home(machine: Machine, path: str, skeleton: tuple[Skeleton, ...], *, l
         has = frozenset(entry.path for entry in entries)
         return Home(path=path, uid=uid, empty=not machine.names(path), has=has)
     except LocalError:
-        # A closed door is somebody's already: as far as we can tell nothing is missing behind it.
+        # A directory that cannot be read belongs to another account: nothing in it counts as missing.
         return Home(path=path, uid=uid, empty=False, has=frozenset(entry.path for entry in skeleton))
 
 
 def _is_there(machine: Machine, home: str, entry: Skeleton, *, uid: int, lived_in: bool) -> bool:
-    """Files appear whole. A directory or link does not: it may have been left without its owner or mode.
+    """Files are written atomically. A directory or link is not: after an interrupted run it may lack owner or mode.
 
-    Where nobody lives yet a copy was made for a number that somebody else may have got since: it is made again.
+    In a home without an account the copy was made for a uid that another account may have by now: it is made again.
     """
     path = f"{home}/{entry.path}"
     status = machine.stat(path, follow=False)

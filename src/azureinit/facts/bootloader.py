@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 DROPIN_DIR = "/etc/default/grub.d"
-DROPIN = f"{DROPIN_DIR}/99-azure-init.cfg"  # read last: others set the whole value
+DROPIN = f"{DROPIN_DIR}/99-azure-init.cfg"  # read last, since other files set the whole value
 DEFAULTS = "/etc/default/grub"
 GRUB = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
 MKCONFIG = ("grub-mkconfig", "grub2-mkconfig")
@@ -24,8 +24,8 @@ OEM = "/oem/grub.cfg"
 OEM_NAMES = ("linux_append", "linux_console")
 ENTRIES = ("/boot/loader/entries", "/efi/loader/entries", "/boot/efi/loader/entries")
 CMDLINE, VENDORS_CMDLINE = "/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"
-ADDED = "/etc/azure-init.kernel-arguments"  # ours, in files that cannot say whose a word is
-# A line feed first: it ends a last line that has none, and goes with the rest.
+ADDED = "/etc/azure-init.kernel-arguments"  # the words that azure-init added, for files that cannot mark them
+# A line feed first: it ends a last line that has none, and is removed with the block.
 BEGIN = b"\n# azure-init: begin; `azure-init deprovision` takes these lines away again.\n"
 END = b"# azure-init: end\n"
 PLACES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -34,36 +34,36 @@ MOST_BYTES = 4 << 20
 
 
 class Loader(Record):
-    """`kind` is the backend's name; without one, no boot loader is known here."""
+    """`kind` is the backend's name; empty where no known boot loader was found."""
 
     kind: str = ""
     arm: bool = False
-    path: str = ""  # the file that words go to
-    data: bytes | None = None  # what is in it
-    makes_dir: bool = False  # its directory is not there yet
-    words: frozenset[str] = frozenset()  # others put them there
-    overrider: str = ""  # somebody's file that is read after ours, and forgets what was said before
-    menu: frozenset[str] | None = None  # in what the machine boots from; None: that cannot be seen
-    remake: tuple[tuple[str, ...], ...] = ()  # by what the menu is made anew
-    added: tuple[str, ...] = ()  # ours, as far as they are written down
-    noted: bool = False  # there is such a note, whatever is in it
-    vendors: bytes | None = None  # what comes with a package, where the file itself is not there
+    path: str = ""  # the file that gets the words
+    data: bytes | None = None  # its content
+    makes_dir: bool = False  # its directory does not exist
+    words: frozenset[str] = frozenset()  # that other programs put there
+    overrider: str = ""  # a file that is read after this one and replaces the whole value
+    menu: frozenset[str] | None = None  # in the boot menu; None where that cannot be read
+    remake: tuple[tuple[str, ...], ...] = ()  # the command that makes the boot menu anew
+    added: tuple[str, ...] = ()  # the words that azure-init recorded as its own
+    noted: bool = False  # that record exists, whatever it holds
+    vendors: bytes | None = None  # the package's file, where the one in /etc does not exist
     rooted: bool = False
 
     @property
     def rest(self) -> bytes:
-        """The file without our lines."""
+        """The file without azure-init's block."""
         return without_block(self.data or b"")
 
     @property
     def ours(self) -> bool:
-        """Something of us is in there, and can be taken out again."""
+        """Whether words of azure-init are there that can be removed."""
         own = (self.data or b"").startswith(HEADER) if self.path == DROPIN else self.rest != (self.data or b"")
         return own or self.noted
 
 
 def read_loader(machine: Machine) -> Loader:
-    """Asked in this order: a machine may have the files of several."""
+    """The first that fits, in this order: a machine may have the files of several boot loaders."""
     for read in (_read_bls, _read_dropins, _read_grubby, _read_defaults, _read_oem, _read_kernel_install):
         loader = read(machine)
         if loader is not None:
@@ -96,7 +96,7 @@ def _grubby(machine: Machine, entries: list[frozenset[str]]) -> Loader:
 
 
 def _read_dropins(machine: Machine) -> Loader | None:
-    """Whether drop-ins are read is for the program to say that would read them."""
+    """Whether drop-ins are read: looked up in the program that would read them."""
     mkconfig = _mkconfig(machine) if _has_menu(machine) else ""
     if b"/default/grub.d/" not in (_read(machine, mkconfig) or b"" if mkconfig else b""):
         return None
@@ -134,7 +134,7 @@ def _read_defaults(machine: Machine) -> Loader | None:
 
 
 def _read_oem(machine: Machine) -> Loader | None:
-    """GRUB itself reads this one at every start: nothing is made of it."""
+    """GRUB itself reads this file at every boot: no menu is made of it."""
     data = _read(machine, OEM)
     if data is None:
         return None
@@ -167,7 +167,7 @@ def _read_kernel_install(machine: Machine) -> Loader | None:
 
 
 def parse_assignments(files: Iterable[bytes], names: tuple[str, ...]) -> frozenset[str]:
-    """The words in shell variables once all files are read in order. A value that names itself adds to itself."""
+    """The words in shell variables after all files in order. A value that refers to its own variable appends."""
     values: dict[str, list[str]] = {}
     for data in files:
         for name, words, adds in _assignments(data, names):
@@ -176,7 +176,7 @@ def parse_assignments(files: Iterable[bytes], names: tuple[str, ...]) -> frozens
 
 
 def overrides(data: bytes, name: str) -> bool:
-    """Whatever was in the variable before such a file is read is lost."""
+    """Whether the file replaces the variable's earlier value."""
     return any(not adds for _, _, adds in _assignments(data, (name,)))
 
 
@@ -193,13 +193,13 @@ def _assignments(data: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, lis
 
 
 def _mentions(text: str, name: str) -> bool:
-    """As `$NAME` or `${NAME...}`, and not as the beginning of a longer name."""
+    """Whether the text has `$NAME` or `${NAME...}`, and not a longer name."""
     rests = (rest for begin in (f"${name}", f"${{{name}") for rest in text.split(begin)[1:])
     return any(not (rest[:1] == "_" or rest[:1].isalnum()) for rest in rests)
 
 
 def parse_menu(data: bytes) -> frozenset[str]:
-    """Of every kernel in a grub.cfg: such a file is made whole or not at all."""
+    """The words that every kernel of a grub.cfg has. grub-mkconfig replaces the file as a whole."""
     lines = (_words(line) for line in data.split(b"\n"))
     kernels = (words for words in lines if words and words[0] in ("linux", "linux16", "linuxefi"))
     return frozenset(word for words in kernels for word in words[2:])
@@ -239,7 +239,7 @@ def _words(data: bytes) -> list[str]:
 
 
 def _has_menu(machine: Machine) -> bool:
-    """GRUB's programs may be here without GRUB."""
+    """Whether GRUB boots this machine: its programs may be installed without it."""
     try:
         return any(machine.is_file(path) for path in MENUS)
     except LocalError:
@@ -286,7 +286,7 @@ def _mkconfig(machine: Machine) -> str:
 
 
 def _tool(machine: Machine, name: str) -> str:
-    """In the tree itself, where it is not the running system's."""
+    """Under --root: in the tree, not in the running system."""
     if not machine.rooted:
         return machine.find(name) or ""
     return next((f"{place}/{name}" for place in PLACES if machine.is_file(f"{place}/{name}")), "")
@@ -297,7 +297,7 @@ def _is_arm(machine: Machine) -> bool:
 
 
 def _read(machine: Machine, path: str) -> bytes | None:
-    """None also for what only root may read: then the plan says less, and only root carries it out."""
+    """None also for a file that only root may read: without privileges the plan says less."""
     try:
         return machine.read(path, limit=MOST_BYTES)
     except LocalError:

@@ -1,4 +1,4 @@
-"""A machine that was provisioned under another VM id: who it was, and what lies here that was that one's."""
+"""A machine that was provisioned under another VM id: that id, and files that belong to the earlier VM."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
-# On disk: what lies in /run is of this boot, and so of this VM.
+# Not in /run: those files are of this boot, and so of this VM.
 LEASES = (
     "/var/lib/dhclient/*",
     "/var/lib/dhcpcd/*",
@@ -37,21 +37,21 @@ STATE = (
     "ExtensionsConfig.*.xml",
     "GoalState.*.xml",
 )
-# In each extension's directory: what it was told and what it answered. The extension itself stays.
+# In each extension's directory: its settings and status. The extension itself stays.
 EXTENSION = ("status/*.status", "config/*.settings", "config/HandlerStatus", "mrseq")
 AGENT = "WALinuxAgent-"
 
 
-class Former(Record):
-    vm_id: str  # empty where nobody has written it down
+class EarlierVm(Record):
+    vm_id: str  # empty: unknown
     leases: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
 
 
-def read_former_id(
+def read_earlier_id(
     machine: Machine, *, vm_id: str, spellings: Collection[bytes], data_dir: str, lib_dir: str
 ) -> str | None:
-    """None where this machine was never another: our own marker tells, or WALinuxAgent's."""
+    """None where this machine was no other VM, by azure-init's markers and WALinuxAgent's."""
     ids = [name[: -len(".provisioned")] for name in machine.names(data_dir) or () if name.endswith(".provisioned")]
     others = [other for other in ids if other != vm_id]
     if others:
@@ -62,14 +62,14 @@ def read_former_id(
     return marker.strip().decode("ascii", "replace")[:36]
 
 
-def read_former(machine: Machine, *, vm_id: str, lib_dir: str) -> Former:
+def read_earlier_vm(machine: Machine, *, vm_id: str, lib_dir: str) -> EarlierVm:
     library = lib_dir.rstrip("/")
     state = (*(f"{library}/{name}" for name in STATE), *_extensions(machine, library), *UNIT_FILES)
-    return Former(vm_id=vm_id, leases=_found(machine, LEASES), state=_found(machine, state))
+    return EarlierVm(vm_id=vm_id, leases=_found(machine, LEASES), state=_found(machine, state))
 
 
 def _extensions(machine: Machine, library: str) -> Iterator[str]:
-    """By name and version; WALinuxAgent keeps its own newer selves in the same way."""
+    """Directories NAME-VERSION; WALinuxAgent's own updates have names of the same form."""
     for name in machine.names(library) or ():
         version = name.rpartition("-")[2]
         if version[:1].isdigit() and "-" in name and not name.startswith(AGENT):

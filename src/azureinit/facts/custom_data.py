@@ -1,8 +1,8 @@
-"""What a machine holds of the customData it was given, and what a program of its is to be run in."""
+"""customData: the file that was kept of it, and whether a program can run in a unit of its own."""
 
 from __future__ import annotations
 
-from azureinit.facts.gather import Kept, read_kept
+from azureinit.facts.waagent import Kept, read_kept
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ BUS = "/run/dbus/system_bus_socket"
 
 class CustomData(Record):
     kept: Kept | None
-    # A service of its own: our own unit may do little more than provisioning needs.
+    # It can run in a unit of its own: azure-init's unit is restricted to what provisioning needs.
     service: bool
 
 

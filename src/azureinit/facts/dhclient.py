@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-QUOTED = '"'  # what a word begins with that stood in quotes, so that text is not taken for numbers
+QUOTED = '"'  # marks a word that was quoted, so that text is not taken for numbers
 MARKS = "{};"
 PLAIN = {"n": "\n", "t": "\t", "r": "\r", "b": "\b"}
 DAY = 86400
@@ -61,7 +61,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _quoted(text: str, place: int) -> tuple[str, int]:
-    """Up to the closing quote, and the place behind it. A backslash comes before three octal digits or a letter."""
+    """Text up to the closing quote, and the index behind it. A backslash escapes a letter, or three octal digits."""
     word: list[str] = []
     while place < len(text) and text[place] != QUOTED:
         if text[place] != "\\":
@@ -79,7 +79,7 @@ def _quoted(text: str, place: int) -> tuple[str, int]:
 
 
 def octets(value: str) -> bytes | None:
-    """`a8:3f:81:1`, `a83f8110`, `0,10,0,0,1`, `168.63.129.16`, or text that stood in quotes; None for anything else."""
+    """`a8:3f:81:1`, `a83f8110`, `0,10,0,0,1`, `168.63.129.16`, or quoted text; None for anything else."""
     if value.startswith(QUOTED):
         try:
             return value[1:].encode("latin-1")
@@ -94,7 +94,7 @@ def octets(value: str) -> bytes | None:
 
 
 def route_octets(value: str) -> bytes:
-    """Those of classless routes, up to the first that is none.
+    """The octets of classless routes, up to the first malformed one.
 
     `0,10,0,0,1`, any form that `octets` knows, and Red Hat's `0 10.0.0.1,32.168.63.129.16 10.0.0.1`.
     """
@@ -121,9 +121,9 @@ def _numbers(parts: list[str], base: int) -> bytes | None:
 
 
 def parse_expiry(value: str) -> float | None:
-    """Seconds since 1970; None: never. What cannot be understood is over."""
+    """Seconds since 1970; None: never. A date that cannot be parsed counts as expired."""
     words = value.split()
-    if "never" in words[:2]:  # some write the day of the week before it, too
+    if "never" in words[:2]:  # some versions write the day of the week first
         return None
     if words[:1] == ["epoch"] and len(words) > 1 and words[1].isascii() and words[1].isdigit():
         return float(words[1][:12])
@@ -141,6 +141,6 @@ def _three(text: str, mark: str) -> tuple[int, int, int] | None:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Since 1970, by the calendar whose years begin in March: then the day that comes and goes is the last."""
+    """Days since 1970. Years are counted from March, so that the leap day is the last one."""
     year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day - 719469

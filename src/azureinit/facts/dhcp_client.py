@@ -1,4 +1,4 @@
-"""Who took the lease of the link that leads to the platform: the DHCP client to be told of a new host name."""
+"""The DHCP client that holds the lease of the link to the platform: it is told a new host name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UP = 0x1
 TOOLS = ("networkctl", "nmcli", "dhclient", "dhcpcd", "wicked")
 NETWORKD, NETWORK_MANAGER = "/run/systemd/netif", "/run/NetworkManager/devices"
 WICKED = "/run/wicked/leaseinfo."
-# Where a client that runs for one link, or for all, leaves its number.
+# PID files of a client that runs for one link, or for all.
 PIDS = {
     "dhclient": ("/run/dhclient.{}.pid", "/run/dhclient-{}.pid", "/run/dhclient.pid"),
     "dhcpcd": (
@@ -27,28 +27,28 @@ PIDS = {
 }
 
 
-class Lessee(Record):
+class DhcpClient(Record):
     link: str
-    client: str = ""  # empty where none is known
-    config: str = ""  # the file by which systemd-networkd configures the link
+    client: str = ""  # empty: unknown
+    config: str = ""  # systemd-networkd's configuration file of the link
     tools: frozenset[str] = frozenset()
 
 
-def read_lessee(machine: Machine) -> Lessee | None:
-    """None where nothing leads to the platform, or the running system is not the one to change."""
+def read_dhcp_client(machine: Machine) -> DhcpClient | None:
+    """None where no route leads to the platform, and under --root."""
     if machine.rooted:
         return None
     from azureinit.machine.links import without_vfs
 
-    link = parse_way_out(without_vfs(machine, machine.read(ROUTES, limit=1 << 22) or b""))
+    link = parse_outgoing_link(without_vfs(machine, machine.read(ROUTES, limit=1 << 22) or b""))
     if link is None:
         return None
     index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").decode("ascii", "replace").strip()
     tools = frozenset(tool for tool in TOOLS if machine.find(tool))
     if machine.is_file(f"{NETWORKD}/leases/{index}"):
         state = _settings(machine.read(f"{NETWORKD}/links/{index}") or b"")
-        return Lessee(link=link, client="systemd-networkd", config=state.get("NETWORK_FILE", ""), tools=tools)
-    return Lessee(link=link, client=_other_client(machine, link, index), tools=tools)
+        return DhcpClient(link=link, client="systemd-networkd", config=state.get("NETWORK_FILE", ""), tools=tools)
+    return DhcpClient(link=link, client=_other_client(machine, link, index), tools=tools)
 
 
 def _other_client(machine: Machine, link: str, index: str) -> str:
@@ -62,8 +62,8 @@ def _other_client(machine: Machine, link: str, index: str) -> str:
     return "wicked" if machine.is_file(f"{WICKED}{link}.dhcp.ipv4") else ""
 
 
-def parse_way_out(table: bytes) -> str | None:
-    """The link of the best route to the platform: the narrowest, then the cheapest."""
+def parse_outgoing_link(table: bytes) -> str | None:
+    """The link of the best route to the platform: the longest prefix, then the lowest metric."""
     best: tuple[int, int, str] | None = None
     for line in table.decode("ascii", "replace").split("\n")[1:]:
         fields = line.split()
@@ -77,14 +77,14 @@ def parse_way_out(table: bytes) -> str | None:
         except (ValueError, IndexError):
             continue
         if flags & UP and _turned(WIRESERVER) & mask == destination:
-            # What is narrower has more bits set, wherever they are.
+            # A longer prefix has more bits set; byte order does not matter.
             one = (-bin(mask).count("1"), metric, fields[0])
             best = one if best is None else min(best, one)
     return best[2] if best else None
 
 
 def _turned(address: int) -> int:
-    """Addresses stand in that table as the network has them, read as numbers of this machine."""
+    """The table has addresses in network byte order, printed as integers of this machine's byte order."""
     from sys import byteorder
 
     return int.from_bytes(address.to_bytes(4, "big"), byteorder)

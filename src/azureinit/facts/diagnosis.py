@@ -1,4 +1,4 @@
-"""Why the platform cannot be reached: what is wrong with a network, in sentences, the likeliest first. Pure."""
+"""Why the platform cannot be reached: faults of this machine's network, in sentences, the likeliest first. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SELF_GIVEN = "169.254."
 
 
 def diagnosis(network: Network, *, hosts: tuple[str, ...] = HOSTS) -> tuple[str, ...]:
-    """Empty where nothing is wrong, or nothing is known."""
+    """Empty where no fault is found or nothing is known."""
     if network.links is None:
         return ()
     found = cards(network.links)
@@ -28,12 +28,12 @@ def diagnosis(network: Network, *, hosts: tuple[str, ...] = HOSTS) -> tuple[str,
         return (f"no network interface but {' and '.join(('lo', *others[:4]))}",)
     troubles = [trouble for link in found if (trouble := _trouble(link, network))]
     if len(troubles) == len(found):
-        return tuple(troubles)  # without an address there is no route either: not worth a sentence
+        return tuple(troubles)  # without an address there is no route either: that needs no sentence
     return (*_ways(network, hosts), *_silent(network, hosts), *_leases(network, hosts), *troubles)
 
 
 def cards(links: Iterable[Link]) -> list[Link]:
-    """The links that lead out: real ones, what they are a part of, and in a container its own."""
+    """Links to the outside: physical ones, bonds and bridges of them, and a container's own."""
     known = tuple(links)
     rest = [link for link in known if not link.loopback and vf_of(link, known) is None]
     above = {link.master for link in rest if not link.kind}
@@ -42,7 +42,7 @@ def cards(links: Iterable[Link]) -> list[Link]:
 
 
 def vf_of(link: Link, links: Iterable[Link]) -> Link | None:
-    """The link that a virtual function works for: it has the same MAC, and no address is ever its own."""
+    """The link that a virtual function belongs to: same MAC; a virtual function has no address."""
     for other in links:
         if other.index != link.index and link.mac and other.mac == link.mac and not (link.kind or other.kind):
             below = other.driver == SYNTHETIC and link.driver != SYNTHETIC
@@ -64,12 +64,12 @@ def _trouble(link: Link, network: Network) -> str | None:
     lease = next((lease for lease in network.leases if lease.link == link.name), None)
     why = f"though {lease.client} has a lease of {lease.address}" if lease else "no DHCP lease"
     if own:
-        return f"{link.name} has only {own[0]}, an address that it gave itself: {why}"
+        return f"{link.name} has only the link-local address {own[0]}: {why}"
     return f"{link.name} has no IPv4 address: {why}"
 
 
 def _ways(network: Network, hosts: tuple[str, ...]) -> Iterator[str]:
-    """One sentence for all hosts that it is true of."""
+    """One sentence for all hosts with the same fault."""
     told: dict[str, list[str]] = {}
     for host in hosts:
         sentence = _way_trouble(network, host)
@@ -80,7 +80,7 @@ def _ways(network: Network, hosts: tuple[str, ...]) -> Iterator[str]:
 
 
 def _way_trouble(network: Network, host: str) -> str | None:
-    """With a place for the hosts in it."""
+    """A sentence with a placeholder for the hosts."""
     if network.routes is None or parse_ipv4(host) is None:
         return None
     route = way_to(host, network.routes)
@@ -88,7 +88,7 @@ def _way_trouble(network: Network, host: str) -> str | None:
         bare = not any(route.family == 4 and not route.prefix for route in network.routes)
         return "no route to {}" + (": there is no default route" if bare else "")
     if route.type == "local":
-        return "{} is taken for this machine itself"
+        return "{} is configured as an address of this machine"
     named = f"the {f'route {route.destination}/{route.prefix}' if route.prefix else 'default route'} to {{}}"
     if route.type != "unicast":
         return f"{named} is of type {route.type}: it leads nowhere"
@@ -104,10 +104,10 @@ def _way_trouble(network: Network, host: str) -> str | None:
 
 
 def way_to(host: str, routes: Iterable[Route]) -> Route | None:
-    """The kernel's choice, as far as it can be told without its rules for several tables."""
+    """The route that the kernel would choose; its rules for several tables are not evaluated."""
     number = parse_ipv4(host)
     fitting = [route for route in routes if number is not None and _covers(route, number)]
-    # Broadcast and multicast routes are not for us; and only the local table's say what is our own.
+    # Broadcast and multicast routes do not count; own addresses are those of the local table.
     usable = [route for route in fitting if route.type == "local" or route.table != LOCAL_TABLE]
     return max(
         usable,
@@ -122,7 +122,7 @@ def _covers(route: Route, number: int) -> bool:
 
 
 def _is_near(route: Route, routes: Iterable[Route]) -> bool:
-    """The gateway lies on the link itself: a route without one leads there."""
+    """Whether a route without a gateway leads to this gateway over the same link."""
     gateway = parse_ipv4(route.gateway)
     if gateway is None:
         return True  # of another family

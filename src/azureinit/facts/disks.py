@@ -1,7 +1,6 @@
-"""The disk under a file system: whether there is room behind its partition, or in it.
+"""The disk under a file system: unused space behind its partition, or in it.
 
-Looked at in every boot, so the usual answer, that everything is used, costs a handful of small reads. All sizes are
-bytes.
+Read in every boot: the usual answer, that everything is used, takes a few small reads. All sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 MOUNTS = "/proc/self/mountinfo"
-SECTOR = 512  # sysfs counts in these, whatever the disk's own are
-LEAST_ROOM = 16 << 20  # less than this is what alignment and the table's second copy leave
+SECTOR = 512  # sysfs counts in sectors of 512 bytes, whatever the disk's are
+LEAST_ROOM = 16 << 20  # alignment and the backup partition table leave less than this
 GROWFS = "/usr/lib/systemd/systemd-growfs"
 TOOLS = ("growpart", "sfdisk", "partx", "parted", "resize2fs", "xfs_growfs", "btrfs")
 EXT, XFS, BTRFS = ("ext4", "ext3", "ext2"), "xfs", "btrfs"
@@ -25,7 +24,7 @@ DM = {"LVM-": "a logical volume: lvextend -r grows it", "CRYPT-": "encrypted: cr
 
 
 class Disk(Record):
-    """What one file system lies on."""
+    """The device of one file system, and how far it can grow."""
 
     mount: str
     filesystem: str = ""
@@ -36,14 +35,14 @@ class Disk(Record):
     disk: str = ""  # the whole one, where the device is a partition
     number: int = 0  # of the partition
     end: int = 0  # where the partition could end
-    room: int = 0  # how much further that is
+    room: int = 0  # how far behind its current end that is
     sector: int = SECTOR
-    tools: frozenset[str] = frozenset()  # looked for only where there is something to do
-    not_ours: str = ""  # why nothing can be done here
+    tools: frozenset[str] = frozenset()  # searched only where the file system can grow
+    not_ours: str = ""  # why it cannot be grown here
 
     @property
     def slack(self) -> int:
-        """What the file system leaves unused of its device."""
+        """The part of the device that the file system does not use."""
         return 0 if self.filled is None else max(0, self.size - self.filled)
 
     @property
@@ -88,14 +87,14 @@ class Block(Record):
 
 
 def read_root_disk(machine: Machine, mount: str = "/") -> Disk | None:
-    """None where nothing is known of it: under --root, or without the kernel's tables."""
+    """None under --root, or where the kernel's tables cannot be read."""
     found = None if machine.rooted else parse_mount(machine.read(MOUNTS) or b"", mount)
     if found is None:
         return None
     not_ours = _strange(found)
     block = None if not_ours else _block(machine, found)
     if block is None:
-        return Disk(mount=mount, filesystem=found.filesystem, not_ours=not_ours or f"{found.source} is no disk")
+        return Disk(mount=mount, filesystem=found.filesystem, not_ours=not_ours or f"{found.source} is not a disk")
     not_ours = _mapped(machine, block)
     if not_ours:
         return Disk(mount=mount, filesystem=found.filesystem, device=block.path, size=block.size, not_ours=not_ours)
@@ -103,7 +102,7 @@ def read_root_disk(machine: Machine, mount: str = "/") -> Disk | None:
 
 
 def parse_mount(data: bytes, point: str) -> Mount | None:
-    """The uppermost of what is mounted there."""
+    """The topmost mount at that place."""
     for line in reversed(data.decode("utf-8", "surrogateescape").split("\n")):
         before, _, after = line.partition(" - ")
         fields, kind = before.split(" "), after.split(" ")
@@ -116,13 +115,13 @@ def parse_mount(data: bytes, point: str) -> Mount | None:
 
 def _strange(mount: Mount) -> str:
     if mount.filesystem not in (*EXT, XFS, BTRFS):
-        return f"{mount.filesystem} does not grow"
+        return f"{mount.filesystem} cannot be grown"
     return "" if mount.writable else "it is mounted read-only"
 
 
 def _block(machine: Machine, mount: Mount) -> Block | None:
     where = f"/sys/dev/block/{mount.device}"
-    if mount.device.startswith("0:"):  # btrfs has a number of its own, and only the name of its device
+    if mount.device.startswith("0:"):  # btrfs has its own device number and shows only the device's name
         source = machine.read_link(mount.source) or mount.source
         where = f"/sys/class/block/{source.rpartition('/')[2]}"
     link = machine.read_link(where)
@@ -150,7 +149,7 @@ def _measured(machine: Machine, filesystem: str, mount: str, block: Block) -> Di
     try:
         disk = replace(disk, **_read_superblock(machine, filesystem, mount, block.path).as_dict())
     except LocalError:
-        pass  # only root may: what there is to do in it stays unknown
+        pass  # only root may read it: the slack stays unknown
     try:
         disk = _with_room(machine, disk, block) if block.number and not disk.not_ours else disk
     except LocalError as error:

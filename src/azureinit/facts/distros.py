@@ -1,4 +1,4 @@
-"""Distributions as rows of a literal table: what cannot be learned by asking the machine itself.
+"""Distributions as rows of a table: what cannot be read from the machine itself.
 
 Looked up by os-release ID, then ID_LIKE in order, then the default row. Never an `if` on a name.
 """
@@ -11,18 +11,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
-# What a boot loader says to the kernel of a system that Ignition sets up.
+# Kernel arguments of systems that Ignition configures.
 IGNITION_WORDS = (b"ignition.", b"flatcar.oem.id=", b"flatcar.first_boot", b"coreos.oem.id=", b"coreos.first_boot")
 OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 
 
 class Distro(Record):
     id: str
-    # Where the host's own name is resolved by a 127.0.1.1 line in /etc/hosts.
+    # The host's own name is resolved by a 127.0.1.1 line in /etc/hosts.
     hosts_line: bool = False
-    # Drop-in file that must sort before the vendor's own: the first value sshd reads counts.
+    # Must sort before the vendor's drop-ins: the first value that sshd reads counts.
     sshd_dropin: str = "/etc/ssh/sshd_config.d/00-azure-init.conf"
-    # An account of the image's own that is meant for an admin, though its number is the system's.
+    # The image's own account for an admin, though its uid is in the system's range.
     admin: str | None = None
 
 

@@ -1,181 +1,220 @@
-"""Everything a plan needs to know of the machine, read in one go."""
+"""What a plan has to know of the machine, by part: a stage reads the parts that its planners name.
+
+`READERS` is the table of parts. `admin` and `access` are not in it: they are read once the admin's name is known.
+"""
 
 from __future__ import annotations
 
-from azureinit.facts.accounts import Accounts, fields_of, read_accounts
-from azureinit.facts.dhcpnames import NameFile, read_name_files
-from azureinit.facts.distros import Distro, choose_distro, read_release
-from azureinit.facts.host import Ignition, read_ignition, runs_systemd
-from azureinit.facts.keyhost import read_key_host
-from azureinit.facts.ssh import KeysFile, Ssh, with_host_keys_again
+from azureinit.facts.accounts import fields_of, read_accounts
+from azureinit.facts.host import read_host
+from azureinit.facts.hostnames import read_host_names
+from azureinit.facts.ignition import read_ignition
+from azureinit.facts.ssh import read_files, with_host_keys_again
 from azureinit.facts.sshd_answer import ask_sshd, remembered, with_answer
+from azureinit.facts.waagent import read_waagent
 from azureinit.machine import MOST_BYTES
-from azureinit.record import Record, Secret, replace
+from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+    from typing import Any, NoReturn
 
     from azureinit.config.model import Config
     from azureinit.facts.access import Access
-    from azureinit.facts.keyhost import KeyHost
-    from azureinit.facts.keypairs import PairFile
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
+    from azureinit.facts.hostnames import HostNames
+    from azureinit.facts.ignition import Ignition
+    from azureinit.facts.key_files import AdminFiles
+    from azureinit.facts.labels import Labels
+    from azureinit.facts.ssh import Ssh
+    from azureinit.facts.waagent import Waagent
     from azureinit.machine import Machine
     from azureinit.machine.processes import Ran
     from azureinit.machine.threads import Flag
 
-WAAGENT = (
-    "/etc/waagent.conf",
-    "/usr/share/waagent/waagent.conf",
-    "/usr/share/oem/waagent.conf",
-    "/usr/sbin/waagent",
-    "/usr/bin/waagent",
-)
-SHIM = "../lib/azure-init/waagent"  # our own answer to that name, where a package has put a link to it
 SELINUX = "/etc/selinux/config"
 SUDOERS_DIR = "/etc/sudoers.d"
 SUDOERS = "/etc/sudoers.d/azure-init-user"
 OLD_SHADOW = "/etc/shadow-"
 
 
-class Kept(Record):
-    """A file that may hold secrets, as it lies there."""
+class Unread:
+    """Stands for a part that was not read. A planner that uses it does not name that part: a programming error."""
 
-    data: Secret
-    mode: int
+    __slots__ = ()
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(f"{name!r} of a part of the facts that was not read: the planner's row does not name it")
 
-class Waagent(Record):
-    """WALinuxAgent is here, for extensions; what its directory says of this machine."""
+    def __bool__(self) -> NoReturn:
+        raise RuntimeError("a part of the facts that was not read: the planner's row does not name it")
 
-    marker: bytes | None  # the VM that is provisioned
-    hidden: bool = False  # cannot be read without privileges
-    media: Kept | None = None  # its copy of ovf-env.xml
-    disabled: bool = False
-    published: bytes | None = None  # the host's name, as DNS was told it
+    def __repr__(self) -> str:
+        return "UNREAD"
 
 
-class Labels(Record):
-    """Of a tree under --root: the file that tells them, where its homes really lie, and the tool that gives them."""
+UNREAD: Any = Unread()
 
-    contexts: str
-    homes: str
-    tool: str | None
+
+class Sudoers(Record):
+    directory: bool
+    # The content of SUDOERS.
+    file: bytes | None
+    # Without privileges it cannot be seen whether the file exists.
+    hidden: bool = False
 
 
 class Facts(Record):
-    # Put before a path in a program's arguments: "" on the running system.
-    root: str
-    rooted: bool
-    privileged: bool
-    distro: Distro
-    tools: frozenset[str]
-    systemd: bool
-    selinux: bool
-    kernel_hostname: str
-    hostname_file: bytes | None
-    hosts_file: bytes | None
-    name_files: tuple[NameFile, ...] = ()
-    sudoers_dir: bool
-    sudoers_file: bytes | None
-    # Whether it is there cannot be told without privileges.
-    sudoers_hidden: bool = False
-    accounts: Accounts
-    ssh: Ssh
-    waagent: Waagent | None = None
-    ignition: Ignition | None = None
-    labels: Labels | None = None
-    # Root's password as it was before the last change; looked at where root is to be locked.
-    old_root: Secret | None = None
-    # Of the admin's home, once the admin's name is known; the names of the pieces only where somebody merges them.
-    keys_files: tuple[KeysFile, ...] = ()
-    pair_files: tuple[PairFile, ...] = ()
-    key_pieces: tuple[str, ...] = ()
-    # What decides about the admin's login, beside all of this.
-    access: Access | None = None
+    host: Host = UNREAD
+    names: HostNames = UNREAD
+    accounts: Accounts = UNREAD
+    sudoers: Sudoers = UNREAD
+    ssh: Ssh = UNREAD
+    waagent: Waagent | None = UNREAD
+    ignition: Ignition | None = UNREAD
+    labels: Labels | None = UNREAD
+    # Root's password before its last change; read only where root is to be locked.
+    old_root: Secret | None = UNREAD
+    admin: AdminFiles = UNREAD
+    # None where sshd is not installed.
+    access: Access | None = UNREAD
 
 
-def read_facts(
-    machine: Machine,
-    config: Config,
-    before: Facts | None = None,
-    host: KeyHost | None = None,
-    sshd: Callable[[float], Ran] | None = None,
-    keys: tuple[Flag, ...] = (),
-) -> Facts:
-    """With `before`, what provisioning cannot change is taken from there.
+class Reading(Record):
+    """What a reader of one part is given."""
 
-    What was begun earlier: `host` is read, `sshd` was asked what is in force, and `keys` are being made.
-    """
-    host = host or read_key_host(machine, config, before.tools if before else None)
-    tools, query = host.tools, config.ssh.query_sshd_config
-    asking = None
-    if before is None or before.ssh.heard is None:
-        asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
-    accounts = read_accounts(machine, before.accounts if before else None)
-    sudoers = machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS)
-    facts = Facts(
-        root="" if not machine.rooted else machine.root,
-        rooted=machine.rooted,
-        privileged=machine.privileged,
-        distro=before.distro if before else choose_distro(read_release(machine)),
-        tools=tools,
-        systemd=runs_systemd(machine),
-        selinux=host.selinux,
-        kernel_hostname=machine.hostname(),
-        hostname_file=machine.read("/etc/hostname"),
-        hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
-        name_files=read_name_files(machine),
-        sudoers_dir=machine.is_dir(SUDOERS_DIR),
-        sudoers_file=machine.read(SUDOERS) if sudoers else None,
-        sudoers_hidden=not sudoers,
-        accounts=accounts,
-        ssh=host.ssh,
-        waagent=read_waagent(machine, config.waagent.lib_dir),
-        ignition=before.ignition if before else read_ignition(machine),
-        labels=before.labels if before else _read_labels(machine, accounts.policy.home),
-        old_root=_read_old_root(machine) if config.user.lock_root else None,
+    machine: Machine
+    config: Config
+    # The parts that were read so far, by name.
+    found: dict[str, Any]
+    # The facts as an earlier reading of this run found them.
+    before: Facts | None
+
+
+def _host(reading: Reading) -> Host:
+    return read_host(reading.machine, reading.before.host if reading.before else None)
+
+
+def _ssh(reading: Reading) -> Ssh:
+    settings, init = reading.config.ssh, reading.found["host"].init
+    return read_files(
+        reading.machine, query=settings.query_sshd_config, regenerate=settings.regenerate_host_keys, init=init
     )
-    for made in keys:
-        made.wait()
-    if keys:
-        facts = replace(facts, ssh=with_host_keys_again(machine, facts.ssh))
-    if asking is None and before is not None:
-        again = remembered(machine, facts.ssh, before.ssh)
-        if again is not None:
-            return replace(facts, ssh=again)
-        asking = ask_sshd(machine, tools=tools, query=query)
-    return facts if asking is None else replace(facts, ssh=with_answer(machine, facts.ssh, asking()))
 
 
-def _read_labels(machine: Machine, home_base: str) -> Labels | None:
+def _names(reading: Reading) -> HostNames:
+    return read_host_names(reading.machine)
+
+
+def _accounts(reading: Reading) -> Accounts:
+    return read_accounts(reading.machine, reading.before.accounts if reading.before else None)
+
+
+def _sudoers(reading: Reading) -> Sudoers:
+    machine = reading.machine
+    visible = machine.is_open(SUDOERS_DIR) and machine.is_open(SUDOERS)
+    file = machine.read(SUDOERS) if visible else None
+    return Sudoers(directory=machine.is_dir(SUDOERS_DIR), file=file, hidden=not visible)
+
+
+def _waagent(reading: Reading) -> Waagent | None:
+    return read_waagent(reading.machine, reading.config.waagent.lib_dir)
+
+
+def _ignition(reading: Reading) -> Ignition | None:
+    return reading.before.ignition if reading.before else read_ignition(reading.machine)
+
+
+def _labels(reading: Reading) -> Labels | None:
+    if reading.before is not None:
+        return reading.before.labels
+    machine = reading.machine
     if not machine.rooted or machine.stat(SELINUX) is None:
         return None
     from azureinit.facts.labels import read_labels
 
-    return read_labels(machine, SELINUX, home_base=home_base)
+    return read_labels(machine, SELINUX, home_base=reading.found["accounts"].policy.home)
 
 
-def _read_old_root(machine: Machine) -> Secret | None:
+def _old_root(reading: Reading) -> Secret | None:
+    if not reading.config.user.lock_root:
+        return None
+    machine = reading.machine
     data = machine.read(OLD_SHADOW, limit=MOST_BYTES) if machine.is_open(OLD_SHADOW) else None
     fields = fields_of(Secret(data), "root") if data else None
     return fields[1] if fields and len(fields) > 1 else None
 
 
-def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
-    if all(machine.stat(path) is None or machine.read_link(path) == SHIM for path in WAAGENT):
-        return None
-    if not machine.is_open(lib_dir):
-        return Waagent(marker=None, hidden=True)
-    library = lib_dir.rstrip("/")
-    return Waagent(
-        marker=machine.read(f"{library}/provisioned", limit=4096),
-        media=read_kept(machine, f"{library}/ovf-env.xml"),
-        disabled=machine.stat(f"{library}/disable_agent") is not None,
-        published=machine.read(f"{library}/published_hostname", limit=4096),
-    )
+# In the order of reading: a reader finds the parts above it, where they were asked for.
+READERS: dict[str, Callable[[Reading], object]] = {
+    "host": _host,
+    "ssh": _ssh,
+    "names": _names,
+    "accounts": _accounts,
+    "sudoers": _sudoers,
+    "waagent": _waagent,
+    "ignition": _ignition,
+    "labels": _labels,
+    "old_root": _old_root,
+}
+EVERY_PART = tuple(READERS)
+LATER = ("admin", "access")
+NEEDED_BY = {"labels": "accounts"}
 
 
-def read_kept(machine: Machine, path: str) -> Kept | None:
-    found = machine.read_with_status(path, limit=MOST_BYTES)
-    return None if found is None else Kept(data=Secret(found[0]), mode=found[1].st_mode & 0o7777)
+def read_early(machine: Machine, config: Config) -> Facts:
+    """The parts host and ssh, for keys that are made while the rest is read. sshd is not asked: see `read_facts`."""
+    found: dict[str, Any] = {}
+    reading = Reading(machine=machine, config=config, found=found, before=None)
+    for part in ("host", "ssh"):
+        found[part] = READERS[part](reading)
+    return Facts(**found)
+
+
+def read_facts(
+    machine: Machine,
+    config: Config,
+    parts: Collection[str] = EVERY_PART,
+    *,
+    before: Facts | None = None,
+    early: Facts | None = None,
+    sshd: Callable[[float], Ran] | None = None,
+    keys: tuple[Flag, ...] = (),
+) -> Facts:
+    """Read these parts, and `host` always.
+
+    `before`: the same parts, read earlier in this run; what provisioning cannot change is taken from there.
+    Work that was begun earlier: `early` has the parts host and ssh (files only), `sshd` was asked what is in force,
+    `keys` are being made.
+    """
+    wanted = {"host", *parts, *(needed for part, needed in NEEDED_BY.items() if part in parts)}
+    unknown = wanted.difference(READERS, LATER)
+    if unknown:
+        raise ValueError(f"no such part of the facts: {', '.join(sorted(unknown))}")
+    found: dict[str, Any] = {} if early is None else {"host": early.host, "ssh": early.ssh}
+    reading = Reading(machine=machine, config=config, found=found, before=before)
+    if "host" not in found:
+        found["host"] = _host(reading)
+    tools, query = found["host"].tools, config.ssh.query_sshd_config
+    asking = None
+    if "ssh" in wanted and (before is None or before.ssh.heard is None):
+        asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
+    for part, read in READERS.items():
+        if part in wanted and part not in found:
+            found[part] = read(reading)
+    if "ssh" not in wanted:
+        return Facts(**found)
+    for made in keys:
+        made.wait()
+    if keys:
+        found["ssh"] = with_host_keys_again(machine, found["ssh"])
+    if asking is None and before is not None:
+        again = remembered(machine, found["ssh"], before.ssh)
+        if again is not None:
+            return Facts(**{**found, "ssh": again})
+        asking = ask_sshd(machine, tools=tools, query=query)
+    if asking is not None:
+        found["ssh"] = with_answer(machine, found["ssh"], asking())
+    return Facts(**found)

@@ -1,9 +1,8 @@
-"""The little that a host's name needs to know, before the network is there: read without everything else."""
+"""The system that is provisioned: where it lies, its distribution, its tools, its init system."""
 
 from __future__ import annotations
 
-from azureinit.facts.dhcpnames import NameFile, read_name_files
-from azureinit.facts.distros import IGNITION_WORDS, Distro, choose_distro, read_release
+from azureinit.facts.distros import Distro, choose_distro, read_release
 from azureinit.machine import MOST_BYTES
 from azureinit.record import Record
 
@@ -11,65 +10,60 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
-IGNITION_RESULT = "/etc/.ignition-result.json"
-IGNITION_ENV = "/run/ignition.env"
-
-
-class Ignition(Record):
-    """Ignition sets this machine up, and may do so again in a boot to come; `sign`: how we know."""
-
-    sign: str
-    # It ran in this boot by somebody's own configuration, so that what is there is what they wanted.
-    fresh: bool = False
-    # And with it the host's name appeared.
-    wrote_hostname: bool = False
+TOOLS = (
+    "chpasswd", "hostnamectl", "restorecon", "ssh-keygen", "sshd", "systemctl", "useradd", "userdel", "usermod",
+    "visudo",
+)  # fmt: skip
+SYSTEMD, OPENRC = "systemd", "openrc"
+OPENRC_TOOL = "rc-service"
+OPENRC_STATE = "/run/openrc"
 
 
 class Host(Record):
-    """What its name needs to know: the same words as in Facts, a few reads."""
-
+    # Prefix of a path in a program's arguments: "" on the running system.
+    root: str
+    # The system lies under --root, and is not the running one.
     rooted: bool
     privileged: bool
     distro: Distro
+    # Those of TOOLS that are installed.
     tools: frozenset[str]
-    systemd: bool
-    kernel_hostname: str
-    hostname_file: bytes | None
-    hosts_file: bytes | None
-    name_files: tuple[NameFile, ...] = ()  # that may have a DHCP client send a name of their own
+    # The running service manager: SYSTEMD, OPENRC, or "" for another one and under --root.
+    init: str
+    # The kernel enforces or reports by a policy of SELinux.
+    selinux: bool
+
+    @property
+    def systemd(self) -> bool:
+        return self.init == SYSTEMD
 
 
-def read_host(machine: Machine) -> Host:
+def read_host(machine: Machine, before: Host | None = None) -> Host:
+    """`before`: an earlier reading of this run. Provisioning installs no tools."""
+    if before is not None:
+        return before
+    init = read_init(machine)
+    tools = TOOLS if init != OPENRC else (*TOOLS, OPENRC_TOOL)
     return Host(
+        root=machine.root if machine.rooted else "",
         rooted=machine.rooted,
         privileged=machine.privileged,
         distro=choose_distro(read_release(machine)),
-        tools=frozenset(("hostnamectl",)) if machine.find("hostnamectl") else frozenset(),
-        systemd=runs_systemd(machine),
-        kernel_hostname=machine.hostname(),
-        hostname_file=machine.read("/etc/hostname"),
-        hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
-        name_files=read_name_files(machine),
+        tools=frozenset(tool for tool in tools if machine.find(tool)),
+        init=init,
+        selinux=not machine.rooted and machine.stat("/sys/fs/selinux/enforce") is not None,
     )
 
 
+def read_init(machine: Machine) -> str:
+    if machine.rooted:
+        return ""
+    if machine.is_dir("/run/systemd/system"):
+        return SYSTEMD
+    return OPENRC if machine.is_dir(OPENRC_STATE) else ""
+
+
 def has_account(machine: Machine, name: str) -> bool:
-    """In the machine's own file."""
+    """Whether /etc/passwd has an account of that name."""
     accounts = machine.read("/etc/passwd", limit=MOST_BYTES) or b""
     return any(line.partition(b":")[0] == name.encode() for line in accounts.split(b"\n") if line)
-
-
-def runs_systemd(machine: Machine) -> bool:
-    return not machine.rooted and machine.is_dir("/run/systemd/system")
-
-
-def read_ignition(machine: Machine) -> Ignition | None:
-    """None where it has no part in this machine."""
-    found = [path for path in (IGNITION_RESULT, IGNITION_ENV) if machine.stat(path)]
-    if IGNITION_RESULT in found:
-        from azureinit.facts.ignition import read_result
-
-        return read_result(machine, IGNITION_RESULT)
-    told = () if machine.rooted else (machine.read("/proc/cmdline") or b"").split()
-    found += [word.decode("ascii", "replace") for word in told if word.startswith(IGNITION_WORDS)]
-    return Ignition(sign=found[0]) if found else None

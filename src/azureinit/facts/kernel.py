@@ -14,16 +14,16 @@ RULES = "/etc/udev/rules.d"
 TIMEOUT_RULES = f"{RULES}/99-azure-init-scsi-timeout.rules"
 PACKAGED = ("/usr/lib/udev/rules.d", "/lib/udev/rules.d")
 GENERATOR, GENERATED = "75-persistent-net-generator.rules", "70-persistent-net.rules"
-NOTED = ".azure-init"  # behind a rule file's name: that we masked it, and what was in it; udev does not read it
+NOTED = ".azure-init"  # suffix of a note beside a masked rule file: its old content; udev does not read it
 NULL = "/dev/null"
 TABLE = "/sys/firmware/acpi/tables/OEM0"
 MOST_BYTES = 1 << 20
 FED = "/run/azure-init/entropy"
-SEEDS_ITSELF = (6, 9)  # the first release that does
+SEEDS_ITSELF = (6, 9)  # the first kernel that does
 
 
 class Timeout(Record):
-    """How long the running kernel waits for one disk. `scale`: units in a second."""
+    """The running kernel's I/O timeout of one disk. `scale`: units per second."""
 
     path: str
     value: bytes
@@ -31,17 +31,17 @@ class Timeout(Record):
 
 
 class Rules(Record):
-    """A file of udev's in /etc that ties network interfaces to addresses, or makes others that do."""
+    """A udev rule file in /etc that binds interface names to addresses, or generates such files."""
 
     path: str
     link: str | None = None
     data: bytes | None = None  # of a file that is no link
-    packaged: bool = False  # the same one comes with a package
-    noted: bool = False  # masked by us
+    packaged: bool = False  # a package has a file of the same name
+    noted: bool = False  # azure-init masked it
 
 
 class Entropy(Record):
-    """What Hyper-V gave this boot, and whether the kernel has it by now."""
+    """Entropy that Hyper-V provides, and whether the kernel got it in this boot."""
 
     release: tuple[int, ...]
     table: Secret | None = None
@@ -49,7 +49,7 @@ class Entropy(Record):
 
 
 def read_timeouts(machine: Machine) -> tuple[Timeout, ...]:
-    """None of a machine that is not running."""
+    """None under --root: the disks are those of the running system."""
     found = []
     for name in () if machine.rooted else machine.names("/sys/block") or ():
         path, scale = f"/sys/block/{name}/device/timeout", 1
@@ -93,7 +93,7 @@ def read_entropy(machine: Machine) -> Entropy:
 
 
 def parse_release(release: str) -> tuple[int, ...]:
-    """`6.1.0-25-amd64` is (6, 1, 0): what stands behind the numbers is the distribution's."""
+    """`6.1.0-25-amd64` is (6, 1, 0): the rest belongs to the distribution."""
     numbers: list[int] = []
     for part in release.split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
@@ -106,7 +106,7 @@ def parse_release(release: str) -> tuple[int, ...]:
 
 
 def _read(machine: Machine, path: str, *, limit: int = 64) -> bytes | None:
-    """None also for what cannot be read: it is root's, no file, or a device that is just leaving."""
+    """None also where it cannot be read: a file of root's, not a file, or a device that is being removed."""
     try:
         return machine.read(path, limit=limit)
     except LocalError:

@@ -1,8 +1,8 @@
-"""A tree under --root whose files have SELinux labels, which the kernel we run on does not give to new ones."""
+"""SELinux labels of a tree under --root: the running kernel does not label new files there."""
 
 from __future__ import annotations
 
-from azureinit.facts.gather import Labels
+from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +11,16 @@ if TYPE_CHECKING:
 TOOL = "setfiles"
 
 
+class Labels(Record):
+    """A tree under --root whose files have labels."""
+
+    contexts: str  # the policy's file that says which label a path has
+    homes: str  # where the tree's home directories really lie
+    tool: str | None  # None: not installed
+
+
 def read_labels(machine: Machine, config: str, *, home_base: str) -> Labels | None:
-    """None where the tree has no policy, or one that is switched off."""
+    """None where the tree has no policy, or one that is disabled."""
     settings = parse_config(machine.read(config, limit=64 << 10) or b"")
     contexts = f"/etc/selinux/{settings.get('SELINUXTYPE', '')}/contexts/files/file_contexts"
     if settings.get("SELINUX") not in ("enforcing", "permissive") or not machine.is_file(contexts):

@@ -1,7 +1,7 @@
-"""DHCP leases, as whichever client this machine has wrote them down, and the one that is in force on a link.
+"""DHCP leases from the files of this machine's DHCP client, and the one that is in force on a link.
 
-A file is known by its content, not by its place: NetworkManager keeps its own form, or dhclient's when that is its
-client.
+The format is recognised by the content, not by the path: NetworkManager writes its own format, or dhclient's where that
+is its client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.machine.dhcp import ClasslessRoute
 
-# Who, where, and how the names end; a name that is only a number is a link's index.
+# Client, directory, and the suffix of file names; a name that is only a number is a link's index.
 PLACES = (
     ("systemd-networkd", "/run/systemd/netif/leases", ""),
     ("NetworkManager", "/run/NetworkManager/devices", ""),
@@ -28,7 +28,7 @@ PLACES = (
     ("dhcpcd", "/var/lib/dhcpcd5", ".lease"),
     ("dhcpcd", "/var/db/dhcpcd", ".lease"),
 )
-THIS_BOOT = "/run/"  # what lies elsewhere may be of another boot, or of another machine
+THIS_BOOT = "/run/"  # files elsewhere may be of another boot, or of another machine
 MOST_FILES, MOST_BYTES = 64, 1 << 20  # of one place; of one file
 NAMES = {
     "address": ("ADDRESS", "ip_address", "fixed-address"),
@@ -54,21 +54,21 @@ class Lease(Record):
     server: str = ""
     wireserver: str = ""  # option 245
     lifetime: int | None = None  # seconds
-    expires: float | None = None  # seconds since 1970; None: never, or it is not said
+    expires: float | None = None  # seconds since 1970; None: never, or not stated
     routes: tuple[ClasslessRoute, ...] = ()  # of option 121, else 249, else the default through the router
-    mac: str = ""  # of the card it was given to, where that is said
-    odd: str = ""  # what option 245 holds instead of an address
+    mac: str = ""  # of the interface that the lease is for, where stated
+    odd: str = ""  # the content of option 245 where it is not an address
 
 
 class Standing(Record):
-    """The lease that is in force on a link, and what in others was passed over."""
+    """The lease in force on a link, and why others were not used."""
 
     lease: Lease | None
     told: tuple[str, ...] = ()
 
 
 def read_leases(machine: Machine, links: Mapping[int, str]) -> tuple[tuple[Lease, ...], tuple[str, ...]]:
-    """The leases, and what could not be read. `links`: their names by their indexes."""
+    """The leases, and what could not be read. `links`: link names by index."""
     found: dict[tuple[str, str], Lease] = {}
     problems: list[str] = []
     for place in PLACES:
@@ -78,9 +78,9 @@ def read_leases(machine: Machine, links: Mapping[int, str]) -> tuple[tuple[Lease
 
 
 def read_standing(machine: Machine, *, link: str, index: int, mac: str, held: Callable[[], frozenset[str]]) -> Standing:
-    """The last of the first client that was told a wireserver; else of the first that has one at all.
+    """The newest lease of the first client whose lease names a wireserver; else of the first client that has a lease.
 
-    `held`: the addresses that the link has. What outlives a boot is in force only while its address is one of them.
+    `held`: the link's addresses. A lease from a file that survives a boot counts only while its address is one of them.
     """
     without: Lease | None = None
     told: list[str] = []
@@ -95,7 +95,7 @@ def read_standing(machine: Machine, *, link: str, index: int, mac: str, held: Ca
                 continue
             if lease.odd or (lease.wireserver and not is_a_host(lease.wireserver)):
                 odd = lease.odd or lease.wireserver
-                told.append(f"option 245 of the lease of {link} ({lease.client}) is no wireserver: {odd}")
+                told.append(f"option 245 of the lease of {link} ({lease.client}) is not a wireserver: {odd}")
             elif lease.wireserver:
                 chosen = lease
             without = without or lease
@@ -134,7 +134,7 @@ def link_of(name: str, links: Mapping[int, str]) -> str:
 
 
 def parse_leases(data: bytes, *, client: str, link: str, written: float = 0.0) -> list[Lease]:
-    """In the order of the file: of two of one link, the later is the one that counts. `written`: when it was."""
+    """In the order of the file: of two leases of one link the later counts. `written`: the file's time."""
     if data[OPTIONS - len(COOKIE) : OPTIONS] == COOKIE:
         lease = _packet(data, client=client, link=link, written=written)
         found = [] if lease is None else [lease]
@@ -146,7 +146,7 @@ def parse_leases(data: bytes, *, client: str, link: str, written: float = 0.0) -
         found = [_lease(values, client=client, link=name, written=written) for name, values in named]
     else:
         found = [_lease(_pairs(data), client=client, link=link, written=written)]
-    return [lease for lease in found if parse_ipv4(lease.address)]  # 0.0.0.0 is no address either
+    return [lease for lease in found if parse_ipv4(lease.address)]  # 0.0.0.0 does not count as an address
 
 
 def parse_ipv4(text: str) -> int | None:
@@ -158,7 +158,7 @@ def parse_ipv4(text: str) -> int | None:
 
 
 def is_a_host(address: str) -> bool:
-    """One that somebody else can have: not nobody, not this machine itself, not many."""
+    """Whether it can be another host's address: not 0.0.0.0, not loopback, not multicast."""
     number = parse_ipv4(address)
     return number is not None and number >> 24 not in (0, 127) and number >> 24 < 224
 
@@ -192,13 +192,13 @@ def _lifetime(text: str) -> int | None:
 
 
 def _end(written: float, lifetime: int | None) -> float | None:
-    """Where no date is said: the file is written with every renewal."""
+    """Where the lease states no date: the file is written at every renewal."""
     return None if lifetime is None or lifetime >= FOREVER else written + lifetime
 
 
 def _address(value: str) -> str:
     """`a83f8110`, `a8:3f:81:10`, four letters in quotes, or an address already."""
-    if len(value) == 8 and value.isalnum():  # what is met most often, without a module more
+    if len(value) == 8 and value.isalnum():  # the most frequent form, without importing a module
         try:
             return ".".join(map(str, bytes.fromhex(value)))
         except ValueError:
@@ -214,7 +214,7 @@ def _address(value: str) -> str:
 def _routes(value: str) -> tuple[ClasslessRoute, ...]:
     """`0.0.0.0/0,10.0.0.1 168.63.129.16/32,10.0.0.1`, the same without commas, or the option's bytes in numbers.
 
-    Routes before an error count.
+    Routes before a malformed one count.
     """
     if not value:
         return ()
@@ -240,14 +240,14 @@ def _default(router: str) -> tuple[ClasslessRoute, ...]:
 
 
 def _pairs(data: bytes) -> dict[str, str]:
-    """KEY=VALUE, one a line."""
+    """KEY=VALUE, one per line."""
     lines = data.decode("utf-8", "replace").splitlines()
     pairs = (line.partition("=") for line in lines)
     return {key.strip().removeprefix(PREFIX): value.strip() for key, equals, value in pairs if equals}
 
 
 def _packet(data: bytes, *, client: str, link: str, written: float) -> Lease | None:
-    """dhcpcd's: the answer of the server as it came."""
+    """dhcpcd's file: the server's reply as a packet."""
     from azureinit.machine.dhcp import LEASE_TIME, ROUTER, SERVER, WIRESERVER, chosen_routes, dotted, parse_reply
 
     reply = parse_reply(data)

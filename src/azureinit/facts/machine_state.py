@@ -1,4 +1,4 @@
-"""What a machine holds of having been one, and an image must not: where it lies, and what of it is here."""
+"""Per-machine state that must not reach an image: its usual places, and what of it is present."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAAGENT_UNITS = ("walinuxagent.service", "waagent.service")
 MONITOR = "azure-init-hostname.service"
 POOL = ".kvp_pool_*"
 QUERY_TIMEOUT = 10.0
-# By name: why it goes, and where it is; the last part of a path may be a pattern.
+# By name: why it is removed, and its paths; the last part of a path may be a pattern.
 PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
     "host keys": ("each machine has its own", ("/etc/ssh/ssh_host_*key*",)),
     "DHCP leases": (
@@ -41,7 +41,7 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "random seed": (
-        "no two machines may begin with the same",
+        "each machine needs its own",
         (
             "/var/lib/systemd/random-seed",
             "/var/lib/urandom/random-seed",
@@ -54,8 +54,8 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "cloud-init": (
-        "or it believes that its work is done",
-        # Not its seed and scripts: those are the image's own.
+        "otherwise it takes the machine for configured",
+        # Not its seed and scripts: those belong to the image.
         (
             *(f"/var/lib/cloud/{name}" for name in ("instance", "instances", "data", "handlers", "sem")),
             "/var/log/cloud-init.log",
@@ -63,7 +63,7 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
-# Of WALinuxAgent's, beside its own directories: its firewall's unit, and the limits it gave itself.
+# WALinuxAgent's files outside its directories: its firewall's unit, and its resource limits.
 UNIT_FILES = (
     *(f"/etc/systemd/system/{name}-network-setup.service" for name in ("waagent", "walinuxagent")),
     *(
@@ -79,13 +79,13 @@ UNIT_FILES = (
     ),
 )
 WAAGENT_FILES = ("/var/log/waagent.log*", *UNIT_FILES)
-# Of ours in its directory, where that is too many people's to be emptied.
+# azure-init's files in WALinuxAgent's directory, where that is shared and cannot be emptied.
 IN_LIBRARY = ("provisioned", "ovf-env.xml", "CustomData", "disable_agent", "published_hostname")
 HISTORIES = (
     ".bash_history", ".ash_history", ".sh_history", ".zsh_history", ".histfile", ".python_history", ".lesshst",
     ".viminfo", ".mysql_history", ".psql_history", ".sqlite_history",
 )  # fmt: skip
-# In a data directory that may be others' too.
+# azure-init's files in a data directory that is shared.
 DATA = (
     "*.provisioned", "*.pending", "*.saved", "*.journal", "trace.jsonl*", "published_hostname", "custom-data.log*",
     "lock",
@@ -96,7 +96,7 @@ SPOOLS = ("/var/mail", "/var/spool/mail", "/var/spool/cron/crontabs", "/var/spoo
 
 
 class Group(Record):
-    """`paths` are there, and go; a directory's ends with a slash. `mounts` are somebody else's file systems."""
+    """`paths` exist and are removed; a directory's ends with a slash. `mounts` are other file systems, which stay."""
 
     name: str
     why: str
@@ -104,17 +104,17 @@ class Group(Record):
     mounts: tuple[str, ...] = ()
 
 
-class Remains(Record):
+class MachineState(Record):
     groups: tuple[Group, ...]
     machine_id: bytes | None
-    dbus_id: bool  # a file of its own, no link
-    pools: tuple[str, ...]  # that hold anything
-    # None: not there. Empty: a file. Else what the link says.
+    dbus_id: bool  # a file, not a link
+    pools: tuple[str, ...]  # that are not empty
+    # None: does not exist. Empty: a file. Else the link's target.
     resolv_conf: str | None
-    running: tuple[str, ...]  # units of WALinuxAgent, and the one of ours that stays
+    running: tuple[str, ...]  # of WALinuxAgent's units and azure-init's host name monitor
 
 
-def read_remains(
+def read_machine_state(
     machine: Machine,
     *,
     data_dir: str,
@@ -122,19 +122,22 @@ def read_remains(
     kvp_directory: str,
     waagent_dirs: tuple[str, ...],
     homes: tuple[str, ...],
-) -> Remains:
+) -> MachineState:
     places = dict(PLACES)
-    places["histories"] = ("what was typed here", tuple(f"{home}/{name}" for home in homes for name in HISTORIES))
+    places["histories"] = (
+        "command histories of this machine",
+        tuple(f"{home}/{name}" for home in homes for name in HISTORIES),
+    )
     emptied = tuple(
         f"{path.rstrip('/')}/{name}" for path in waagent_dirs for name in (("*",) if is_own(path) else IN_LIBRARY)
     )
-    places["WALinuxAgent"] = ("what it knows of this machine", (*emptied, *WAAGENT_FILES))
+    places["WALinuxAgent"] = ("its state of this machine", (*emptied, *WAAGENT_FILES))
     places["resolvconf"] = ("the name servers were this machine's", RESOLVCONF)
     data = tuple(f"{data_dir.rstrip('/')}/{name}" for name in (("*",) if is_own(data_dir) else DATA))
-    places["azure-init"] = ("forget that this machine was provisioned", (*data, log, f"{log}.1"))
+    places["azure-init"] = ("its state of this machine", (*data, log, f"{log}.1"))
     found = machine.stat(RESOLV_CONF, follow=False)
     dbus = machine.stat(DBUS_ID, follow=False)
-    return Remains(
+    return MachineState(
         groups=tuple(_read_group(machine, name, why, patterns) for name, (why, patterns) in places.items()),
         machine_id=machine.read(MACHINE_ID),
         dbus_id=dbus is not None and machine.read_link(DBUS_ID) is None,
@@ -145,7 +148,7 @@ def read_remains(
 
 
 def read_spools(machine: Machine, name: str) -> tuple[str, ...]:
-    """What other programs keep of an account: mail, and what runs at its bidding."""
+    """Files of an account in other programs' directories: mail and timed jobs."""
     return tuple(f"{spool}/{name}" for spool in SPOOLS if machine.is_file(f"{spool}/{name}"))
 
 
@@ -154,7 +157,7 @@ def read_backups(machine: Machine) -> tuple[str, ...]:
 
 
 def read_admin(machine: Machine, *, sudoers: str, data_dir: str) -> str | None:
-    """The account that was provisioned last, as our own files tell it."""
+    """The account that azure-init provisioned last, by its own files."""
     name = parse_sudoer(machine.read(sudoers) or b"")
     if name:
         return name
@@ -182,7 +185,7 @@ def parse_saved_name(data: bytes) -> str | None:
 
 
 def is_own(path: str) -> bool:
-    """Deep enough to be one program's directory: whoever configures /var/lib does not mean all of it."""
+    """Whether the path is deep enough to be one program's directory: /var/lib, if configured, is not emptied."""
     parts = [part for part in path.split("/") if part]
     return path.startswith("/") and len(parts) >= 3 and not {".", ".."} & set(parts)
 
@@ -197,7 +200,7 @@ def _read_group(machine: Machine, name: str, why: str, patterns: tuple[str, ...]
 def expand(machine: Machine, pattern: str) -> Iterator[str]:
     directory, _, last = pattern.rpartition("/")
     if machine.rooted and pattern.startswith("/run/"):
-        return  # not the image's
+        return  # /run is not part of an image
     if not any(mark in last for mark in "*[?"):
         if machine.stat(pattern, follow=False) is not None:
             yield pattern
@@ -205,7 +208,7 @@ def expand(machine: Machine, pattern: str) -> Iterator[str]:
     try:
         names = machine.names(directory) or ()
     except LocalError:
-        return  # root sees more, and only root removes
+        return  # only root can read it, and only root removes
     yield from (f"{directory}/{name}" for name in names if fnmatchcase(name, last))
 
 

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
-# Where systemd finds units, in the order in which one hides another of the same name.
+# systemd's unit directories: a unit in an earlier one hides a unit of the same name in a later one.
 UNITS = (
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -26,8 +26,9 @@ SPECIAL = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}  # in the 
 
 
 def missing_mount(machine: Machine, path: str) -> str | None:
-    """The first mount point on the way to `path` that is not mounted; an automount point that waits for its first use
-    counts as such. Nothing below it is touched: on an automount point that would hang until the mount is there.
+    """The first mount point above `path` that is not mounted, or None. A waiting automount point counts as not mounted.
+
+    Nothing below it is accessed: on an automount point that would block until the mount is there.
     """
     done, left, links = "", _parts(path), 0
     while left:
@@ -80,7 +81,7 @@ def _is_mounted(machine: Machine, point: str) -> bool:
         fields = before.split(" ")
         if len(fields) < 6 or not f"{point}/".startswith(f"{fields[4].rstrip('/')}/"):
             continue
-        # Device, and the directory of that file system that is shown here.
+        # Device, and the directory of its file system that is mounted.
         shown = fields[2], fields[3].rstrip("/")
         if fields[4] == point and found is None:
             if after.startswith("autofs "):
@@ -88,5 +89,5 @@ def _is_mounted(machine: Machine, point: str) -> bool:
             found = shown
         elif fields[4] != point and (above is None or len(fields[4]) > len(above[2])):
             above = *shown, fields[4].rstrip("/")
-    # A directory mounted over itself, as systemd does for ProtectHome=, is what it was.
+    # A bind mount of a directory onto itself, as systemd makes for ProtectHome=, changes nothing.
     return found is not None and (above is None or found != (above[0], above[1] + point[len(above[2]) :]))

@@ -1,6 +1,6 @@
-"""The network as this machine has it, and a text about it short enough to reach the host when nothing else does.
+"""This machine's network, and a summary of it that is short enough for a KVP record.
 
-Read only when the platform could not be reached. A part that cannot be read is told, and the others are still read.
+Read only when the platform could not be reached. A part that cannot be read is reported; the others are still read.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 RESOLV, RESOLVED = "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"
-STUB = "127.0.0.53"  # systemd-resolved's: the servers it asks are written elsewhere
+STUB = "127.0.0.53"  # systemd-resolved's stub: the servers behind it are in another file
 MOST_SHOWN = 24  # links, routes or leases; a machine full of containers has thousands
 LONGEST_WORD = 64
 FOREVER = 0xFFFFFFFF
-QUIET = "nothing wrong was found on this machine: the cause is a firewall here, or lies beyond it"
+QUIET = "no fault was found on this machine: the cause is a firewall here, or lies outside it"
 
 
 class Dns(Record):
     servers: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
-    behind: tuple[str, ...] = ()  # whom the local stub asks
+    behind: tuple[str, ...] = ()  # the servers behind the local stub
 
 
 class Silent(Record):
@@ -44,7 +44,7 @@ class Silent(Record):
 
 
 class Network(Record):
-    """None is what could not be read; `problems` says why."""
+    """A part is None where it could not be read; `problems` has the reasons."""
 
     links: tuple[Link, ...] | None = None
     addresses: tuple[Address, ...] | None = None
@@ -111,7 +111,7 @@ def parse_resolv(data: bytes) -> Dns:
 
 
 def parse_arp(table: bytes) -> tuple[Silent, ...]:
-    """Flags of zero: asked for, and never heard of."""
+    """Neighbours with flags 0: asked, without an answer."""
     rows = [line.split() for line in table.decode("utf-8", "replace").splitlines()[1:]]
     return tuple(Silent(address=row[0], link=row[5]) for row in rows if len(row) == 6 and row[2] == "0x0")
 
@@ -120,14 +120,14 @@ def parse_arp(table: bytes) -> tuple[Silent, ...]:
 
 
 def network_in_brief(network: Network, *, limit: int = 3000, hosts: tuple[str, ...] = HOSTS) -> str:
-    """At most so many bytes, all ASCII: first what is probably wrong, then what there is."""
+    """At most `limit` bytes of ASCII: first the probable faults, then links, routes, leases and DNS."""
     found = diagnosis(network, hosts=hosts) or (() if network.problems else (QUIET,))
     lines = [
         *found,
         *network.problems,
         *_some("links", [_link_line(link, network) for link in network.links or ()]),
         *_some("routes", _route_lines(network)),
-        *_some("leases", [_lease_line(lease) for lease in network.leases] or ["no DHCP lease is written down"]),
+        *_some("leases", [_lease_line(lease) for lease in network.leases] or ["no DHCP lease was found"]),
         _dns_line(network.dns),
     ]
     return _cut([_plain(line) for line in lines], limit)
@@ -150,7 +150,7 @@ def _route_lines(network: Network) -> list[str]:
 
 
 def _is_telling(route: Route) -> bool:
-    """Not what every machine has for itself."""
+    """Without the routes that every machine has, such as the loopback's."""
     everywhere = route.family == 6 and route.destination in ("fe80::", "ff00::")
     return route.table != LOCAL_TABLE and route.type not in ("local", "broadcast", "multicast") and not everywhere
 

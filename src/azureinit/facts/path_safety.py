@@ -1,4 +1,4 @@
-"""The way from / to a file: how far nobody but root can change it, and what stands in it."""
+"""The directories from / to a file: which of them only root can change, and what makes the path unusable."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
-OTHERS_WRITE = 0o022  # a sticky bit protects names that are there, not those that are yet to be made
+OTHERS_WRITE = 0o022  # a sticky bit protects existing names, not new ones
 
 
 class Trail(Record):
-    # The first directory someone else can change: below it no link may be followed. None where nobody can.
+    # The first directory that others than root can change: below it no link may be followed. None: only root can.
     beneath: str | None
-    # The directories that are there.
+    # The directories that exist.
     found: dict[str, stat_result]
     problem: str | None = None
 
 
 def read_trail(machine: Machine, path: str, *, home: str | None) -> Trail:
-    """`home`: a directory on the way that is somebody else's, or is about to be."""
+    """`home`: a directory of the path that belongs to a user, or soon will."""
     beneath: str | None = None
     found: dict[str, stat_result] = {}
     for directory in directories_above(path):
@@ -32,11 +32,11 @@ def read_trail(machine: Machine, path: str, *, home: str | None) -> Trail:
         if status is None:
             break
         if beneath is None and stat.S_ISLNK(status.st_mode):
-            # Nobody but root made this one. Where it leads may be another matter.
+            # Root made this link. Its target may still lie in a directory of others.
             status = machine.stat(directory)
             through = _changeable(machine, directory)
             if status is None or through is not None:
-                why = "is a link to nothing" if status is None else f"leads through {through}, which others can change"
+                why = "is a dangling link" if status is None else f"leads through {through}, which others can change"
                 return Trail(beneath=None, found={}, problem=f"{directory} {why}")
         if not stat.S_ISDIR(status.st_mode):
             return Trail(beneath=None, found={}, problem=f"{directory} is {kind(status.st_mode)}")
@@ -47,7 +47,7 @@ def read_trail(machine: Machine, path: str, *, home: str | None) -> Trail:
 
 
 def directories_above(path: str) -> list[str]:
-    """From / down to the one the file lies in."""
+    """From / to the file's own directory."""
     steps = parts(path)[:-1]
     return ["/", *("/" + "/".join(steps[: count + 1]) for count in range(len(steps)))]
 
@@ -61,7 +61,7 @@ def normal(path: str) -> str:
 
 
 def path_problem(path: str) -> str | None:
-    """Why a path cannot be taken at its word."""
+    """Why a path cannot be used as it is."""
     shown = ascii(path[:100])
     if not path.startswith("/"):
         return f"{shown} is not an absolute path"
@@ -77,12 +77,12 @@ def kind(mode: int) -> str:
 
 
 def _is_trusted(machine: Machine, status: stat_result) -> bool:
-    """Without privileges whose it is does not count: there is nothing to be gained from us."""
+    """Without privileges the owner does not count: azure-init then has no rights that others lack."""
     return not status.st_mode & OTHERS_WRITE and (status.st_uid == 0 or not machine.privileged)
 
 
 def _changeable(machine: Machine, link: str) -> str | None:
-    """The first directory a link's way leads through, its end left out, that someone else can change."""
+    """The first directory on the way to a link's target that others than root can change; not the target itself."""
     pending = parts(link)[::-1]
     done: list[str] = []
     while pending:

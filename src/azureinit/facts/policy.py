@@ -1,14 +1,14 @@
-"""What login.defs and useradd's defaults say of a new account."""
+"""The rules for a new account: login.defs and useradd's defaults."""
 
 from __future__ import annotations
 
 from azureinit.record import Record
 
-LAST_ID = (1 << 32) - 2  # the one after it means nobody to the kernel
+LAST_ID = (1 << 32) - 2  # to the kernel the next number means "no id"
 
 
 class SubIds(Record):
-    """A range of subordinate ids and who owns it."""
+    """A range of subordinate ids and its owner's name."""
 
     name: str
     start: int
@@ -16,7 +16,7 @@ class SubIds(Record):
 
 
 class Policy(Record):
-    """What login.defs and useradd's defaults say of a new account. Days are None where no limit is stated."""
+    """Days are None where no limit is stated."""
 
     uid_min: int
     uid_max: int
@@ -78,7 +78,7 @@ def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
         sub_gids=subids("GID"),
         sub_uid_max=id_number("SUB_UID_MAX", 600100000),
         sub_gid_max=id_number("SUB_GID_MAX", 600100000),
-        # Where there is no login.defs there is no useradd either, and a group of one's own is what everyone else makes.
+        # Without login.defs there is no useradd; other tools make a group for each user.
         user_group=defs.get("USERGROUPS_ENAB", "no" if defs else "yes").lower() == "yes",
         home_mode=number("HOME_MODE", 0o777 & ~number("UMASK", 0o022)) & 0o7777,
         min_days=_days(number("PASS_MIN_DAYS", -1)),

@@ -1,4 +1,4 @@
-"""What sshd itself says is in force, asked while other things are read."""
+"""The configuration that sshd itself reports to be in force; sshd is asked while other facts are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from azureinit.facts.ssh import (
     PASSWORD,
     about_logins,
     in_force,
-    read_files,
 )
 from azureinit.record import Record, replace
 
@@ -24,29 +23,23 @@ if TYPE_CHECKING:
     from azureinit.machine.processes import Ran
 
 QUERY_TIMEOUT = 10.0
-ANSWERS = (9, 3)  # the first sshd that knows -G
-ADDING = ("allowusers", "denyusers", "allowgroups", "denygroups")  # one line for each of their words
+ANSWERS = (9, 3)  # the first version that knows -G
+ADDING = ("allowusers", "denyusers", "allowgroups", "denygroups")  # printed as one line per argument
 HEEDED = (PASSWORD, KEYBOARD, CHALLENGE, "authorizedkeysfile", "authorizedkeyscommand", "usepam")
 
 
 class Answer(Record):
-    """No values: why there are none. The version as far as either tells."""
+    """`failure`: why there are no values. The version as far as sshd told it."""
 
     values: Values | None
     failure: str = ""
     version: tuple[int, int] | None = None
 
 
-def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
-    asking = ask_sshd(machine, tools=tools, query=query)
-    ssh = read_files(machine, query=query)
-    return ssh if asking is None else with_answer(machine, ssh, asking())
-
-
 def ask_sshd(
     machine: Machine, *, tools: frozenset[str], query: bool, asked: Callable[[float], Ran] | None = None
 ) -> Callable[[], Answer] | None:
-    """`asked`: somebody did so already."""
+    """Start to ask; the returned function waits for the answer. `asked`: sshd was started earlier."""
     if not query or "sshd" not in tools or machine.rooted:
         return None
     try:
@@ -70,7 +63,7 @@ def ask_sshd(
 
 
 def ask_about(machine: Machine, ssh: Ssh, connections: tuple[str, ...]) -> tuple[tuple[tuple[str, Values], ...], str]:
-    """What counts for these connections, by the client's address; and why one of them was not answered."""
+    """The values in force for these connections, by the client's address; and why sshd did not answer."""
     # Beside -T, which is where sshd takes -C, -G needs neither host keys nor the privilege separation directory.
     flags = ("-T",) if ssh.version is not None and ssh.version < ANSWERS else ("-G", "-T")
     answers: list[tuple[str, Values]] = []
@@ -82,7 +75,7 @@ def ask_about(machine: Machine, ssh: Ssh, connections: tuple[str, ...]) -> tuple
     for which, said in ran:
         if said.status != 0:
             lines = [line.strip() for line in said.err.decode("utf-8", "replace").split("\n") if line.strip()]
-            return (), f"sshd {flags[-1]} did not say: {(lines or [f'exit status {said.status}'])[-1][:200]}"
+            return (), f"sshd {flags[-1]} failed: {(lines or [f'exit status {said.status}'])[-1][:200]}"
         address = which.partition(",addr=")[2].partition(",")[0]
         answers.append((address, parse_answer(said.out, adding=ADDING)))
     return tuple(answers), ""
@@ -95,7 +88,7 @@ def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
         version=answer.version,
         query_failure=answer.failure,
     )
-    if answer.version is not None and answer.version < ONE_KEYBOARD:  # which reads some words otherwise
+    if answer.version is not None and answer.version < ONE_KEYBOARD:  # older versions read some keywords differently
         walk = ssh.walk({file.path: file.data for file in ssh.files})
         ssh = replace(ssh, said=walk.values, exceptions=about_logins(walk), directives=tuple(walk.directives))
     if answer.values is None:
@@ -106,7 +99,10 @@ def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
 
 
 def remembered(machine: Machine, ssh: Ssh, before: Ssh) -> Ssh | None:
-    """Read again a moment later: where our reading was sshd's own, it still is; None where sshd has to be asked."""
+    """The same answer for files read again: where azure-init's reading agreed with sshd's, it still does.
+
+    None where sshd has to be asked again.
+    """
     if before.heard is None:
         return None
     silent = {word: value for word, value in before.heard.items() if word not in before.said}
@@ -122,7 +118,7 @@ def _lowered(words: tuple[str, ...]) -> list[str]:
 
 
 def parse_answer(out: bytes, *, adding: tuple[str, ...] = ()) -> Values:
-    """The first line of each word; of those that are `adding`, all."""
+    """By keyword: the first line, or all lines of the keywords in `adding`."""
     values: Values = {}
     for line in out.decode("utf-8", "surrogateescape").splitlines():
         keyword, *arguments = line.split(" ")
@@ -134,7 +130,7 @@ def parse_answer(out: bytes, *, adding: tuple[str, ...] = ()) -> Values:
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """From `OpenSSH_9.2p1 ...`, which an sshd says with its usage."""
+    """From `OpenSSH_9.2p1 ...`, which sshd prints with its usage text."""
     major, _, rest = text.partition("OpenSSH_")[2].partition(".")
     minor = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     return (int(major), int(minor)) if major.isdecimal() and minor and len(major + minor) < 9 else None

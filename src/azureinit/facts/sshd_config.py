@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Line = tuple[str, tuple[str, ...]]
 
 ETC_SSH = "/etc/ssh"
-DEEPEST = 16  # where sshd itself gives up
+DEEPEST = 16  # sshd's own limit
 MOST_FILES = 256
 BLANK = " \t"
 SPACE = " \t\r\n"
@@ -25,7 +25,7 @@ GLOBAL, ALWAYS, SOMETIMES = range(3)
 
 
 class Block(Record):
-    """A Match line, and the file it stands in. `outer`: the Match line above the Include that brought this one in."""
+    """A Match line and its file. `outer`: the Match line around the Include that this file came by."""
 
     path: str
     line: str
@@ -34,7 +34,7 @@ class Block(Record):
 
 
 class Directive(Record):
-    """A line that sets something, and the Match line that it counts under; None: it is global."""
+    """A line that sets a value, and the Match line that it belongs to; None: it is global."""
 
     path: str
     number: int
@@ -60,7 +60,7 @@ class Walk:
         self._opened = 0
         self.files: dict[str, bytes] = {}
         self.host_keys: list[str] = []
-        # Every line that sets something, in reading order; and of those the ones that count for some connections only.
+        # Every line that sets a value, in reading order; and those of them that count for some connections only.
         self.directives: list[Directive] = []
         self.conditional: list[Directive] = []
         self._enter(main, None, depth=0)
@@ -119,7 +119,7 @@ _known: dict[bytes, tuple[tuple[int, str, str, tuple[str, ...]], ...]] = {}
 
 
 def said_in(data: bytes) -> tuple[tuple[int, str, str, tuple[str, ...]], ...]:
-    """Every line that says something, with its number. The same few files are walked through again and again."""
+    """Every line that sets a value, with its number. Cached: the same few files are parsed repeatedly."""
     if data not in _known:
         parsed = ((number, raw, *parse_line(raw)) for number, raw in enumerate(lines_of(data), 1))
         _known[data] = tuple(line for line in parsed if line[3])
@@ -127,7 +127,7 @@ def said_in(data: bytes) -> tuple[tuple[int, str, str, tuple[str, ...]], ...]:
 
 
 def lines_of(data: bytes) -> list[str]:
-    """To sshd a NUL ends a line early, and what follows the line goes on where it ended."""
+    """To sshd a NUL ends a line, and the next line continues it."""
     text = data.decode("utf-8", "surrogateescape")
     if "\0" in text:
         pieces = (line.partition("\0") for line in text.split("\n"))
@@ -136,7 +136,7 @@ def lines_of(data: bytes) -> list[str]:
 
 
 def parse_line(line: str) -> Line:
-    """The keyword in lower case and its arguments; neither for a comment, an empty line or one sshd would refuse."""
+    """The keyword in lower case and its arguments; both empty for a comment, an empty line or one that sshd refuses."""
     keyword, rest = _delimited(line.rstrip(SPACE + "\f"))
     if not keyword:
         keyword, rest = _delimited(rest)  # a line may begin with blanks, or with one "="
@@ -146,7 +146,7 @@ def parse_line(line: str) -> Line:
 
 
 def _delimited(text: str) -> tuple[str, str]:
-    """What stands before the first blank, "=" or quoted part, and what comes after it: OpenSSH's strdelim."""
+    """The text before the first blank, "=" or quote, and the text after it: OpenSSH's strdelim."""
     at = next((at for at, letter in enumerate(text) if letter in SPACE + '"='), -1)
     if at < 0:
         return text, ""
@@ -160,7 +160,7 @@ def _delimited(text: str) -> tuple[str, str]:
 
 
 def _arguments(text: str) -> tuple[str, ...]:
-    """Words, as a shell would see them; a word that starts with # ends the line."""
+    """Words, split as a shell does; a word that starts with # ends the line."""
     words: list[str] = []
     at = 0
     while at < len(text):
@@ -177,7 +177,7 @@ def _arguments(text: str) -> tuple[str, ...]:
 
 
 def _word(text: str, at: int) -> tuple[str, int]:
-    """One word and where it ends: -1 if a quote in it never does."""
+    """One word and the index of its end: -1 for an unterminated quote."""
     word = ""
     quote = ""
     while at < len(text):
@@ -199,13 +199,13 @@ def _word(text: str, at: int) -> tuple[str, int]:
 
 
 def expand(pattern: str, names: Callable[[str], tuple[str, ...] | None]) -> tuple[str, ...]:
-    """What glob(3) gives for an absolute pattern, in its order; `names` lists a directory."""
+    """The result of glob(3) for an absolute pattern, in its order; `names` lists a directory."""
 
     def listed(directory: str) -> tuple[str, ...]:
         try:
             return names(directory) or ()
         except LocalError:
-            return ()  # nor does glob(3) tell
+            return ()  # glob(3) ignores it too
 
     found = [""]
     for part in [part for part in pattern.split("/") if part]:
@@ -217,7 +217,7 @@ def expand(pattern: str, names: Callable[[str], tuple[str, ...] | None]) -> tupl
 
 
 def matches(name: str, pattern: str) -> bool:
-    """A file's name against one part of a glob. Linear with one way back, as there is only ever one to try."""
+    """A file's name against one part of a glob. Linear, with a single backtracking point."""
     if name.startswith(".") and not pattern.startswith((".", "\\.")):
         return False
     at = place = 0

@@ -1,4 +1,4 @@
-"""Whether systemd starts sshd, where its usual links are missing: other targets, vendors' presets, generators."""
+"""Whether systemd starts sshd where the usual links are missing: other targets, presets, generators."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SEPARATORS = str.maketrans("'\";&|()", "       ")
 def read_start(machine: Machine) -> Start | None:
     there = [unit for unit in (*SERVICES, *SOCKETS) if _file(machine, unit) is not None]
     if not there:
-        return Start(why="no unit of systemd's starts sshd", certain=False)
+        return Start(why="no systemd unit starts sshd", certain=False)
     services = [unit for unit in there if unit in SERVICES]
     masked = [unit for unit in there if _file(machine, unit) == MASKED]
     pulled = list(_pulled(machine))
@@ -45,7 +45,7 @@ def read_start(machine: Machine) -> Start | None:
     other = next((unit for unit in others if _starts_a_server(machine, _lines(machine, unit))), "")
     other = other or next((path for path in _additions(machine) if _starts_a_server(machine, _text(machine, path))), "")
     why = ""
-    alone = any(unit in SOCKETS and _accepts(machine, unit) for unit in enabled)  # each connection has its own service
+    alone = any(unit in SOCKETS and _accepts(machine, unit) for unit in enabled)
     if masked and (not enabled or (all(unit in masked for unit in services) and not alone)):
         why = f"{masked[0]} is masked (systemctl unmask {masked[0]})"
     elif not enabled:
@@ -63,7 +63,7 @@ def _accepts(machine: Machine, unit: str) -> bool:
 
 
 def _file(machine: Machine, unit: str) -> str | None:
-    """The file of a unit, or what it is a link to where that is not a unit."""
+    """The file of a unit; MASKED for a masked one."""
     for place in PLACES:
         path = f"{place}/{unit}"
         if machine.read_link(path) == MASKED:
@@ -74,7 +74,7 @@ def _file(machine: Machine, unit: str) -> str | None:
 
 
 def _pulled(machine: Machine) -> Iterator[str]:
-    """The names of all units that a link has started."""
+    """The names of all units that a .wants, .requires or .upholds link pulls in."""
     for place in PLACES:
         for name in _names(machine, place):
             if name.endswith(PULLS):
@@ -89,7 +89,7 @@ def _names(machine: Machine, path: str) -> tuple[str, ...]:
 
 
 def _additions(machine: Machine) -> Iterator[str]:
-    """The drop-ins of all units but sshd's own."""
+    """The drop-ins of all units except sshd's."""
     for place in PLACES:
         for name in _names(machine, place):
             if name.endswith(".d") and name[:-2] not in (*SERVICES, *SOCKETS):
@@ -97,7 +97,7 @@ def _additions(machine: Machine) -> Iterator[str]:
 
 
 def _starts_a_server(machine: Machine, lines: list[str]) -> bool:
-    """A unit of somebody's own that runs an SSH server, or wants sshd's unit. An ordering starts nothing."""
+    """Whether a unit runs an SSH server or pulls in sshd's unit. An ordering (After=) starts nothing."""
     for line in lines:
         key, _, value = line.partition("=")
         if key.startswith("Exec"):
@@ -114,7 +114,7 @@ def _words(line: str) -> list[str]:
 
 
 def _runs_a_server(line: str) -> bool:
-    """By itself, or by its unit."""
+    """Directly, or through its unit."""
     names = {word.rpartition("/")[2] for word in _words(line)}
     return not names.isdisjoint(SERVERS) or not (names.isdisjoint(STARTERS) or names.isdisjoint(STARTED))
 

@@ -1,21 +1,24 @@
-"""Ready means that the admin can log in: whether sshd, the account and PAM let the given key or password in.
+"""Whether the admin can log in, which Ready promises: sshd, the account and PAM accept the given key or password.
 
-`plan_access` is quick for an ordinary image, whose configuration says nothing about who may log in; login_rules.py has
-the rules for all others.
+`plan_access` is quick for an ordinary image, whose configuration does not restrict logins; login_rules.py has the rules
+for all others.
 """
 
 from __future__ import annotations
 
 from azureinit.errors import LoginImpossible
 from azureinit.plan.actions import Caution, Declined, MakeDir, Step, Way
-from azureinit.plan.keys import key_paths, will_be_in
+from azureinit.plan.keys import groups_of_account, key_paths
 from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.access import Node, Pam
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.access import Access, Node, Pam
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
+    from azureinit.facts.key_files import AdminFiles
+    from azureinit.facts.ssh import Ssh
     from azureinit.facts.sshd_config import Directive
     from azureinit.plan.actions import Plan
     from azureinit.sources.metadata import Metadata
@@ -24,7 +27,7 @@ OTHERS_WRITE, WORLD_WRITES = 0o022, 0o002
 ENTER, READ = 0o1, 0o4
 NEVER = -1
 PRIVSEP = "/run/sshd"
-# Words by which sshd decides about a login with a key, and the values with which they change nothing.
+# Keywords that decide about a login with a key, and the values that restrict nothing.
 DECIDING: dict[str, tuple[str, ...]] = {
     "addressfamily": ("any", "inet"),
     "allowusers": (),
@@ -46,7 +49,7 @@ DECIDING: dict[str, tuple[str, ...]] = {
     "usepam": ("yes",),
     "maxauthtries": tuple("123456789"),
 }
-# What clients of our time offer. A list without any of these turns them away.
+# Algorithms that current clients offer. A list without any of these refuses them.
 MODERN = {
     "ciphers": ("chacha20-poly1305@openssh.com", "aes*-ctr", "aes*-gcm@openssh.com"),
     "kexalgorithms": ("*25519*", "ecdh-sha2-nistp*", "diffie-hellman-group*-sha256", "diffie-hellman-group1?-sha512"),
@@ -55,10 +58,10 @@ MODERN = {
 
 
 class Account(Record):
-    """The admin's, as it is or will be. Days count as in /etc/shadow; NEVER where there is no limit."""
+    """The admin's account, as it is or will be. Days count as in /etc/shadow; NEVER where there is no limit."""
 
     name: str
-    uid: int | None  # None: it is yet to be made
+    uid: int | None  # None: the account does not exist yet
     gid: int | None
     groups: frozenset[str]
     gids: frozenset[int]
@@ -75,70 +78,92 @@ class Account(Record):
 
 
 class Verdict(Record):
-    """0: the admin can log in; 1: that is not certain; 2: it is certain that no login is possible."""
+    """Level 0: the admin can log in; 1: that is doubtful; 2: certainly not."""
 
     level: int
     why: str
     notes: tuple[str, ...] = ()  # credentials that do not work where another one does
 
 
-def plan_access(*, metadata: Metadata, facts: Facts, config: Config, today: int, pending: bool) -> Plan:
+def plan_access(
+    *,
+    metadata: Metadata,
+    host: Host,
+    accounts: Accounts,
+    ssh: Ssh,
+    admin: AdminFiles,
+    access: Access | None,
+    config: Config,
+    today: int,
+    pending: bool,
+) -> Plan:
     """`pending`: other steps of the plan are still to be taken."""
-    access, ssh = facts.access, facts.ssh
     if access is None or not ssh.installed or not (metadata.keys or metadata.has_password):
         return ()
-    account = account_of(metadata.username or "", facts, config)
-    if metadata.keys and is_plain(facts) and not concerns(account, facts, today, pending=pending):
+    account = account_of(metadata.username or "", accounts, config)
+    ordinary = is_plain(ssh) and not concerns(
+        account, ssh=ssh, admin=admin, access=access, today=today, pending=pending
+    )
+    if metadata.keys and ordinary:
         return ()
     from azureinit.plan.login_rules import judge
 
-    verdict = judge(account, metadata=metadata, facts=facts, today=today, pending=pending)
+    verdict = judge(
+        account,
+        metadata=metadata,
+        host=host,
+        accounts=accounts,
+        ssh=ssh,
+        admin=admin,
+        access=access,
+        today=today,
+        pending=pending,
+    )
     name = f"login {account.name}"
     notes = tuple(Caution(name=name, why=why) for why in verdict.notes)
     if not verdict.level:
         return notes
-    if not pending and must_ask(account, facts, config) and not ssh.privsep_dir:
-        # An sshd that does not know -G says what counts only where this directory exists; its unit makes it later.
+    if not pending and must_ask(account, host=host, ssh=ssh, access=access, config=config) and not ssh.privsep_dir:
+        # An sshd without -G reports its configuration only if this directory exists; its unit makes it later.
         way = Way(backend="native", actions=(MakeDir(path=PRIVSEP, mode=0o755),))
-        why, did = f"sshd needs {PRIVSEP} to say what counts for it", f"made {PRIVSEP}, which sshd needs"
+        why, did = f"sshd needs {PRIVSEP} to report its configuration", f"made {PRIVSEP}, which sshd needs"
         return (Step(name=name, why=why, did=did, ways=(way,)),)
     if config.access.required == "false" or (config.access.required == "auto" and verdict.level == 1):
         return (*notes, Caution(name=name, why=verdict.why))
-    why = f"{verdict.why}. Change that in the image, or set access.required = false"
+    why = f"{verdict.why}. Correct the image, or set access.required = false"
     return (*notes, Step(name=name, why=why, ways=(Declined(backend="sshd", why=why),), failure=LoginImpossible))
 
 
-def questions(*, metadata: Metadata, facts: Facts, config: Config) -> tuple[str, ...]:
-    """The connections that sshd is to be asked about; none for an ordinary image, or before the account exists."""
-    ssh, username = facts.ssh, metadata.username or ""
-    if is_plain(facts) or facts.accounts.user(username) is None or not _can_ask(facts, config):
+def questions(*, metadata: Metadata, host: Host, accounts: Accounts, ssh: Ssh, config: Config) -> tuple[str, ...]:
+    """The connections to ask sshd about; none for an ordinary image, or before the account exists."""
+    username = metadata.username or ""
+    if is_plain(ssh) or accounts.user(username) is None or not _can_ask(host, config):
         return ()
-    if _needs_privsep(facts) and not (ssh.privsep_dir and any(key.whole for key in ssh.host_keys)):
+    if _needs_privsep(ssh) and not (ssh.privsep_dir and any(key.whole for key in ssh.host_keys)):
         return ()
     from azureinit.plan.login_rules import connections
 
-    return connections(account_of(username, facts, config), ssh)
+    return connections(account_of(username, accounts, config), ssh)
 
 
-def must_ask(account: Account, facts: Facts, config: Config) -> bool:
-    """Whether sshd could be asked, had it its directory."""
-    asked = facts.access is not None and bool(facts.access.answers or facts.access.unanswered)
-    keys = any(key.whole for key in facts.ssh.host_keys)
-    plain = is_plain(facts) or account.uid is None
-    return not plain and not asked and keys and _can_ask(facts, config) and _needs_privsep(facts)
+def must_ask(account: Account, *, host: Host, ssh: Ssh, access: Access, config: Config) -> bool:
+    """Whether sshd would have to be asked, and only lacks its directory."""
+    asked = bool(access.answers or access.unanswered)
+    keys = any(key.whole for key in ssh.host_keys)
+    plain = is_plain(ssh) or account.uid is None
+    return not plain and not asked and keys and _can_ask(host, config) and _needs_privsep(ssh)
 
 
-def _can_ask(facts: Facts, config: Config) -> bool:
-    return config.ssh.query_sshd_config and not facts.rooted and facts.privileged and "sshd" in facts.tools
+def _can_ask(host: Host, config: Config) -> bool:
+    return config.ssh.query_sshd_config and not host.rooted and host.privileged and "sshd" in host.tools
 
 
-def _needs_privsep(facts: Facts) -> bool:
-    return facts.ssh.version is not None and facts.ssh.version < (9, 3)
+def _needs_privsep(ssh: Ssh) -> bool:
+    return ssh.version is not None and ssh.version < (9, 3)
 
 
-def is_plain(facts: Facts) -> bool:
-    """Whether sshd's configuration says nothing about who may log in with a key."""
-    ssh = facts.ssh
+def is_plain(ssh: Ssh) -> bool:
+    """Whether sshd's configuration does not restrict logins with a key."""
     return not ssh.query_failure.startswith("sshd -G: /") and all(map(_is_harmless, ssh.directives))
 
 
@@ -153,22 +178,20 @@ def _is_harmless(said: Directive) -> bool:
 
 
 def is_modern(keyword: str, listed: str) -> bool:
-    """Whether the list has something that clients offer; `+`, `-` and `^` change sshd's own list, which does."""
+    """Whether the list has an algorithm that clients offer. `+`, `-` and `^` change sshd's default list, which has."""
     if listed[:1] in ("+", "-", "^"):
         return True
     from azureinit.plan.sshd_match import match_pattern
 
     names = listed.split(",")
-    # A name that is itself a pattern takes more than it says.
+    # A name that is itself a pattern matches more names.
     return any(
         match_pattern(name, pattern) or "*" in name or "?" in name for name in names for pattern in MODERN[keyword]
     )
 
 
-def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bool:
+def concerns(account: Account, *, ssh: Ssh, admin: AdminFiles, access: Access, today: int, pending: bool) -> bool:
     """Whether anything about the account, its files or the machine is out of the ordinary."""
-    access = facts.access
-    assert access is not None
     if access.pam is None or pam_problem(access.pam):
         return True
     if access.nologin or access.denied or access.shell or access.start is not None or account.uid == 0:
@@ -181,16 +204,15 @@ def concerns(account: Account, facts: Facts, today: int, *, pending: bool) -> bo
         or account.malformed
         or bool(closed(access.shell_way, account, ENTER))
         or aged
-        or not any(key.whole for key in facts.ssh.host_keys)
-        or facts.ssh.authorized_keys_files == ()
+        or not any(key.whole for key in ssh.host_keys)
+        or ssh.authorized_keys_files == ()
         or not access.ways
         or any(strict_problem(way, account) or closed(way, account) for way in access.ways)
-        or any(b'"' in file.data or b"cert-authority" in file.data for file in facts.keys_files if file.data)
+        or any(b'"' in file.data or b"cert-authority" in file.data for file in admin.keys_files if file.data)
     )
 
 
-# Modules of PAM whose rules are known here, or that refuse no account of this machine. All others decide by rules of
-# their own.
+# PAM modules whose rules are known here, or that refuse no account of this machine. Others decide by unknown rules.
 KNOWN_MODULES = frozenset(
     f"pam_{name}"
     for name in (
@@ -204,7 +226,7 @@ DENYING = "pam_deny"
 def pam_problem(pam: Pam) -> tuple[str, bool] | None:
     """Why sshd's PAM stack may refuse every account, and whether that is certain."""
     if not pam.account:
-        return "no account lines for sshd in /etc/pam.d, which PAM takes for a refusal", False
+        return "no account lines for sshd in /etc/pam.d: PAM refuses every account", False
     for kind, modules in (("account", pam.account), ("session", pam.session)):
         for module in modules:
             if _skips(module.control):
@@ -213,7 +235,7 @@ def pam_problem(pam: Pam) -> tuple[str, bool] | None:
                 return f"{DENYING} in sshd's PAM stack (/etc/pam.d/sshd, {kind} lines) refuses every account", True
     for module in pam.account:
         if module.name not in KNOWN_MODULES and _decides(module.control):
-            return f"{module.name} in sshd's PAM stack decides by rules that are not read here", False
+            return f"{module.name} in sshd's PAM stack decides by rules that azure-init does not read", False
     return None
 
 
@@ -223,14 +245,13 @@ def _decides(control: str) -> bool:
 
 
 def _skips(control: str) -> bool:
-    """Whether the module may lead past those that follow."""
+    """Whether the module may skip those after it."""
     ends = [word.strip("[]").partition("=")[2] for word in control.split()]
     return control == "sufficient" or any(end == "done" or end.isdecimal() for end in ends)
 
 
-def account_of(username: str, facts: Facts, config: Config) -> Account:
-    accounts = facts.accounts
-    groups = will_be_in(username, facts, config)
+def account_of(username: str, accounts: Accounts, config: Config) -> Account:
+    groups = groups_of_account(username, accounts, config)
     user = accounts.user(username)
     if user is None:
         return Account(
@@ -272,13 +293,13 @@ def account_of(username: str, facts: Facts, config: Config) -> Account:
 
 
 def _is_number(text: bytes) -> bool:
-    """Of 32 bits. Python refuses to convert thousands of digits, so their count is looked at first."""
+    """A number of 32 bits. The count of digits is checked first: Python refuses to convert thousands of them."""
     digits = text.lstrip(b"0") or b"0"
     return text.isdigit() and len(digits) <= 10 and int(digits) < 1 << 32
 
 
 def is_malformed(fields: list[bytes]) -> bool:
-    """As glibc reads a line of /etc/shadow: numbers or nothing, and six or seven of them, or the first three alone."""
+    """By glibc's rules for /etc/shadow: fields are numbers or empty; six or seven of them, or only three."""
     numbers = fields[2:]
     wrong = any(field and not _is_number(field.lstrip()) for field in numbers)
     three = len(numbers) == 3 or (len(numbers) == 4 and not numbers[3])
@@ -287,9 +308,9 @@ def is_malformed(fields: list[bytes]) -> bool:
 
 
 def strict_problem(way: tuple[Node, ...], account: Account) -> tuple[str, bool] | None:
-    """Why StrictModes refuses a key file, and whether every sshd does; it looks from the file up to the home, or to /.
+    """Why StrictModes refuses a key file, and whether every sshd does. It checks from the file up to the home, or to /.
 
-    Some distributions' sshd lets the user's own group write.
+    Some distributions' sshd allows the user's own group to write.
     """
     if account.uid is None or not way:
         return None
@@ -309,7 +330,7 @@ def strict_problem(way: tuple[Node, ...], account: Account) -> tuple[str, bool] 
 
 
 def closed(way: tuple[Node, ...], account: Account, wanted: int = READ) -> str:
-    """Why the user may not read it, or run it: sshd does so as that user."""
+    """Why the user may not read it, or run it: sshd does both as that user."""
     if not account.uid or not way:
         return ""
     for node in way[:-1]:
@@ -324,10 +345,12 @@ def _may(node: Node, wanted: int, account: Account) -> bool:
     return bool(node.mode >> shift & wanted)
 
 
-def paths_of(metadata: Metadata, facts: Facts, config: Config) -> tuple[str, ...]:
-    """The key files whose way is to be looked at."""
+def paths_of(*, metadata: Metadata, accounts: Accounts, ssh: Ssh, admin: AdminFiles, config: Config) -> tuple[str, ...]:
+    """The key files whose path has to be checked."""
     username = metadata.username or ""
-    home = facts.accounts.home_of(username)
-    if not metadata.keys or facts.accounts.user(username) is None:
+    home = accounts.home_of(username)
+    if not metadata.keys or accounts.user(username) is None:
         return ()
-    return key_paths(username=username, home=home, keys=metadata.keys, facts=facts, config=config)
+    return key_paths(
+        username=username, home=home, keys=metadata.keys, accounts=accounts, ssh=ssh, admin=admin, config=config
+    )

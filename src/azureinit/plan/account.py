@@ -1,4 +1,4 @@
-"""The admin's account: there, in its groups, with a home, and with the password that was given, if one was."""
+"""The admin's account: its existence, groups, home and password."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.accounts import Accounts, Passwd
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.host import Host
     from azureinit.plan.actions import Item, Plan
 
 NOBODY = 65534
@@ -33,39 +33,41 @@ def plan_account(
     groups: tuple[str, ...] | None,
     password_hash: Secret | None,
     password_done: bool,
-    facts: Facts,
+    host: Host,
+    accounts: Accounts,
     config: Config,
     today: int,
     lock: bool = False,
 ) -> Plan:
-    """`groups` None: those of an administrator, for an account that is created. `lock`: no password any more."""
-    user = facts.accounts.user(username)
+    """`groups` None: the default groups of an admin, for a new account. `lock`: make the password unusable."""
+    user = accounts.user(username)
     system = config.user.allow_system_user
     check_username(username, system=system)
     if user is not None:
-        _check_not_the_systems(user, facts.accounts, allowed=system or username == facts.distro.admin)
-    _check_not_the_vendors(username, facts.accounts)
+        _check_not_the_systems(user, accounts, allowed=system or username == host.distro.admin)
+    _check_not_the_vendors(username, accounts)
     if groups is None:
-        groups = default_groups(username, facts, config)
-    wanted, missing = _sorted_groups(username, groups, facts.accounts)
-    cautions = tuple(Caution(name=f"groups of {username}", why=_why_skipped(name, facts.accounts)) for name in missing)
+        groups = default_groups(username, accounts, config)
+    wanted, missing = _sorted_groups(username, groups, accounts)
+    cautions = tuple(Caution(name=f"groups of {username}", why=_why_skipped(name, accounts)) for name in missing)
     intent = AccountIntent(name=username, groups=wanted, today=today)
     return (
-        *_plan_user(intent, user, facts, config),
+        *_plan_user(intent, user, host=host, accounts=accounts, config=config),
         *cautions,
         _plan_password(
             PasswordIntent(name=username, field=password_hash or Secret(NO_PASSWORD), today=today),
             given=password_hash is not None,
             done=password_done,
             lock=lock,
-            facts=facts,
+            host=host,
+            accounts=accounts,
             config=config,
         ),
     )
 
 
 def _check_not_the_systems(user: Passwd, accounts: Accounts, *, allowed: bool) -> None:
-    """Nobody is never one to log in: whatever may do nothing runs as it."""
+    """The account nobody is never an admin: unprivileged services run as it."""
     nobody = user.uid == NOBODY or user.name == "nobody"
     if nobody or (is_systems(user, accounts) and not allowed):
         hint = "choose an admin user name that the image does not use itself"
@@ -75,7 +77,7 @@ def _check_not_the_systems(user: Passwd, accounts: Accounts, *, allowed: bool) -
 
 
 def _check_not_the_vendors(username: str, accounts: Accounts) -> None:
-    """One of those in /usr would neither be made nor changed: for every tool it is there already, and not in /etc."""
+    """An account in /usr can be neither made nor changed: to every tool it exists, but not in /etc."""
     user = accounts.vendor_user(username)
     if user is not None:
         hint = "choose an admin user name that the image does not use itself"
@@ -85,7 +87,7 @@ def _check_not_the_vendors(username: str, accounts: Accounts) -> None:
 
 def _why_skipped(group: str, accounts: Accounts) -> str:
     if any(vendor.name == group for vendor in accounts.vendor_groups):
-        return f"group {quoted(group)} is in /usr and not in /etc/group, so nobody can be added to it; skipped"
+        return f"group {quoted(group)} is in /usr and not in /etc/group, so that no member can be added; skipped"
     return f"group {quoted(group)} does not exist; skipped"
 
 
@@ -93,31 +95,30 @@ def is_systems(user: Passwd, accounts: Accounts) -> bool:
     return user.uid < accounts.policy.uid_min or user.uid == NOBODY
 
 
-def default_groups(username: str, facts: Facts, config: Config) -> tuple[str, ...]:
-    """Where none are configured: of a new account, or of one whose creation was interrupted.
+def default_groups(username: str, accounts: Accounts, config: Config) -> tuple[str, ...]:
+    """Where no groups are configured: for a new account, or one whose creation was interrupted.
 
-    Being in sudo or wheel would give it sudo.
+    Without sudo and wheel where user.sudo is none: these groups would grant it.
     """
-    user = facts.accounts.user(username)
-    if user is not None and not _unfinished(user, facts.accounts):
+    user = accounts.user(username)
+    if user is not None and not _unfinished(user, accounts):
         return ()
     names = ADMIN_GROUPS[:1] if config.user.sudo == "none" else ADMIN_GROUPS
-    return tuple(name for name in names if facts.accounts.group(name))
+    return tuple(name for name in names if accounts.group(name))
 
 
 def _sorted_groups(name: str, groups: tuple[str, ...], accounts: Accounts) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Which exist, and which do not. One's own group is no wish: it comes with a new account."""
+    """Those that exist, and those that do not. The account's own group is left out: a new account gets it anyway."""
     asked = [group for group in dict.fromkeys(groups) if group != name or accounts.user(name)]
     here = tuple(group for group in asked if accounts.group(group))
     return here, tuple(group for group in asked if group not in here)
 
 
-def _plan_user(intent: AccountIntent, user: Passwd | None, facts: Facts, config: Config) -> Plan:
-    accounts, name = facts.accounts, intent.name
-    backends = config.user_provisioners.backends
+def _plan_user(intent: AccountIntent, user: Passwd | None, *, host: Host, accounts: Accounts, config: Config) -> Plan:
+    name, backends = intent.name, config.user_provisioners.backends
     unfinished = _unfinished(user, accounts) if user else "does not exist"
     if unfinished:
-        ways = tuple(CREATE[backend](intent, facts) for backend in backends)
+        ways = tuple(CREATE[backend](intent, host=host, accounts=accounts) for backend in backends)
         did = f"created {name}" if user is None else f"completed the account {name}, which {unfinished}"
         did += f", in {listed(intent.groups)}" if intent.groups else ""
         account: Item = Step(name=f"user {name}", why=unfinished, did=did, ways=ways, failure=UserFailed)
@@ -125,11 +126,15 @@ def _plan_user(intent: AccountIntent, user: Passwd | None, facts: Facts, config:
         account = Satisfied(name=f"user {name}", why="exists")
     if user is None:
         return (account,)
-    return (account, *_plan_home(user, facts), *_plan_groups(intent, facts, backends))
+    return (
+        account,
+        *_plan_home(user, host=host, accounts=accounts),
+        *_plan_groups(intent, backends, host=host, accounts=accounts),
+    )
 
 
 def _unfinished(user: Passwd, accounts: Accounts) -> str:
-    """What a useradd that was cut off leaves out: it writes passwd first."""
+    """What an interrupted useradd left out: it writes passwd first."""
     if accounts.shadow is not None and user.password == Secret("x") and accounts.shadow_fields(user.name) is None:
         return "has no entry in /etc/shadow"
     if accounts.group(user.name) is None and all(group.gid != user.gid for group in accounts.groups):
@@ -137,23 +142,25 @@ def _unfinished(user: Passwd, accounts: Accounts) -> str:
     return ""
 
 
-def _plan_home(user: Passwd, facts: Facts) -> Plan:
-    """Nothing is added to a home that has an owner."""
+def _plan_home(user: Passwd, *, host: Host, accounts: Accounts) -> Plan:
+    """A home that belongs to a user stays as it is."""
     name = f"home of {user.name}"
-    home = facts.accounts.home(user.home)
-    if is_systems(user, facts.accounts) and user.name != facts.distro.admin:
-        return (Satisfied(name=name, why=f"is the system's affair: {user.home}"),)
-    other = next((one.name for one in facts.accounts.users if _is_same_home(one, user)), None)
+    home = accounts.home(user.home)
+    if is_systems(user, accounts) and user.name != host.distro.admin:
+        return (Satisfied(name=name, why=f"a system account's home stays as it is: {user.home}"),)
+    other = next((one.name for one in accounts.users if _is_same_home(one, user)), None)
     if other is not None:
-        return (Satisfied(name=name, why=f"is {user.home}, which is {other}'s too and stays as it is"),)
-    if home is not None and not (home.uid == 0 and home.empty and user.uid and facts.privileged):
+        return (Satisfied(name=name, why=f"is {user.home}, which is also the home of {other}: stays as it is"),)
+    if home is not None and not (home.uid == 0 and home.empty and user.uid and host.privileged):
         return (Satisfied(name=name, why=f"is {user.home}"),)
     way: Way | Declined
-    if not facts.privileged and not facts.rooted:
+    if not host.privileged and not host.rooted:
         way = Declined(backend="native", why="only root makes homes")
     else:
-        way = Way(backend="native", actions=tuple(make_home(user.home, owner=f"{user.uid}:{user.gid}", facts=facts)))
-    why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and not its own"
+        way = Way(
+            backend="native", actions=tuple(make_home(user.home, owner=f"{user.uid}:{user.gid}", accounts=accounts))
+        )
+    why = f"{user.home} does not exist" if home is None else f"{user.home} is empty and belongs to root"
     did = f"made {user.home}, the home of {user.name}"
     return (Step(name=name, why=why, did=did, ways=(way,), failure=UserFailed),)
 
@@ -162,21 +169,29 @@ def _is_same_home(one: Passwd, user: Passwd) -> bool:
     return one.uid != user.uid and (one.home.rstrip("/") or "/") == (user.home.rstrip("/") or "/")
 
 
-def _plan_groups(intent: AccountIntent, facts: Facts, backends: tuple[str, ...]) -> Plan:
+def _plan_groups(intent: AccountIntent, backends: tuple[str, ...], *, host: Host, accounts: Accounts) -> Plan:
     name = f"groups of {intent.name}"
-    already = facts.accounts.groups_of(intent.name)
+    already = accounts.groups_of(intent.name)
     gained = tuple(group for group in intent.groups if group not in already)
     if not gained:
         return (Satisfied(name=name, why=f"in {', '.join(intent.groups)}"),) if intent.groups else ()
-    ways = tuple(ADD_GROUPS[backend](GroupsIntent(name=intent.name, groups=gained), facts) for backend in backends)
+    asked = GroupsIntent(name=intent.name, groups=gained)
+    ways = tuple(ADD_GROUPS[backend](asked, host=host, accounts=accounts) for backend in backends)
     why, did = f"gains {', '.join(gained)}", f"added {intent.name} to {listed(gained)}"
     return (Step(name=name, why=why, did=did, ways=ways, failure=UserFailed),)
 
 
 def _plan_password(
-    intent: PasswordIntent, *, given: bool, done: bool, lock: bool, facts: Facts, config: Config
+    intent: PasswordIntent,
+    *,
+    given: bool,
+    done: bool,
+    lock: bool,
+    host: Host,
+    accounts: Accounts,
+    config: Config,
 ) -> Item:
-    name, accounts = f"password {intent.name}", facts.accounts
+    name = f"password {intent.name}"
     state = accounts.password_state(intent.name)
     why = ""
     if given:
@@ -194,7 +209,8 @@ def _plan_password(
         return Satisfied(name=name, why=why)
     if accounts.user(intent.name) is not None and "/etc/shadow" in accounts.unreadable:
         return Unknown(name=name, why="/etc/shadow cannot be read")
-    ways = tuple(SET[backend](intent, facts) for backend in config.password_provisioners.backends)
+    backends = config.password_provisioners.backends
+    ways = tuple(SET[backend](intent, host=host, accounts=accounts) for backend in backends)
     why = "was given" if given else "is to be locked"
     did = f"{'set' if given else 'locked'} the password of {intent.name}"
     return Step(name=name, why=why, did=did, ways=ways, once=True, failure=PasswordFailed)

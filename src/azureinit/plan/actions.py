@@ -1,4 +1,4 @@
-"""The vocabulary: everything a plan can say. Data without methods; the executor knows how each is done."""
+"""The vocabulary of plans: data without methods. The executor carries each action out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Run(Record):
-    """A program, by name; `stdin` is the only way a secret reaches it.
+    """A program, by name; a secret reaches it only through `stdin`.
 
-    `makes`: a file it makes and never overwrites. One that is there when it fails is somebody else's: a stale plan.
-    `changes`: it may change files that this plan does not name, so that whole file systems are synced before Ready.
-    `output`: a log of its own for what it says, which nobody else is told. `unit`: it lives there; what still does when
-    it is started or has taken too long is ended.
+    `makes`: a file that it makes and never overwrites. If it fails and the file exists, another program made it: the
+    plan is stale. `changes`: it may change files that this plan does not name, so whole file systems are synced before
+    Ready. `output`: the log file for its output, which goes nowhere else. `unit`: the unit that it runs in; processes
+    that are still in it, before the start or after the timeout, are ended.
     """
 
     argv: tuple[str, ...]
@@ -31,10 +31,10 @@ class Run(Record):
 
 
 class Write(Record):
-    """A whole file. Unset mode and owner stay as they were (0644 and ours for a new one).
+    """A whole file. Unset mode and owner stay as they were (0644 and the caller's for a new file).
 
-    `was` is what the planner saw: another content at the time of writing stops the step. `check` runs after the
-    write; if it fails the old bytes are put back. `beneath`: no link is followed below that directory."""
+    `was`: the content that the planner saw; a different one at the time of writing stops the step. `check` runs after
+    the write; if it fails the old content is restored. `beneath`: no link is followed below that directory."""
 
     path: str
     data: bytes | Secret
@@ -48,7 +48,7 @@ class Write(Record):
 class MakeDir(Record):
     """A directory with that mode and owner, made or corrected; its parent exists.
 
-    `kept`: one that is there stays as it is.
+    `kept`: an existing one stays as it is.
     """
 
     path: str
@@ -66,7 +66,7 @@ class Link(Record):
 
 
 class Remove(Record):
-    """`whole`: a directory too, with everything in it that lies on the same file system."""
+    """`whole`: also a directory, with its content on the same file system."""
 
     path: str
     whole: bool = False
@@ -83,7 +83,7 @@ class EditLine(Record):
 
     With `line`: append it; the key must be absent, and no other line may hold its `unique`th field's value.
     With `fields`: set those fields (index, value). With `member`: add it to the comma list in the last field.
-    With `gone`: without that line, or, with `member`, without that name in its lists. What is gone already stays so.
+    With `gone`: remove the line, or, with `member`, that name from its lists. What is absent already is no error.
     """
 
     path: str
@@ -96,10 +96,10 @@ class EditLine(Record):
 
 
 class Locked(Record):
-    """Edits of the account files under both kinds of lock, each file replaced whole, its old self kept as `file-`.
+    """Edits of the account files under both kinds of lock. Each file is replaced atomically; `file-` is the old one.
 
-    `first`: done under the same locks, once it is certain that no edit is stale; a home belongs to a number, and that
-    number has to be free still.
+    `first`: actions under the same locks, after the check that no edit is stale: a home is made for a uid, which must
+    still be free.
     """
 
     edits: tuple[EditLine, ...]
@@ -114,16 +114,16 @@ class Way(Record):
 
 
 class Declined(Record):
-    """A backend that will not do it here, and why."""
+    """A backend that cannot do it here, and why."""
 
     backend: str
     why: str
 
 
 class Step(Record):
-    """One thing that can fail: its ways are tried in order. `once`: facts cannot see it, so the journal decides.
+    """One thing that can fail; its ways are tried in order. `once`: facts cannot see it, so the journal decides.
 
-    `did`: the sentence in the log when it is done.
+    `did`: the log message after success.
     """
 
     name: str
@@ -142,14 +142,14 @@ class Satisfied(Record):
 
 
 class Unknown(Record):
-    """Whether there is anything to do cannot be told without privileges, and why. A run does not go on with it."""
+    """Without privileges it cannot be seen whether there is anything to do, and why. A run stops here."""
 
     name: str
     why: str
 
 
 class Caution(Record):
-    """Something that was asked for and will not be done, and why that does not stop the rest."""
+    """Something wrong, or asked for and not done, that does not stop the rest; and why."""
 
     name: str
     why: str

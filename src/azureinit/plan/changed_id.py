@@ -1,4 +1,4 @@
-"""A VM that was provisioned under another id and is to stay as it is: only what was that one's alone goes."""
+"""A VM that was provisioned under another id and stays as it is: only the earlier VM's leases and state are removed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from azureinit.plan.actions import Remove, Satisfied, Step, Way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.changed_id import Former
+    from azureinit.facts.changed_id import EarlierVm
     from azureinit.plan.actions import Plan
 
 KEPT = "changed VM id"
 
 
-def plan_former(*, former: Former, because: str, done: frozenset[str]) -> Plan:
-    """Once: nobody can see whose a lease is, so what lies there afterwards is this VM's. The journal is also what
-    remembers the decision, when WALinuxAgent's marker no longer names the other one."""
-    who = f"VM {former.vm_id}" if former.vm_id else "another VM"
+def plan_changed_id(*, earlier: EarlierVm, because: str, done: frozenset[str]) -> Plan:
+    """Once: a lease does not name its VM, so files that appear later are this VM's. The journal also remembers the
+    decision, once WALinuxAgent's marker no longer names the earlier VM."""
+    who = f"VM {earlier.vm_id}" if earlier.vm_id else "another VM"
     why = f"this was {who}, and stays as it is: {because}"
     if KEPT in done:
         return (Satisfied(name=KEPT, why=why),)
-    removals = tuple(Remove(path=path, whole=path.endswith("/")) for path in (*former.leases, *former.state))
+    removals = tuple(Remove(path=path, whole=path.endswith("/")) for path in (*earlier.leases, *earlier.state))
     did = f"removed the leases and agent state of {who}; the rest of the machine stays as it is"
     return (Step(name=KEPT, why=why, did=did, ways=(Way(backend="native", actions=removals),), once=True),)

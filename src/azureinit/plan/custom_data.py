@@ -1,9 +1,10 @@
-"""customData: kept where WALinuxAgent keeps it, and run as a program where that is asked for."""
+"""customData: saved where WALinuxAgent saves it, and run as a program where custom_data.execute says so."""
 
 from __future__ import annotations
 
+from azureinit.backends.service import run_program
 from azureinit.errors import CustomDataFailed
-from azureinit.plan.actions import Caution, Declined, Run, Satisfied, Step, Way
+from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way
 from azureinit.plan.waagent import in_library, write_private
 from azureinit.record import Secret
 from azureinit.sources.metadata import decoded
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
 NAME, PROGRAM = "customData", "customData program"
 UNIT = "azure-init-custom-data.service"
-MOST_LINE = 255  # as the kernel has it
-# What is mistaken for a program, by how it begins.
+DESCRIPTION = "The program given to this VM as customData"
+MOST_LINE = 255  # the kernel's limit
+# Data that are not a program, by their first bytes.
 NO_PROGRAMS = {
-    b"\x1f\x8b": "gzip data, which nothing here unpacks",
-    b"#cloud-config": "a configuration of cloud-init, which is not here to read it",
-    b"Content-Type: multipart": "a multipart message for cloud-init, which is not here to read it",
-    b"MIME-Version:": "a multipart message for cloud-init, which is not here to read it",
+    b"\x1f\x8b": "gzip data, which azure-init does not unpack",
+    b"#cloud-config": "a configuration for cloud-init, which azure-init does not apply",
+    b"Content-Type: multipart": "a multipart message for cloud-init, which azure-init does not apply",
+    b"MIME-Version:": "a multipart message for cloud-init, which azure-init does not apply",
 }
 
 
@@ -34,54 +36,55 @@ def output_path(config: Config) -> str:
     return f"{config.azure_init_data_dir.path.rstrip('/')}/custom-data.log"
 
 
-def plan_custom_data(*, given: Secret, config: Config, facts: CustomData, done: frozenset[str]) -> Plan:
-    """The file. A program that has run may have changed it, or taken itself away."""
+def plan_custom_data(*, given: Secret, config: Config, custom_data: CustomData, done: frozenset[str]) -> Plan:
+    """The file. A program that has run may have changed or removed it."""
     settings = config.custom_data
     if not (settings.save or settings.execute):
         return ()
     if settings.execute and PROGRAM in done:
-        return (Satisfied(name=NAME, why="was kept, and run"),)
+        return (Satisfied(name=NAME, why="was saved, and run"),)
     data = given
     cautions: Plan = ()
     if settings.decode or settings.execute:
         plain = decoded(given)
         if plain is None and settings.execute:
-            return (_refused(NAME, "it is to be run, and is not base64"),)
+            return (_refused(NAME, "it cannot be run: it is not base64"),)
         if plain is None:
-            cautions = (Caution(name=NAME, why="is not base64: kept as it was given"),)
+            cautions = (Caution(name=NAME, why="is not base64: saved as it was given"),)
         data = plain or data
     mode = 0o700 if settings.execute else 0o600
     path = custom_data_path(config)
-    if facts.kept is not None and facts.kept.data == data and facts.kept.mode == mode:
+    if custom_data.kept is not None and custom_data.kept.data == data and custom_data.kept.mode == mode:
         return (*cautions, Satisfied(name=NAME, why=f"is in {path}"))
     actions = write_private(config.waagent.lib_dir, "CustomData", data, mode=mode)
     ways = (Way(backend="native", actions=actions),)
     return (
         *cautions,
-        Step(name=NAME, why=f"{len(data)} bytes were given", did=f"kept customData in {path}", ways=ways),
+        Step(name=NAME, why=f"{len(data)} bytes were given", did=f"saved customData in {path}", ways=ways),
     )
 
 
-def plan_program(*, given: Secret, config: Config, facts: CustomData, rooted: bool, done: frozenset[str]) -> Plan:
-    """Once, after everything else: what it changes is its owner's will, so nobody looks at the machine again."""
+def plan_program(*, given: Secret, config: Config, custom_data: CustomData, rooted: bool, done: frozenset[str]) -> Plan:
+    """Once, after everything else. The machine is not planned again: the program's changes are intended."""
     if not config.custom_data.execute:
         return ()
     if PROGRAM in done:
-        return (Satisfied(name=PROGRAM, why="has run, and succeeded"),)
+        return (Satisfied(name=PROGRAM, why="ran, and succeeded"),)
     if rooted:
         return (Caution(name=PROGRAM, why="not run: this is a file tree, not the running system"),)
     data = (decoded(given) or Secret(b"")).reveal()
     why_not = why_no_program(data)
     if why_not:
         return (_refused(PROGRAM, why_not),)
-    seconds = config.custom_data.execute_timeout_secs
-    argv = command(data, custom_data_path(config))
     output = output_path(config)
-    if facts.service:
-        run = Run(argv=(*_service(), *argv), timeout=seconds, output=output, unit=UNIT)
-        way = Way(backend="systemd-run", actions=(run,))
-    else:
-        way = Way(backend="native", actions=(Run(argv=argv, timeout=seconds, output=output),))
+    way = run_program(
+        command(data, custom_data_path(config)),
+        unit=UNIT,
+        description=DESCRIPTION,
+        in_unit=custom_data.service,
+        timeout=config.custom_data.execute_timeout_secs,
+        output=output,
+    )
     why = "custom_data.execute is true; until it has succeeded, every run of azure-init runs it"
     did = f"ran the customData program; its output is in {output}"
     return (Step(name=PROGRAM, why=why, did=did, ways=(way,), once=True, failure=CustomDataFailed),)
@@ -93,14 +96,14 @@ def why_no_program(data: bytes) -> str:
             return f"it is {what}"
     first = data[: MOST_LINE + 1].partition(b"\n")[0]
     if first.startswith(b"#!") and first.endswith(b"\r"):
-        return "its lines end as Windows writes them (CR LF), and no interpreter's name does"
+        return "its lines end in CR LF, so that the first line names no interpreter"
     if first.startswith(b"#!") and (len(first) > MOST_LINE or not first[2:].strip().startswith(b"/")):
         return "its first line names no interpreter"
     return "" if data.strip() else "it is empty"
 
 
 def command(data: bytes, path: str) -> tuple[str, ...]:
-    """As the kernel reads the first line, so that it runs where files may not be executed; else as a shell would."""
+    """By the first line, as the kernel reads it, so that it runs on a noexec file system; else by /bin/sh."""
     if data.startswith(b"\x7fELF"):
         return (path,)
     if not data.startswith(b"#!"):
@@ -108,21 +111,6 @@ def command(data: bytes, path: str) -> tuple[str, ...]:
     line = data[2:].partition(b"\n")[0].strip(b" \t").decode("utf-8", "surrogateescape")
     interpreter, _, rest = line.replace("\t", " ").partition(" ")
     return (interpreter, *((rest.strip(),) if rest.strip() else ()), path)
-
-
-def _service() -> tuple[str, ...]:
-    """A program that leaves others running at its end leaves them running: only the time limit ends them all."""
-    return (
-        "systemd-run",
-        "--quiet",
-        "--wait",
-        "--pipe",
-        "--collect",
-        f"--unit={UNIT}",
-        "--description=The program given to this VM as customData",
-        "--property=KillMode=process",
-        "--",
-    )
 
 
 def _refused(name: str, why: str) -> Step:

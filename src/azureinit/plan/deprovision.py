@@ -1,16 +1,17 @@
-"""A machine becomes an image again: everything that was this machine's alone goes.
+"""Prepare a machine for an image: remove the state that is this machine's alone.
 
-The account goes first, while the files that name it are there; what we remember goes last. Wherever this is cut off,
-the next run does the rest.
+The account is removed first, while the files that name it exist; azure-init's own state last. After an interruption the
+next run does the rest.
 """
 
 from __future__ import annotations
 
-from azureinit.backends.account import why_no_files, why_no_tool
+from azureinit.backends.account_removal import REMOVE
+from azureinit.backends.service import stop_unit
 from azureinit.facts.gather import SUDOERS
 from azureinit.facts.machine_state import BACKUPS, DBUS_ID, MACHINE_ID, RESOLV_CONF, WAAGENT_SUDOERS
 from azureinit.plan.account import is_systems
-from azureinit.plan.actions import Caution, Declined, EditLine, Locked, Remove, Run, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Declined, Remove, Satisfied, Step, Way, Write
 from azureinit.plan.dhcpnames import plan_no_dhcp_names
 from azureinit.plan.hostname import OWN_ADDRESS
 from azureinit.plan.names import quoted
@@ -20,20 +21,22 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from azureinit.config.model import Config
     from azureinit.facts.accounts import Accounts, Passwd
-    from azureinit.facts.gather import Facts
-    from azureinit.facts.machine_state import Group, Remains
+    from azureinit.facts.gather import Sudoers
+    from azureinit.facts.host import Host
+    from azureinit.facts.hostnames import HostNames
+    from azureinit.facts.machine_state import Group, MachineState
+    from azureinit.facts.ssh import Ssh
     from azureinit.plan.actions import Action, Item, Plan
+    from azureinit.record import Secret
 
 NAMELESS = (b"", b"localhost", b"localhost.localdomain")
 UNSET = (b"", b"uninitialized")
 
 
 class Leaving(Record):
-    """The account that is to go, and what else there is of it."""
+    """The account to remove, and its files in other programs' directories."""
 
     name: str
     spools: tuple[str, ...]
@@ -42,32 +45,39 @@ class Leaving(Record):
 
 def plan_deprovision(
     *,
-    facts: Facts,
-    remains: Remains,
+    host: Host,
+    names: HostNames,
+    accounts: Accounts,
+    sudoers: Sudoers,
+    ssh: Ssh,
+    old_root: Secret | None,
+    state: MachineState,
     config: Config,
     user: bool,
     leaving: Leaving | None,
     backups: tuple[str, ...],
     today: int,
 ) -> Plan:
-    """`user`: the account is to go too; `leaving` is the one, if any is known. `today` counts days, as shadow does."""
+    """`user`: remove the account too; `leaving`: which one, where it is known. `today` in days, as in /etc/shadow."""
     account: Plan = (Caution(name="user", why="no provisioned account is known here"),) if user else ()
     if leaving is not None:
-        account = (*_plan_user(leaving, facts), *_plan_sudoers(leaving, facts))
-    root = (plan_root_lock(facts=facts, config=config, today=today),) if config.user.lock_root else ()
-    groups = {group.name: group for group in remains.groups}
+        account = (*_plan_user(leaving, host=host, accounts=accounts), *_plan_sudoers(leaving, accounts, sudoers))
+    root: Plan = ()
+    if config.user.lock_root:
+        root = (plan_root_lock(host=host, accounts=accounts, old_root=old_root, config=config, today=today),)
+    groups = {group.name: group for group in state.groups}
     last = groups.pop("azure-init")
     resolvconf = groups.pop("resolvconf")
     return (
-        *(_stopped(unit) for unit in remains.running),
+        *(_stopped(unit) for unit in state.running),
         *account,
         *root,
         *_plan_backups(backups, changed=any(isinstance(item, Step) for item in (*account, *root))),
-        *_plan_sshd(facts),
-        *_plan_hostname(facts),
-        _plan_machine_id(remains),
-        *_plan_resolver(remains, resolvconf),
-        _plan_pools(remains),
+        *_plan_sshd(host, ssh),
+        *_plan_hostname(names),
+        _plan_machine_id(state),
+        *_plan_resolver(state, resolvconf),
+        _plan_pools(state),
         *(item for group in groups.values() for item in _plan_group(group)),
         *_plan_group(last),
     )
@@ -79,109 +89,59 @@ def _step(name: str, why: str, *actions: Action) -> Step:
 
 def _removal(name: str, why: str, paths: tuple[str, ...]) -> Item:
     if not paths:
-        return Satisfied(name=name, why="nothing is there")
+        return Satisfied(name=name, why="nothing to remove")
     return _step(name, why, *(Remove(path=path, whole=path.endswith("/")) for path in paths))
 
 
 def _plan_group(group: Group) -> Plan:
-    mounts = (Caution(name=group.name, why=f"{path} is another file system: left alone") for path in group.mounts)
+    mounts = (Caution(name=group.name, why=f"{path} is another file system: not removed") for path in group.mounts)
     return (_removal(group.name, group.why, group.paths), *mounts)
 
 
 def _stopped(unit: str) -> Step:
-    run = Run(argv=("systemctl", "stop", unit))
-    return Step(name=unit, why="runs, and would write again", ways=(Way(backend="systemctl", actions=(run,)),))
+    return Step(name=unit, why="is running, and would write the files again", ways=(stop_unit(unit),))
 
 
 # ---- the account
 
 
-def _plan_user(leaving: Leaving, facts: Facts) -> Plan:
-    accounts, name = facts.accounts, f"user {quoted(leaving.name)}"
+def _plan_user(leaving: Leaving, *, host: Host, accounts: Accounts) -> Plan:
+    name = f"user {quoted(leaving.name)}"
     user = accounts.user(leaving.name)
     spools = (_removal(f"spools of {leaving.name}", "mail and timed jobs", leaving.spools),) if leaving.spools else ()
     if user is None:
         return (Satisfied(name=name, why="does not exist"), *spools)
     if is_systems(user, accounts):
         declined = Declined(backend="native", why=f"it belongs to the system (uid {user.uid})")
-        return (Step(name=name, why="was asked to go", ways=(declined,)),)
-    home, problem = _home(user, facts)
+        return (Step(name=name, why="is to be removed", ways=(declined,)),)
+    home, problem = _home(user, host=host, accounts=accounts)
     cautions = (Caution(name=f"home of {leaving.name}", why=f"{user.home} stays: {problem}"),) if problem else ()
-    ways = (_userdel(user, home, facts), _files(user, home, facts))
+    ways = tuple(remove(user, home, host=host, accounts=accounts) for remove in REMOVE)
     return (Step(name=name, why=f"was this machine's admin (uid {user.uid})", ways=ways), *cautions, *spools)
 
 
-def _home(user: Passwd, facts: Facts) -> tuple[str | None, str]:
+def _home(user: Passwd, *, host: Host, accounts: Accounts) -> tuple[str | None, str]:
     """The directory that goes with the account, and why it does not."""
-    accounts, home = facts.accounts, user.home.rstrip("/")
+    home = user.home.rstrip("/")
     found = accounts.home(user.home)
     if found is None:
         return None, ""
     if len([part for part in home.split("/") if part]) < 2 or "/../" in f"{home}/":
-        return None, "it is no home of its own"
-    if facts.privileged and found.uid != user.uid:
-        return None, f"it belongs to somebody else (uid {found.uid})"
+        return None, "it is not a directory of one user's"
+    if host.privileged and found.uid != user.uid:
+        return None, f"it belongs to another account (uid {found.uid})"
     lives = [other.name for other in accounts.users if other != user and f"{other.home}/".startswith(f"{home}/")]
-    return (None, f"{lives[0]} lives there too") if lives else (home, "")
+    return (None, f"{lives[0]} has its home there too") if lives else (home, "")
 
 
-def _userdel(user: Passwd, home: str | None, facts: Facts) -> Way | Declined:
-    why = why_no_tool("userdel", facts)
-    if not why and _shares_group(user, facts.accounts):
-        why = "it would take a group away that others are in"
-    if why:
-        return Declined(backend="userdel", why=why)
-    # Forced: whoever runs this is mostly logged in as that very user.
-    argv = ("userdel", "--force", *(("--remove",) if home else ()), "--", user.name)
-    return Way(backend="userdel", actions=(Run(argv=argv),))
-
-
-def _files(user: Passwd, home: str | None, facts: Facts) -> Way | Declined:
-    why = why_no_files(facts)
-    if why:
-        return Declined(backend="files", why=why)
-    gone = (Remove(path=home, whole=True),) if home else ()
-    return Way(backend="files", actions=(*gone, Locked(edits=tuple(_edits(user, facts.accounts)))))
-
-
-def _edits(user: Passwd, accounts: Accounts) -> Iterator[EditLine]:
-    name = user.name
-    for group in accounts.groups:
-        if name in group.members:
-            yield EditLine(path="/etc/group", key=group.name, member=name, gone=True)
-            if accounts.has_gshadow(group.name):
-                yield EditLine(path="/etc/gshadow", key=group.name, member=name, gone=True)
-    own = accounts.group(name)
-    if own and own.gid == user.gid and not _shares_group(user, accounts):
-        yield EditLine(path="/etc/group", key=name, gone=True)
-        if accounts.has_gshadow(name):
-            yield EditLine(path="/etc/gshadow", key=name, gone=True)
-    for path, taken in (("/etc/subuid", accounts.subuid), ("/etc/subgid", accounts.subgid)):
-        if any(ids.name == name for ids in taken or ()):
-            yield EditLine(path=path, key=name, gone=True)
-    if accounts.shadow_fields(name) is not None:
-        yield EditLine(path="/etc/shadow", key=name, gone=True)
-    yield EditLine(path="/etc/passwd", key=name, gone=True)
-
-
-def _shares_group(user: Passwd, accounts: Accounts) -> bool:
-    """Somebody else is in the group that has the user's name."""
-    own = accounts.group(user.name)
-    if own is None:
-        return False
-    return any(other.gid == own.gid for other in accounts.users if other != user) or bool(
-        set(own.members) - {user.name}
-    )
-
-
-def _plan_sudoers(leaving: Leaving, facts: Facts) -> Plan:
-    """Only with the account: what stays stays a sudoer. WALinuxAgent's file may be about others too."""
+def _plan_sudoers(leaving: Leaving, accounts: Accounts, sudoers: Sudoers) -> Plan:
+    """Only with the account: an account that stays keeps sudo. WALinuxAgent's file may name other accounts."""
     items: list[Item] = []
-    user = facts.accounts.user(leaving.name)
-    if user is not None and is_systems(user, facts.accounts):
+    user = accounts.user(leaving.name)
+    if user is not None and is_systems(user, accounts):
         return ()
-    why = f"{leaving.name} goes"
-    if facts.sudoers_file is not None:
+    why = f"{leaving.name} is removed"
+    if sudoers.file is not None:
         items.append(_step("sudo", why, Remove(path=SUDOERS)))
     old = leaving.waagent_sudoers
     if old is not None:
@@ -194,52 +154,51 @@ def _plan_sudoers(leaving: Leaving, facts: Facts) -> Plan:
 
 
 def without_sudoer(data: bytes, name: str) -> bytes:
-    """Only lines whose user it is: a name may be a part of another's."""
+    """Only lines for that very user: a name may be a part of another name."""
     own = {spelt.encode("utf-8", "surrogateescape") for spelt in (name, f'"{name}"')}
     return b"".join(line for line in data.splitlines(keepends=True) if not own & set(line.split()[:1]))
 
 
 def _plan_backups(backups: tuple[str, ...], *, changed: bool) -> Plan:
-    """Whoever edits the account files leaves the old ones beside them, with every password's hash."""
-    if changed:  # this very run makes them
+    """Tools that edit the account files leave the old ones beside them, with every password's hash."""
+    if changed:  # this run makes them
         backups = BACKUPS
     if not backups:
         return ()
-    return (_step("account backups", "they still tell of who is gone", *(Remove(path=path) for path in backups)),)
+    return (_step("account backups", "they still have the removed account", *(Remove(path=path) for path in backups)),)
 
 
 # ---- the machine
 
 
-def _plan_sshd(facts: Facts) -> Plan:
-    """What we told sshd was what the platform asked of this machine."""
-    ssh = facts.ssh
+def _plan_sshd(host: Host, ssh: Ssh) -> Plan:
+    """azure-init's sshd settings: the platform asked them of this machine."""
     items: list[Item] = []
-    dropin = ssh.data(facts.distro.sshd_dropin)
+    dropin = ssh.data(host.distro.sshd_dropin)
     if dropin is not None and dropin.startswith(HEADER):
-        items.append(_step("sshd", "the platform asked it of this machine", Remove(path=facts.distro.sshd_dropin)))
+        items.append(_step("sshd", "was set for this machine by azure-init", Remove(path=host.distro.sshd_dropin)))
     main = ssh.data(ssh.config_path) if ssh.config_path else None
     if main is not None and ssh.config_path and not ssh.vendor:
         before, begin, rest = main.partition(BEGIN)
         _, end, after = rest.partition(END)
         if begin and end:
             write = Write(path=ssh.config_path, data=before + after, was=main)
-            items.append(_step("sshd", "the platform asked it of this machine", write))
+            items.append(_step("sshd", "was set for this machine by azure-init", write))
     return tuple(items)
 
 
-def _plan_hostname(facts: Facts) -> Plan:
-    """The name itself last: afterwards nobody knows whose a line was."""
-    name = (facts.hostname_file or b"").strip()
+def _plan_hostname(names: HostNames) -> Plan:
+    """/etc/hostname last: it says which lines in other files are this machine's."""
+    name = (names.hostname_file or b"").strip()
     if name in NAMELESS:
         return (Satisfied(name="hostname", why="there is none"),)
     items: list[Item] = []
-    old = facts.hosts_file or b""
+    old = names.hosts_file or b""
     new = without_host(old, name)
     if new != old:
         items.append(_step("hosts", f"{OWN_ADDRESS} was this machine", Write(path="/etc/hosts", data=new, was=old)))
-    items += plan_no_dhcp_names(hostname=name, files=facts.name_files)
-    items.append(_step("hostname", "the platform tells the next machine's", Remove(path="/etc/hostname")))
+    items += plan_no_dhcp_names(hostname=name, files=names.name_files)
+    items.append(_step("hostname", "each machine gets its own from the platform", Remove(path="/etc/hostname")))
     return tuple(items)
 
 
@@ -251,21 +210,21 @@ def without_host(data: bytes, name: bytes) -> bytes:
     return b"".join(line for line in data.splitlines(keepends=True) if not is_own(line))
 
 
-def _plan_machine_id(remains: Remains) -> Item:
+def _plan_machine_id(state: MachineState) -> Item:
     actions: list[Action] = []
-    if (remains.machine_id or b"").strip() not in UNSET:
-        # Emptied, not removed: without the file a read-only root could not be given one.
-        actions.append(Write(path=MACHINE_ID, data=b"", mode=0o444, was=remains.machine_id))
-    if remains.dbus_id:
+    if (state.machine_id or b"").strip() not in UNSET:
+        # Emptied, not removed: on a read-only root systemd cannot create the file.
+        actions.append(Write(path=MACHINE_ID, data=b"", mode=0o444, was=state.machine_id))
+    if state.dbus_id:
         actions.append(Remove(path=DBUS_ID))
     if not actions:
         return Satisfied(name="machine id", why="there is none")
     return _step("machine id", "each machine makes its own", *actions)
 
 
-def _plan_resolver(remains: Remains, resolvconf: Group) -> Plan:
-    """A link leads to what is made anew at every boot, and through it we would write somebody else's file."""
-    link = remains.resolv_conf
+def _plan_resolver(state: MachineState, resolvconf: Group) -> Plan:
+    """A link leads to a file that is made at every boot: it stays."""
+    link = state.resolv_conf
     extra = _plan_group(resolvconf) if resolvconf.paths else ()
     if link is None:
         return (Satisfied(name="resolv.conf", why="is not there"), *extra)
@@ -274,9 +233,9 @@ def _plan_resolver(remains: Remains, resolvconf: Group) -> Plan:
     return (_step("resolv.conf", "the name servers were this machine's", Remove(path=RESOLV_CONF)), *extra)
 
 
-def _plan_pools(remains: Remains) -> Item:
-    """Emptied, not removed: the daemon that serves them ends when one is missing."""
-    if not remains.pools:
-        return Satisfied(name="KVP pools", why="nothing is in them")
-    writes = (Write(path=path, data=b"") for path in remains.pools)
-    return _step("KVP pools", "the host's words with this machine", *writes)
+def _plan_pools(state: MachineState) -> Item:
+    """Emptied, not removed: the KVP daemon ends when one is missing."""
+    if not state.pools:
+        return Satisfied(name="KVP pools", why="are empty")
+    writes = (Write(path=path, data=b"") for path in state.pools)
+    return _step("KVP pools", "records between the host and this machine", *writes)

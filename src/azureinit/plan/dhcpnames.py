@@ -1,7 +1,7 @@
-"""A fixed host name in a DHCP client's own file, of a machine that was: it would go to DNS in place of ours.
+"""A fixed host name in a DHCP client's configuration, left from the image: DNS would get it instead of the host's name.
 
-Only a name that stands there is changed, and only it. Where a client asks the host itself, or is told to say none, that
-is somebody's wish.
+Only a fixed name is changed, and nothing else in the file. A client that sends the host's own name, or none, keeps its
+configuration.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from azureinit.errors import HostnameFailed
 from azureinit.plan.actions import Step, Way, Write
 from azureinit.plan.hostname import DHCP_NAME
-from azureinit.plan.names import is_everybodys
+from azureinit.plan.names import is_generic_hostname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.dhcpnames import NameFile
+    from azureinit.facts.hostnames import NameFile
     from azureinit.plan.actions import Plan
 
 SENT = (b"send", b"host-name")
@@ -22,14 +22,14 @@ ASKS_ITSELF = (b"", b"auto", b"<hostname>")
 
 
 def plan_dhcp_names(*, hostname: str, files: tuple[NameFile, ...]) -> Plan:
-    if is_everybodys(hostname):
+    if is_generic_hostname(hostname):
         return ()
     steps: list[Step] = []
     for file in files:
         new = with_name(file.data, hostname.encode())
         if new != file.data:
             write = Write(path=file.path, data=new, was=file.data)
-            why = f"{file.path} has a DHCP client send another"
+            why = f"{file.path} has the DHCP client send another name"
             did = f"{file.path}: the DHCP client sends {hostname} from now on"
             ways = (Way(backend="native", actions=(write,)),)
             steps.append(Step(name=DHCP_NAME, why=why, did=did, ways=ways, failure=HostnameFailed))
@@ -37,13 +37,13 @@ def plan_dhcp_names(*, hostname: str, files: tuple[NameFile, ...]) -> Plan:
 
 
 def plan_no_dhcp_names(*, hostname: bytes, files: tuple[NameFile, ...]) -> Plan:
-    """What a client sends as this machine's name it asks the host for instead: the next machine has another."""
+    """Have the client send the host's own name instead of this machine's fixed one."""
     steps: list[Step] = []
     for file in files:
         new = without_name(file.data, hostname)
         if new != file.data:
             write = Write(path=file.path, data=new, was=file.data)
-            why = f"{file.path} has a DHCP client send this machine's"
+            why = f"{file.path} has the DHCP client send this machine's name"
             steps.append(Step(name=DHCP_NAME, why=why, ways=(Way(backend="native", actions=(write,)),)))
     return tuple(steps)
 
@@ -54,7 +54,7 @@ def with_name(data: bytes, name: bytes) -> bytes:
 
 
 def without_name(data: bytes, name: bytes) -> bytes:
-    """Without that name; another's stays."""
+    """Without that name; another name stays."""
     parts = ((line, _fixed(line)) for line in data.split(b"\n"))
     return b"\n".join(
         line if fixed is None or fixed[1].lower() != name.lower() else _asking(fixed[0], fixed[2])
@@ -63,7 +63,7 @@ def without_name(data: bytes, name: bytes) -> bytes:
 
 
 def _fixed(line: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """A name that stands there, what is before it and what is behind it."""
+    """The text before a fixed name, the name, and the text after it."""
     start = line.partition(b"#")[0]
     if tuple(start.split()[:2]) == SENT and start.count(b'"') == 2:  # an expression has no quotes
         before, quote, rest = line.partition(b'"')

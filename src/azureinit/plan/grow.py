@@ -1,4 +1,4 @@
-"""Room behind the root partition, or in it, is taken."""
+"""Grow the root partition and its file system into unused space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEGABYTE = 1 << 20
 
 
 def plan_grow(disk: Disk) -> Plan:
-    """The tools find the new sizes themselves, so one plan is enough; without the first step there is no second."""
+    """One plan is enough, since the tools find the new sizes; if the partition step fails, the second is not tried."""
     name = f"file system at {disk.mount}" if disk.mount != "/" else "root file system"
     if disk.not_ours:
         return (Caution(name=name, why=f"not grown: {disk.not_ours}"),)

@@ -1,4 +1,4 @@
-"""What Ignition settled before us: it stays, and the journal remembers that in boots when Ignition does not run."""
+"""Settings that Ignition made: they stay, and the journal remembers that in boots when Ignition does not run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Facts
-    from azureinit.facts.host import Ignition
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.hostnames import HostNames
+    from azureinit.facts.ignition import Ignition
     from azureinit.plan.actions import Plan
     from azureinit.sources.metadata import Metadata
 
@@ -19,15 +20,17 @@ HOSTNAME, PASSWORD = "hostname of Ignition", "password of Ignition"
 NAMELESS = ("localhost", "localhost.localdomain")
 
 
-def yielding(metadata: Metadata, facts: Facts, *, done: frozenset[str]) -> Metadata:
-    """What is asked for, but for what somebody asked of Ignition already."""
-    if facts.ignition is None:
+def without_kept(
+    metadata: Metadata, *, ignition: Ignition | None, names: HostNames, accounts: Accounts, done: frozenset[str]
+) -> Metadata:
+    """The metadata without what a user's Ignition configuration has set already."""
+    if ignition is None:
         return metadata
     provenance = dict(metadata.provenance)
-    name = kept_hostname(metadata.hostname, facts.hostname_file, facts.ignition, done=done)
+    name = kept_hostname(metadata.hostname, names.hostname_file, ignition, done=done)
     if name is not None:
         provenance["hostname"] = IGNITION
-    if _keeps_password(metadata, facts, facts.ignition, done):
+    if _keeps_password(metadata, accounts, ignition, done):
         provenance["password"] = IGNITION
         metadata = replace(metadata, password_hash=None)
     return replace(metadata, hostname=name or metadata.hostname, provenance=provenance)
@@ -36,7 +39,7 @@ def yielding(metadata: Metadata, facts: Facts, *, done: frozenset[str]) -> Metad
 def kept_hostname(
     asked: str | None, hostname_file: bytes | None, ignition: Ignition, *, done: frozenset[str]
 ) -> str | None:
-    """The name in the file, where it is to stay."""
+    """The name in /etc/hostname, where it is to stay; else None."""
     name = (hostname_file or b"").decode("ascii", "replace").strip()
     if name in NAMELESS or name == asked or not (HOSTNAME in done or ignition.wrote_hostname):
         return None
@@ -46,28 +49,28 @@ def kept_hostname(
         return None
 
 
-def _keeps_password(metadata: Metadata, facts: Facts, ignition: Ignition, done: frozenset[str]) -> bool:
-    """An account that came with a password before we ever set one."""
+def _keeps_password(metadata: Metadata, accounts: Accounts, ignition: Ignition, done: frozenset[str]) -> bool:
+    """Whether the account had a password before azure-init set one."""
     username = metadata.username or ""
     if metadata.password_hash is None or f"password {username}" in done:
         return False
-    return PASSWORD in done or (ignition.fresh and facts.accounts.password_state(username) == "set")
+    return PASSWORD in done or (ignition.fresh and accounts.password_state(username) == "set")
 
 
 def plan_ignition(metadata: Metadata, *, done: frozenset[str]) -> Plan:
-    """A decision is all that these are; nothing changes but the journal."""
+    """Steps that only record a decision in the journal."""
     kept = []
     if metadata.provenance.get("hostname") == IGNITION:
-        kept.append((HOSTNAME, f"{metadata.hostname} stays, not what the platform says"))
+        kept.append((HOSTNAME, f"{metadata.hostname} stays, not the platform's"))
     if metadata.provenance.get("password") == IGNITION:
-        kept.append((PASSWORD, f"that of {metadata.username} stays, not what the platform says"))
+        kept.append((PASSWORD, f"that of {metadata.username} stays, not the platform's"))
     return tuple(
         Satisfied(name=name, why=why)
         if name in done
         else Step(
             name=name,
             why=why,
-            did=f"kept what Ignition has set: {why}",
+            did=f"kept a setting of Ignition: {why}",
             ways=(Way(backend="journal", actions=()),),
             once=True,
         )

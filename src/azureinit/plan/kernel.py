@@ -1,4 +1,4 @@
-"""What [kernel] asks for: the kernel's patience with disks, udev's rules, random numbers, the command line."""
+"""The settings of [kernel]: disk timeouts, udev rules, entropy, the kernel command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST = 86400  # seconds
 NUMA_OFF = ("numa=off",)
 SERIAL = ("console=ttyS0", "earlyprintk=ttyS0")
 SERIAL_ARM = ("console=ttyAMA0", "earlycon=pl011,0xeffec000")
-# A disk without such a file has no such limit: a head of several paths, a paravirtual one.
+# Some disks have no such file, and no timeout: multipath and paravirtual ones.
 RULE = (
     'ACTION=="add|change", SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", KERNEL=="sd*", TEST=="device/timeout", '
     'ATTR{{device/timeout}}="{seconds}"\n'
@@ -35,19 +35,19 @@ def _step(name: str, why: str, *actions: Action, did: str = "") -> Step:
 
 
 def plan_timeouts(*, seconds: int, rules: bytes | None, timeouts: tuple[Timeout, ...]) -> Plan:
-    """By a rule for the disks to come, and at once for those that are here."""
+    """By a udev rule for disks that appear later, and at once for present ones."""
     name = "disk timeout"
     if seconds > LONGEST:
-        return (Caution(name=name, why=f"{seconds} s is more than a day, and more than a kernel counts: left alone"),)
+        return (Caution(name=name, why=f"{seconds} s is more than a day: the disk timeouts stay as they are"),)
     data = HEADER + RULE.format(seconds=seconds, milliseconds=seconds * 1000).encode()
     others = [one for one in timeouts if one.value.strip() != b"%d" % (seconds * one.scale)]
     items: list[Item] = []
     if rules != data:
         write = Write(path=TIMEOUT_RULES, data=data, mode=0o644, was=rules)
-        items.append(_step(f"{name} rule", f"every disk that appears has {seconds} s to answer", RULES_DIR, write))
+        items.append(_step(f"{name} rule", f"every new disk gets a timeout of {seconds} s", RULES_DIR, write))
     if others:
         writes = (Write(path=one.path, data=b"%d\n" % (seconds * one.scale), was=one.value) for one in others)
-        items.append(_step(name, f"the disks that are here have {seconds} s to answer", *writes))
+        items.append(_step(name, f"the present disks get a timeout of {seconds} s", *writes))
     return tuple(items) or (Satisfied(name=name, why=f"is {seconds} s"),)
 
 
@@ -68,12 +68,12 @@ def _plan_mask(rules: Rules) -> Item:
     if rules.link == NULL:
         return Satisfied(name=name, why="is masked")
     if rules.link is not None or (rules.data is not None and rules.path.endswith(GENERATOR)):
-        return Caution(name=name, why=f"{rules.path} is the administrator's own: left alone")
+        return Caution(name=name, why=f"{rules.path} is the administrator's: not changed")
     note = HEADER + b"# It masked this one" + (b", which was:\n" + rules.data if rules.data is not None else b".\n")
-    # Never over what an earlier, shorter run put there.
+    # Never over the note of an earlier, interrupted run.
     keep = (Write(path=rules.path + NOTED, data=note, mode=0o644),) if rules.data is not None or not rules.noted else ()
     link = Link(path=rules.path, target=NULL)
-    why = "an interface's name does not hang on its address"
+    why = "an interface's name must not depend on its address"
     return _step(name, why, RULES_DIR, *keep, link, did=f"masked {rules.path}: {why}")
 
 
@@ -81,10 +81,10 @@ def _plan_mask(rules: Rules) -> Item:
 
 
 def plan_entropy(entropy: Entropy) -> Plan:
-    """Not credited: how much there is in it, only the host knows."""
+    """Written without crediting entropy: only the host knows how much it is."""
     name = "entropy"
     if entropy.release >= SEEDS_ITSELF:
-        return (Satisfied(name=name, why="the kernel takes it itself"),)
+        return (Satisfied(name=name, why="the kernel reads it itself"),)
     if entropy.table is None:
         return (Satisfied(name=name, why="the host offers none"),)
     if entropy.fed:
@@ -95,8 +95,8 @@ def plan_entropy(entropy: Entropy) -> Plan:
         Write(path=FED, data=b"", mode=0o600),
     )
     size = len(entropy.table)
-    did = f"gave the kernel's random numbers {size} bytes of the host's"
-    return (_step(name, f"the host offers a table of {size} bytes", *actions, did=did),)
+    did = f"fed {size} bytes of the host's entropy to the kernel"
+    return (_step(name, f"the host offers {size} bytes", *actions, did=did),)
 
 
 # ---- the command line
@@ -110,7 +110,7 @@ def arguments(asked: Kernel, *, arm: bool) -> tuple[str, ...]:
 def plan_arguments(wanted: tuple[str, ...], loader: Loader) -> Plan:
     name, told = "kernel command line", " ".join(wanted)
     if not loader.kind:
-        return (Caution(name=name, why=f"no boot loader that we know is here: add {told} yourself"),)
+        return (Caution(name=name, why=f"no known boot loader was found: add {told} by hand"),)
     if loader.kind == "grubby" and loader.rooted:
         return (Caution(name=name, why=f"grubby works on the running system only: {told} is not added"),)
     lost = lacking(wanted, loader.words) if loader.overrider else ()
@@ -130,7 +130,7 @@ def _overridden(lost: tuple[str, ...], loader: Loader) -> str:
     why = f"{loader.overrider} is read after {loader.path} and sets the whole GRUB_CMDLINE_LINUX"
     name = loader.path.rpartition("/")[2]
     todo = f"begin its value with $GRUB_CMDLINE_LINUX, or give it a name before {name}"
-    return f"{' '.join(lost)} would not arrive: {why}: {todo}"
+    return f"{' '.join(lost)} would have no effect: {why}: {todo}"
 
 
 def _is_stale(wanted: tuple[str, ...], loader: Loader) -> bool:
@@ -138,31 +138,33 @@ def _is_stale(wanted: tuple[str, ...], loader: Loader) -> bool:
 
 
 def _cautions(wanted: tuple[str, ...], loader: Loader, *, written: bool) -> Plan:
-    """Where only half of it can be done here."""
+    """Where the configuration can be written, but the boot menu cannot be made."""
     makes_menu = loader.kind in ("grub drop-in", "grub defaults", "kernel-install")
     if not makes_menu or loader.remake or not (written or _is_stale(wanted, loader)):
         return ()
     tool = "kernel-install add" if loader.kind == "kernel-install" else "update-grub or grub2-mkconfig"
-    why = f"counts when the boot menu is made anew, which cannot be done here: {tool} does it"
+    why = f"takes effect when the boot menu is made anew, which is not possible here: run {tool}"
     return (Caution(name="boot menu", why=why),)
 
 
-# ---- and back
+# ---- undo
 
 
 def plan_kernel_undo(*, timeout_rules: bytes | None, rules: tuple[Rules, ...], loader: Loader) -> Plan:
-    """Only what says of itself, or of which we wrote down, that it is ours."""
+    """Only files and words that are marked or recorded as azure-init's."""
     items: list[Item] = []
     if timeout_rules is not None and timeout_rules.startswith(HEADER):
-        items.append(_step("disk timeout rule", "was ours", Remove(path=TIMEOUT_RULES)))
+        items.append(_step("disk timeout rule", "was written by azure-init", Remove(path=TIMEOUT_RULES)))
     for one in rules:
         if one.noted:
             link = (Remove(path=one.path),) if one.link == NULL else ()
             name = f"mask {one.path.rpartition('/')[2]}"
-            items.append(_step(name, "was ours", *link, Remove(path=one.path + NOTED)))
+            items.append(_step(name, "was written by azure-init", *link, Remove(path=one.path + NOTED)))
     if loader.ours and not (loader.kind == "grubby" and loader.rooted):
         actions = TAKE[loader.kind](loader)
-        items.append(Step(name="kernel command line", why="has words of ours", ways=(way(loader, actions),)))
+        items.append(
+            Step(name="kernel command line", why="has words that azure-init added", ways=(way(loader, actions),))
+        )
     elif loader.ours:
-        items.append(Caution(name="kernel command line", why="grubby works on the running system only: left alone"))
+        items.append(Caution(name="kernel command line", why="grubby works on the running system only: not changed"))
     return tuple(items)

@@ -1,12 +1,13 @@
-"""The admin's keys, in the files sshd reads them from: added to what is there, nothing else changed."""
+"""The admin's public keys: added to the files that sshd reads, whose other content stays."""
 
 from __future__ import annotations
 
 from azureinit.errors import KeysFailed
-from azureinit.facts.ssh import MERGER, READER, KeysFile
+from azureinit.facts.key_files import AdminFiles, KeysFile
+from azureinit.facts.ssh import MERGER, READER
 from azureinit.plan.account import default_groups
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Unknown, Way, Write
-from azureinit.plan.keyplaces import DEFAULT, below, inside_home, key_places, others_read, shares_home, shown
+from azureinit.plan.keyplaces import DEFAULT, KeyOwner, below, home_sharer, inside_home, key_places, others_read, shown
 from azureinit.pubkey import key_identity, options_of, parse_key
 from azureinit.record import Record
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from azureinit.config.model import Config
-    from azureinit.facts.gather import Facts
-    from azureinit.facts.ssh import Directory
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
+    from azureinit.facts.key_files import Directory
+    from azureinit.facts.ssh import Ssh
     from azureinit.plan.actions import Action, Plan
 
     class PublicKey(Protocol):
@@ -32,41 +35,63 @@ OTHERS_WRITE = 0o022
 
 
 class Targets(Record):
-    """Which lines go into which file, and what was asked for that cannot be."""
+    """The lines by file, and warnings about requests that cannot be met."""
 
     lines: dict[str, tuple[str, ...]]
     cautions: tuple[str, ...]
 
 
+NO_FILES = AdminFiles()
+
+
 def key_paths(
-    *, username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config
+    *,
+    username: str,
+    home: str,
+    keys: tuple[PublicKey, ...],
+    accounts: Accounts,
+    ssh: Ssh,
+    config: Config,
+    admin: AdminFiles = NO_FILES,
 ) -> tuple[str, ...]:
-    """The files that must be looked at before the keys can be planned."""
-    wanted = _targets(username, home, keys, facts, config).lines
+    """The files that must be read before the keys can be planned. `admin`: the names of the pieces, if any."""
+    owner = KeyOwner(username=username, home=below("/", home), accounts=accounts, ssh=ssh, admin=admin)
+    wanted = _targets(owner, keys, config).lines
     merged = below(home, DEFAULT)
-    pieces = (f"{merged}.d/{name}" for name in facts.key_pieces if merged in wanted)
-    others = key_places(username, below("/", home), will_be_in(username, facts, config), facts, config).read
+    pieces = (f"{merged}.d/{name}" for name in admin.key_pieces if merged in wanted)
+    others = key_places(owner, groups_of_account(username, accounts, config), config).read
     return tuple(dict.fromkeys((*wanted, *pieces, *others)))
 
 
-def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Plan:
+def plan_keys(
+    *,
+    username: str,
+    home: str,
+    keys: tuple[PublicKey, ...],
+    host: Host,
+    accounts: Accounts,
+    ssh: Ssh,
+    admin: AdminFiles,
+    config: Config,
+) -> Plan:
     name = f"ssh keys {username}"
     if not keys:
         return ()
-    targets = _targets(username, home, keys, facts, config)
+    owner = KeyOwner(username=username, home=below("/", home), accounts=accounts, ssh=ssh, admin=admin)
+    targets = _targets(owner, keys, config)
     cautions = tuple(Caution(name=name, why=why) for why in targets.cautions)
-    seen = {file.path: file for file in facts.keys_files}
+    seen = {file.path: file for file in admin.keys_files}
     files = [(seen.get(path) or KeysFile.absent(path, home), lines) for path, lines in targets.lines.items()]
     problems = [file.problem for file, _ in files if file.problem]
     if problems and all(file.hidden for file, _ in files if file.problem):
         return (*cautions, Unknown(name=name, why=problems[0]))
     if problems:
-        why = f"{problems[0]}: keys are not written through it"
+        why = f"{problems[0]}: the keys are not written there"
         step = Step(name=name, why=why, ways=(Declined(backend=BACKEND, why=why),), failure=KeysFailed)
         return (*cautions, step)
     actions: list[Action] = []
     for file, lines in files:
-        actions += [action for action in _plan_file(file, lines, username, facts) if action not in actions]
+        actions += [action for action in _plan_file(file, lines, owner, host) if action not in actions]
     where = ", ".join(targets.lines)
     if not targets.lines:
         return cautions
@@ -74,10 +99,10 @@ def plan_keys(*, username: str, home: str, keys: tuple[PublicKey, ...], facts: F
         return (*cautions, Satisfied(name=name, why=f"in {where}"))
     ways: tuple[Way | Declined, ...] = (Way(backend=BACKEND, actions=tuple(actions)),)
     merged = below(home, DEFAULT)
-    if facts.ssh.pieces == MERGER and merged in targets.lines:
+    if ssh.pieces == MERGER and merged in targets.lines:
         from azureinit.plan.pieces import merged_ways
 
-        ways = merged_ways(merged, targets.lines, tuple(actions), username=username, facts=facts)
+        ways = merged_ways(merged, targets.lines, tuple(actions), username=username, host=host, admin=admin)
     did = f"corrected owners and modes: {where}"
     if any(isinstance(action, Write) for action in actions):
         did = f"authorized {_count(keys)} for {username} in {where}"
@@ -91,48 +116,47 @@ def _count(keys: tuple[PublicKey, ...]) -> str:
 # ---- where they go
 
 
-def _targets(username: str, home: str, keys: tuple[PublicKey, ...], facts: Facts, config: Config) -> Targets:
-    home = below("/", home)
-    places = key_places(username, home, will_be_in(username, facts, config), facts, config)
+def _targets(owner: KeyOwner, keys: tuple[PublicKey, ...], config: Config) -> Targets:
+    username, home = owner.username, owner.home
+    places = key_places(owner, groups_of_account(username, owner.accounts, config), config)
     cautions = list(places.cautions)
-    other = shares_home(username, home, facts)
+    other = home_sharer(owner)
     lines: dict[str, dict[tuple[str, str] | None, str]] = {}
     for key in keys:
         line = parse_key(key.data)
         own = inside_home(key.path, username, home) if key.path and not other else None
-        if own is not None and others_read(own, username, home, facts):
-            cautions.append(f"the key's path {shown(own)} is a file of other accounts, too: not written")
+        if own is not None and others_read(own, owner):
+            cautions.append(f"the key's path {shown(own)} is read for other accounts too: not written")
             own = None
         elif key.path and own is None:
-            why = f"is in the home of {other} too" if other else f"is not in {home}"
+            why = f"is also in the home of {other}" if other else f"is not in {home}"
             used = f"{places.write[0]} is used" if places.write else "it is not used"
             cautions.append(f"the key's path {shown(key.path)} {why}: {used}")
-        # A file sshd does not read would honour the path and lock the admin out: then it goes to both.
+        # A file that sshd does not read would follow the platform's path and lock the admin out: then both get the key.
         read = own is not None and own in places.read and len(places.write) == 1
         for path in (own,) if own and read else (own, *places.write) if own else places.write:
-            for place in _places(path, home, facts):
+            for place in _places(path, home, owner.ssh.pieces):
                 lines.setdefault(place, {}).setdefault(key_identity(line), line)
     if keys and not places.write:
-        cautions.append("no file that sshd reads is this user's own: the keys are not written")
+        cautions.append("sshd reads no file that belongs to this user alone: the keys are not written")
     return Targets(
         lines={path: tuple(found.values()) for path, found in lines.items()},
         cautions=tuple(dict.fromkeys(cautions)),
     )
 
 
-def _places(path: str, home: str, facts: Facts) -> tuple[str, ...]:
-    """Where a list of keys is made of pieces, ours is one of them; where it is a file, that one follows."""
-    if facts.ssh.pieces is None or path != below(home, DEFAULT):
+def _places(path: str, home: str, pieces: str | None) -> tuple[str, ...]:
+    """The files to write: a piece where keys are merged from pieces, and the merged file where it is one."""
+    if pieces is None or path != below(home, DEFAULT):
         return (path,)
     own = f"{path}.d/{PIECE}"
-    return (own,) if facts.ssh.pieces == READER else (own, path)
+    return (own,) if pieces == READER else (own, path)
 
 
-def will_be_in(username: str, facts: Facts, config: Config) -> frozenset[str]:
-    """The groups of the account, or what is known of them before it is made."""
-    accounts = facts.accounts
+def groups_of_account(username: str, accounts: Accounts, config: Config) -> frozenset[str]:
+    """The groups that the account is in, or will be in."""
     groups = config.user.groups
-    asked = default_groups(username, facts, config) if groups is None else filter(accounts.group, groups)
+    asked = default_groups(username, accounts, config) if groups is None else filter(accounts.group, groups)
     if accounts.user(username) is not None:
         return accounts.groups_of(username) | frozenset(asked)
     policy = accounts.policy
@@ -144,16 +168,17 @@ def will_be_in(username: str, facts: Facts, config: Config) -> frozenset[str]:
 # ---- what is left to do there
 
 
-def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Facts) -> list[Action]:
-    """Every action ends in the same file, however much of it was already there."""
-    owner, uid = owner_of(file, username, facts)
+def _plan_file(file: KeysFile, lines: tuple[str, ...], account: KeyOwner, host: Host) -> list[Action]:
+    """Idempotent: the result is the same, whatever part of it exists already."""
+    accounts, username = account.accounts, account.username
+    owner, uid = owner_of(file, username, accounts)
     mode = 0o644 if file.home is None else 0o600
-    actions = plan_directories(file, username, facts)
-    before = file.data if file.data is not None else _from_skeleton(file, username, facts)
+    actions = plan_directories(file, username, host=host, accounts=accounts)
+    before = file.data if file.data is not None else _from_skeleton(file, username, accounts)
     after = with_keys(before or b"", lines)
-    right = file.home is None or (_is_mode(file.mode, mode, facts) and is_owner(file.uid, uid, facts))
+    right = file.home is None or (_is_mode(file.mode, mode, account.ssh) and is_owner(file.uid, uid, host))
     if file.data is None or after != file.data or not right:
-        # A file of the system's that is there keeps its mode and owner: it was made by someone who knew.
+        # An existing file outside the home keeps its mode and owner: the image configured it.
         keep = file.home is None and file.data is not None
         write = Write(
             path=file.path,
@@ -167,11 +192,11 @@ def _plan_file(file: KeysFile, lines: tuple[str, ...], username: str, facts: Fac
     return actions
 
 
-def plan_directories(file: KeysFile, username: str, facts: Facts) -> list[Action]:
-    """On the way to it, made or put right."""
-    owner, uid = owner_of(file, username, facts)
+def plan_directories(file: KeysFile, username: str, *, host: Host, accounts: Accounts) -> list[Action]:
+    """Make the directories above the file, or correct their modes and owners."""
+    owner, uid = owner_of(file, username, accounts)
     modes = (
-        (directory.path, _directory_mode(directory, own=file.home is not None, uid=uid, facts=facts))
+        (directory.path, _directory_mode(directory, own=file.home is not None, uid=uid, host=host))
         for directory in file.directories
     )
     return [
@@ -179,48 +204,48 @@ def plan_directories(file: KeysFile, username: str, facts: Facts) -> list[Action
     ]
 
 
-def owner_of(file: KeysFile, username: str, facts: Facts) -> tuple[str | None, int | None]:
+def owner_of(file: KeysFile, username: str, accounts: Accounts) -> tuple[str | None, int | None]:
     if file.home is None:
         return None, None
-    user = facts.accounts.user(username)
+    user = accounts.user(username)
     return username, user.uid if user else None
 
 
-def _is_mode(found: int | None, wanted: int, facts: Facts) -> bool:
-    """A merger makes them in its own way: there it is enough that nobody else can write."""
-    return found == wanted or (facts.ssh.pieces == MERGER and found is not None and not found & OTHERS_WRITE)
+def _is_mode(found: int | None, wanted: int, ssh: Ssh) -> bool:
+    """Where a program merges pieces it sets the modes: there it is enough that no one else can write."""
+    return found == wanted or (ssh.pieces == MERGER and found is not None and not found & OTHERS_WRITE)
 
 
-def is_owner(found: int | None, wanted: int | None, facts: Facts) -> bool:
-    """Without privileges owners are neither set nor asked for."""
-    return not facts.privileged or (wanted is not None and found == wanted)
+def is_owner(found: int | None, wanted: int | None, host: Host) -> bool:
+    """Without privileges owners are neither set nor checked."""
+    return not host.privileged or (wanted is not None and found == wanted)
 
 
-def _directory_mode(directory: Directory, *, own: bool, uid: int | None, facts: Facts) -> int | None:
-    """What to make it; None to leave it. Only `.ssh` has one right mode; sshd trusts none that others can write."""
+def _directory_mode(directory: Directory, *, own: bool, uid: int | None, host: Host) -> int | None:
+    """The mode to set; None to leave it. `.ssh` must have 0700; sshd refuses others that are group-writable."""
     if directory.mode is None:
         return 0o700 if own else 0o755
     if not own:
         return None
     if directory.path.endswith("/.ssh"):
-        right, wanted = is_owner(directory.uid, uid, facts), 0o700
+        right, wanted = is_owner(directory.uid, uid, host), 0o700
     else:
-        right, wanted = directory.uid == 0 or is_owner(directory.uid, uid, facts), directory.mode & ~OTHERS_WRITE
+        right, wanted = directory.uid == 0 or is_owner(directory.uid, uid, host), directory.mode & ~OTHERS_WRITE
     return None if right and directory.mode == wanted else wanted
 
 
-def _from_skeleton(file: KeysFile, username: str, facts: Facts) -> bytes | None:
-    """What a home that is yet to be made will have there."""
-    if file.home is None or facts.accounts.user(username) is not None:
+def _from_skeleton(file: KeysFile, username: str, accounts: Accounts) -> bytes | None:
+    """The file's content in the skeleton, for a home that does not exist yet."""
+    if file.home is None or accounts.user(username) is not None:
         return None
     relative = file.path[len(file.home.rstrip("/")) + 1 :]
-    return next((entry.data for entry in facts.accounts.skeleton if entry.path == relative), None)
+    return next((entry.data for entry in accounts.skeleton if entry.path == relative), None)
 
 
 def with_keys(data: bytes, lines: tuple[str, ...]) -> bytes:
     """The file with every key in it once; what was there stays byte for byte."""
     there = data.decode("utf-8", "surrogateescape").split("\n")
-    # The key of a certificate authority opens the account to certificates alone, not to itself.
+    # A cert-authority line authorises certificates, not the key itself.
     present = {key_identity(line) for line in there if "cert-authority" not in options_of(line)}
     missing = [line for line in lines if key_identity(line) not in present]
     if missing and data and not data.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Names from outside, before they become an account, a path, an argument or a host."""
+"""Checks of user and host names from outside, before they become an account, a path, an argument or a host name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_USERNAME = 32  # utmp's field, and useradd's limit
 LONGEST_HOSTNAME = 64  # the kernel's HOST_NAME_MAX
 LONGEST_LABEL = 63
 SHOWN = 40
-EVERYBODYS = ("", "(none)", "localhost", "localhost4", "localhost6")
+GENERIC = ("", "(none)", "localhost", "localhost4", "localhost6")
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 DIGITS = frozenset("0123456789")
 IN_USERNAME = LETTERS | DIGITS | frozenset("_.-")
@@ -20,9 +20,9 @@ IN_LABEL = LETTERS | DIGITS | frozenset("-")
 
 
 def check_username(name: str, *, reserved: Collection[str] = (), system: bool = False) -> str:
-    """The name, if useradd of Debian and of RHEL would both take it and it is nobody's yet that matters.
+    """The name, if useradd of Debian and of RHEL would both accept it and it is not reserved.
 
-    `system`: root will do; nobody never does, even where nobody has that name yet.
+    `system`: root is allowed. The name `nobody` never is, even where no account has it.
     """
     why = _username_problem(name)
     if not why and ((name == "root" and not system) or name == "nobody" or name in reserved):
@@ -34,7 +34,7 @@ def check_username(name: str, *, reserved: Collection[str] = (), system: bool = 
 
 
 def check_hostname(name: str) -> str:
-    """The name, if it is a host name or a fully qualified one by RFC 1123 and the kernel can hold it."""
+    """The name, if it is a host name or a fully qualified one by RFC 1123 that fits into the kernel."""
     why = _hostname_problem(name)
     if why:
         hint = "choose a computer name of letters, digits and '-'"
@@ -42,13 +42,13 @@ def check_hostname(name: str) -> str:
     return name
 
 
-def is_everybodys(hostname: str) -> bool:
-    """A name that tells no host from another, and must not reach DNS."""
-    return hostname.lower().partition(".")[0] in EVERYBODYS
+def is_generic_hostname(hostname: str) -> bool:
+    """Whether the name identifies no particular host: it must not reach DNS."""
+    return hostname.lower().partition(".")[0] in GENERIC
 
 
 def quoted(name: str) -> str:
-    """Safe to print and short, whatever it is."""
+    """Printable and short."""
     return ascii(name[:SHOWN]) + (f"... ({len(name)} characters)" if len(name) > SHOWN else "")
 
 
@@ -59,13 +59,13 @@ def _username_problem(name: str) -> str:
         return f"is longer than {LONGEST_USERNAME} characters"
     if name[0] in ".-" or name == "$":
         return f"begins with {name[0]!r}"
-    # Samba's machine accounts end in a dollar, so useradd takes that one.
+    # useradd accepts a final dollar sign, for Samba's machine accounts.
     stem = name[:-1] if name[-1] == "$" else name
     wrong = [letter for letter in stem if letter not in IN_USERNAME]
     if wrong:
         return f"contains {wrong[0]!a}"
     if DIGITS.issuperset(stem):
-        return "would be taken for a number"
+        return "has only digits"
     return ""
 
 
@@ -86,10 +86,10 @@ def _hostname_problem(name: str) -> str:
         if label[0] == "-" or label[-1] == "-":
             return "has a label that begins or ends with '-'"
     if len(labels) == 4 and all(DIGITS.issuperset(label) for label in labels):
-        return "would be taken for an address"
+        return "looks like an IPv4 address"
     return ""
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """In a sentence: a, b and c."""
+    """As text: a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

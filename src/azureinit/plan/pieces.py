@@ -1,37 +1,43 @@
-"""Keys where authorized_keys is rebuilt from pieces in authorized_keys.d: a piece of ours, and nobody's key lost."""
+"""Keys where authorized_keys is merged from the pieces in authorized_keys.d: azure-init writes a piece of its own."""
 
 from __future__ import annotations
 
-from azureinit.facts.ssh import MERGER, KeysFile
-from azureinit.plan.actions import Declined, MakeDir, Run, Way, Write
+from azureinit.backends.ssh_keys import merge
+from azureinit.plan.actions import MakeDir, Way, Write
 from azureinit.plan.keys import BACKEND, PIECE, with_keys
 from azureinit.pubkey import key_identity
-from azureinit.record import Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from azureinit.facts.gather import Facts
-    from azureinit.plan.actions import Action
+    from azureinit.facts.host import Host
+    from azureinit.facts.key_files import AdminFiles, KeysFile
+    from azureinit.plan.actions import Action, Declined
 
-OLD = "old_authorized_keys"  # the merger's own name for keys that were there before it
+OLD = "old_authorized_keys"  # the merging program's name for keys that were there before it
 
 
 def merged_ways(
-    merged: str, lines: Mapping[str, tuple[str, ...]], actions: tuple[Action, ...], *, username: str, facts: Facts
+    merged: str,
+    lines: Mapping[str, tuple[str, ...]],
+    actions: tuple[Action, ...],
+    *,
+    username: str,
+    host: Host,
+    admin: AdminFiles,
 ) -> tuple[Way | Declined, ...]:
-    """By the merger, which keeps others of itself off meanwhile; where it cannot, as it would.
+    """By the merging program, which locks out other instances; where it cannot run, by writing the same files.
 
-    `actions`: all that is to be done so that every file has its keys.
+    `actions`: everything that is needed so that every file has its keys.
     """
-    files = {file.path: file for file in facts.keys_files}
+    files = {file.path: file for file in admin.keys_files}
     own, old = f"{merged}.d/{PIECE}", f"{merged}.d/{OLD}"
     pieces = {PIECE: with_keys(_data(files, own), lines[own])}
     kept = _in_no_piece(merged, files, lines[own])
     if not kept:
-        return (_by_merger(merged, pieces, actions, username, facts), Way(backend=BACKEND, actions=actions))
-    pieces = {OLD: _joined(_data(files, old), kept), **pieces}  # first: whoever dies in between has lost nothing
+        return (_by_merger(merged, pieces, actions, username, host), Way(backend=BACKEND, actions=actions))
+    pieces = {OLD: _joined(_data(files, old), kept), **pieces}  # first, so that an interruption loses no key
     write = Write(
         path=old,
         data=pieces[OLD],
@@ -43,32 +49,26 @@ def merged_ways(
     made = tuple(action for action in actions if isinstance(action, MakeDir))
     rest = tuple(action for action in actions if not isinstance(action, MakeDir))
     ourselves = Way(backend=BACKEND, actions=(*made, write, *rest))
-    return (_by_merger(merged, pieces, actions, username, facts), ourselves)
+    return (_by_merger(merged, pieces, actions, username, host), ourselves)
 
 
 def _by_merger(
-    merged: str, pieces: Mapping[str, bytes], actions: tuple[Action, ...], username: str, facts: Facts
+    merged: str, pieces: Mapping[str, bytes], actions: tuple[Action, ...], username: str, host: Host
 ) -> Way | Declined:
-    if facts.rooted:
-        return Declined(backend=MERGER, why="it works on the running system, not on the one under --root")
-    if not facts.privileged:
-        return Declined(backend=MERGER, why="only root writes into another's home")
-    # Not the directory of pieces: where it finds none it keeps the older keys by itself.
+    # Without the directory of pieces: where it is missing, the program keeps the older keys itself.
     others = tuple(action for action in actions if not _is_mergers(action, merged))
-    # -A and not -a: an empty piece of that name would mean that somebody has switched it off.
-    runs = (Run(argv=(MERGER, "-u", username, "-A", name), stdin=Secret(data)) for name, data in pieces.items())
-    return Way(backend=MERGER, actions=(*others, *runs))
+    return merge(username=username, pieces=pieces, before=others, host=host)
 
 
 def _is_mergers(action: Action, merged: str) -> bool:
-    """What it does itself: the directory of pieces, what is in it, and the list."""
+    """Whether the program does this itself: the directory of pieces, its files, and the merged file."""
     return isinstance(action, (MakeDir, Write)) and (
         action.path == merged or f"{action.path}/".startswith(f"{merged}.d/")
     )
 
 
 def _in_no_piece(merged: str, files: Mapping[str, KeysFile], wanted: tuple[str, ...]) -> list[str]:
-    """The lines of the list that the next merger would forget."""
+    """The lines of the merged file that the next merge would drop."""
     pieces = (_lines(_data(files, path)) for path in files if path.startswith(f"{merged}.d/"))
     known = {None, *map(key_identity, wanted), *(key_identity(line) for piece in pieces for line in piece)}
     return [line for line in _lines(_data(files, merged)) if key_identity(line) not in known]

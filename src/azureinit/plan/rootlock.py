@@ -1,4 +1,4 @@
-"""Root's password taken away: nothing of the old one is left that could be brought back, and keys still open."""
+"""Root's password made unusable, without a copy of the old hash that could be restored. Keys still work."""
 
 from __future__ import annotations
 
@@ -12,43 +12,46 @@ from azureinit.record import Secret, replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.host import Host
     from azureinit.plan.actions import Declined, Item
 
 NAME = "password root"
 FORGET = Remove(path=OLD_SHADOW)
 
 
-def plan_root_lock(*, facts: Facts, config: Config, today: int) -> Item:
-    accounts = facts.accounts
+def plan_root_lock(*, host: Host, accounts: Accounts, old_root: Secret | None, config: Config, today: int) -> Item:
     fields = accounts.shadow_fields("root") or ()
     field = fields[1] if len(fields) > 1 else None
     if field is None and "/etc/shadow" not in accounts.unreadable:
-        return Caution(name=NAME, why="is to be locked, but /etc/shadow has no entry of root's: nothing to lock")
+        return Caution(name=NAME, why="is to be locked, but /etc/shadow has no entry for root: nothing to lock")
     if field is not None and _is_gone(field):
-        return _plan_old(facts.old_root)
+        return _plan_old(old_root)
     intent = PasswordIntent(name="root", field=Secret(NO_PASSWORD), today=today)
-    ways = tuple(_without_backup(SET[backend](intent, facts)) for backend in config.password_provisioners.backends)
-    did = "took root's password away"
+    ways = tuple(
+        _without_backup(SET[backend](intent, host=host, accounts=accounts))
+        for backend in config.password_provisioners.backends
+    )
+    did = "locked root's password"
     return Step(name=NAME, why="is to be locked", did=did, ways=ways, failure=PasswordFailed)
 
 
 def _without_backup(way: Way | Declined) -> Way | Declined:
-    """Whoever edits the file leaves the old one beside it, with the old hash."""
+    """Tools that edit /etc/shadow leave the old file beside it, with the old hash."""
     return replace(way, actions=(*way.actions, FORGET)) if isinstance(way, Way) else way
 
 
 def _plan_old(field: Secret | None) -> Item:
-    """A run may have died before it came to that."""
+    """An interrupted run may have left the backup."""
     if field is None or _is_gone(field):
-        return Satisfied(name=NAME, why="cannot be used already")
+        return Satisfied(name=NAME, why="is locked already")
     way = Way(backend="native", actions=(FORGET,))
-    why, did = f"is locked, but {OLD_SHADOW} has the old one", f"removed {OLD_SHADOW}, which held root's old password"
+    why, did = f"is locked, but {OLD_SHADOW} has the old hash", f"removed {OLD_SHADOW}, which held root's old password"
     return Step(name=NAME, why=why, did=did, ways=(way,), failure=PasswordFailed)
 
 
 def _is_gone(field: Secret) -> bool:
-    """No hash at all: one behind a `!` is a password that whoever unlocks the account brings back."""
+    """Whether there is no hash at all: one behind a `!` works again once the account is unlocked."""
     text = field.reveal()
     bare = text.lstrip(b"!")
     return bool(text) and (not bare or bare.startswith(b"*"))

@@ -1,4 +1,4 @@
-"""The way to the platform, where a lease tells it and whoever took the lease did not set it."""
+"""A route to the platform that a lease has and the DHCP client did not set."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def plan_route(*, host: str, lease: Lease, leads: bool) -> Plan:
-    """To that host alone. `leads`: there is a way to it, and it is not ours to better."""
+    """To that host alone. `leads`: a route exists already, which is not changed."""
     name = f"route to {host}"
     if leads:
         return (Satisfied(name=name, why="there is one"),)
     found = narrowest(host, lease)
     if found is None:
         return ()
-    why = f"{lease.client} has a lease of {lease.link} that tells the way, and did not set it"
+    why = f"{lease.client} has a lease of {lease.link} with that route, and did not set it"
     did = f"added a route to {host} by {found[2]}: {why}"
     return (Step(name=name, why=why, did=did, ways=(ip_route(host=host, link=lease.link, gateway=found[2]),)),)
 

@@ -1,4 +1,4 @@
-"""The plan for people and for programs. Secrets show as themselves: not at all."""
+"""The plan as text and as JSON. Secrets are not shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from azureinit.plan.actions import Action, Item, Plan
 
-HIDDEN = ("was", "changes")  # of an action: for the executor alone
+HIDDEN = ("was", "changes")  # fields of an action that only the executor needs
 
 
 def as_text(plan: Plan, *, privileged: bool) -> str:
@@ -62,7 +62,7 @@ def _is_possible(step: Step) -> bool:
 
 
 def _printable(line: str) -> str:
-    """What a file or the platform holds has no power over a terminal."""
+    """Control characters from files or the platform are escaped."""
     if line.isprintable():
         return line
     return "".join(letter if letter.isprintable() or letter == "\t" else ascii(letter)[1:-1] for letter in line)
@@ -72,7 +72,7 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
     if isinstance(action, Run):
         yield "run " + shlex.join(action.argv) + (" (with a secret on its standard input)" if action.stdin else "")
         if action.output is not None:
-            yield f"  (for at most {action.timeout:g} s; what it says goes to {action.output})"
+            yield f"  (for at most {action.timeout:g} s; output in {action.output})"
     elif isinstance(action, Write):
         yield f"write {action.path}{_mode(action.mode)}{_owner(action.owner, privileged)}"
         yield from _difference(action)
@@ -129,7 +129,7 @@ def _difference(action: Write) -> Iterator[str]:
 
 
 def _lines(data: bytes) -> list[str]:
-    """Only at line feeds, so that a difference in anything else shows; a last line without one is marked as such."""
+    """Split at line feeds only, so that other differences show; a last line without one is marked."""
     lines = data.decode("utf-8", "backslashreplace").split("\n")
     last = lines.pop()
     return [*lines, f"{last} (no newline at the end)"] if last else lines

@@ -1,7 +1,7 @@
-"""Which lines of sshd's configuration count for one connection, and whether Allow and Deny lines let it in.
+"""Which lines of sshd's configuration apply to one connection, and whether Allow and Deny lines accept it.
 
 The rules are those of OpenSSH's match.c, addrmatch.c, groupaccess.c and servconf.c. Loaded only where a configuration
-has such lines. What cannot be known here (a host's name in DNS, the local address) is None: neither yes nor no.
+has such lines. A result that cannot be known here (a host's name in DNS, the local address) is None.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     Network = Union[IPv4Network, IPv6Network]
 
 ALLOW_USERS, DENY_USERS, ALLOW_GROUPS, DENY_GROUPS = "allowusers", "denyusers", "allowgroups", "denygroups"
-# Every line adds to these; of all other words the first counts.
+# Every line adds to these; of all other keywords the first counts.
 LISTS = (ALLOW_USERS, DENY_USERS, ALLOW_GROUPS, DENY_GROUPS)
 ALIASES = {"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms", "dsaauthentication": "pubkeyauthentication"}
-# What decides about a login; a Match block without any of these tells no logins apart.
+# Keywords that decide about a login; a Match block without any of these does not matter.
 DECIDING = (
     *LISTS, "authenticationmethods", "authorizedkeyscommand", "authorizedkeysfile", "authorizedprincipalscommand",
     "challengeresponseauthentication", "chrootdirectory", "dsaauthentication", "forcecommand",
@@ -30,25 +30,25 @@ DECIDING = (
     "pubkeyacceptedalgorithms", "pubkeyacceptedkeytypes", "pubkeyauthentication", "refuseconnection",
     "requiredrsasize", "revokedkeys", "strictmodes", "trustedusercakeys", "usepam",
 )  # fmt: skip
-PRIVATE, PUBLIC = "10.0.0.9", "203.0.113.9"  # where clients come from: the virtual network, and anywhere else
+PRIVATE, PUBLIC = "10.0.0.9", "203.0.113.9"  # client addresses: in the virtual network, and elsewhere
 ELSEWHERE = ("192.168.0.9", "172.16.0.9", "198.51.100.9", "20.0.0.9", "2001:db8::9")
 MOST_ADDRESSES = 256
 
 
 class Client(Record):
-    """A connection as the configuration tells them apart. `host`: its name in DNS; None where that is not known."""
+    """A connection as the configuration distinguishes them. `host`: its name in DNS; None where that is not known."""
 
     user: str
     groups: frozenset[str]
     address: str
     host: str | None
-    ports: tuple[str, ...] = ("22",)  # any of those that sshd listens on
-    # What Match lines that cannot be decided here are taken to say.
+    ports: tuple[str, ...] = ("22",)  # one of the ports that sshd listens on
+    # The assumed result of Match lines that cannot be decided here.
     benefit: bool = False
 
 
 class InForce(Record):
-    """What counts for one connection: the arguments, and the line that says so (None: sshd said it itself)."""
+    """A value in force for one connection: its arguments and its line (None: reported by sshd)."""
 
     keyword: str
     arguments: tuple[str, ...]
@@ -56,7 +56,7 @@ class InForce(Record):
 
 
 def match_pattern(text: str, pattern: str) -> bool:
-    """`*` and `?` alone are special. Linear with one way back, as there is only ever one to try."""
+    """`*` and `?` alone are special. Linear, with a single backtracking point."""
     at = place = 0
     star, marked = -1, 0
     while at < len(text):
@@ -74,7 +74,7 @@ def match_pattern(text: str, pattern: str) -> bool:
 
 
 def match_list(text: str, patterns: str) -> int:
-    """1: a pattern of the comma list takes it; -1: one with a `!` does; 0: none."""
+    """1: a pattern of the comma list matches; -1: one with a `!` does; 0: none."""
     found = 0
     for part in patterns.split(","):
         negated = part.startswith("!")
@@ -113,7 +113,7 @@ def parse_network(word: str, *, strict: bool = True) -> Network | None:
     from ipaddress import ip_network
 
     if "/" in word and not word.partition("/")[2].isdecimal():
-        return None  # sshd knows no masks in dots
+        return None  # sshd does not accept dotted masks
     try:
         return ip_network(word, strict=strict)
     except ValueError:
@@ -121,7 +121,7 @@ def parse_network(word: str, *, strict: bool = True) -> Network | None:
 
 
 def match_host(client: Client, patterns: str) -> int | None:
-    """A host's name, in small letters; None where it depends on DNS."""
+    """Matches a host's name, in lower case; None where it depends on DNS."""
     if client.host is None:
         return 1 if patterns == "*" else None
     return match_list(client.host.lower(), patterns.lower())
@@ -150,7 +150,7 @@ def match_groups(groups: Iterable[str], patterns: str) -> bool:
 
 
 def applies(block: Block | None, client: Client) -> bool | None:
-    """Whether the lines under that Match line count for the client."""
+    """Whether the lines under that Match line apply to the client."""
     if block is None:
         return True
     answers = [*_criteria(block.criteria, client), applies(block.outer, client)]
@@ -189,7 +189,7 @@ def _criterion(name: str, value: str, client: Client) -> bool | None:
 
 
 def in_force(directives: Iterable[Directive], client: Client) -> dict[str, tuple[InForce, ...]]:
-    """By keyword, as sshd settles it: what Match blocks say replaces what is said for everyone."""
+    """Values by keyword, as sshd decides: Match blocks replace the global values."""
     general: dict[str, list[InForce]] = {}
     matched: dict[str, list[InForce]] = {}
     for said in directives:
@@ -206,7 +206,7 @@ def in_force(directives: Iterable[Directive], client: Client) -> dict[str, tuple
 
 
 def clients(directives: Sequence[Directive], *, user: str, groups: frozenset[str]) -> tuple[Client, ...]:
-    """Connections from everywhere the configuration tells apart; one where it tells nothing apart."""
+    """One client for each origin that the configuration distinguishes; a single one where it distinguishes none."""
     from_dns = any(said.keyword == "usedns" and said.arguments[0].lower() == "yes" for said in directives)
     ports = tuple(dict.fromkeys(_ports_in(directives))) or ("22",)
     blocks = blocks_of(directives)
@@ -233,12 +233,12 @@ def _ports_in(directives: Sequence[Directive]) -> Iterable[str]:
 
 
 def blocks_of(directives: Sequence[Directive]) -> list[Block]:
-    """The Match blocks that may tell logins apart."""
+    """The Match blocks that may matter for a login."""
     return list(dict.fromkeys(said.block for said in directives if said.block and said.keyword in DECIDING))
 
 
 def applied(directives: Sequence[Directive], client: Client) -> tuple[bool | None, ...]:
-    """Which Match blocks count for it: what sshd says for one client is so for all others with the same ones."""
+    """Which Match blocks apply to it: sshd's answer for one client holds for all others with the same ones."""
     return tuple(applies(block, client) for block in blocks_of(directives))
 
 
@@ -284,7 +284,7 @@ def _next_to(network: Network) -> Iterable[str]:
 
 
 def turned_away(values: dict[str, tuple[InForce, ...]], client: Client) -> tuple[InForce, bool] | None:
-    """The Allow or Deny line that keeps the client out, and whether that is certain; None: they let it in."""
+    """The Allow or Deny line that refuses the client, and whether that is certain; None: it is accepted."""
     doubt: InForce | None = None
     for said in values.get(DENY_USERS, ()):
         hit = match_user(client, said.arguments[0])

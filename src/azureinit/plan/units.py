@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from azureinit.backends.service import start_unit
 from azureinit.plan.actions import Satisfied, Step, Way
-from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 NAME = "hostname monitor"
+START_SECS = 10.0
 
 
 def plan_monitor(*, unit: str, running: bool) -> Plan:
@@ -20,11 +20,11 @@ def plan_monitor(*, unit: str, running: bool) -> Plan:
 
 
 def plan_start(name: str, unit: str, *, why: str) -> Step:
-    ways = (Way(backend="systemctl", actions=(start_unit(unit, wait=False),)),)
+    ways = (Way(backend="systemctl", actions=(start_unit(unit, wait=False, timeout=START_SECS),)),)
     return Step(name=name, why=why, did=f"started {unit}", ways=ways)
 
 
 def plan_mount(unit: str, *, seconds: float) -> Step:
-    start = replace(start_unit(unit, wait=True), timeout=seconds)
+    start = start_unit(unit, wait=True, timeout=seconds)
     ways = (Way(backend="systemctl", actions=(start,)),)
     return Step(name=f"mount {unit}", why="the data directory lies on it", did=f"mounted {unit}", ways=ways)

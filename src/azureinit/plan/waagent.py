@@ -1,4 +1,4 @@
-"""WALinuxAgent beside us: it stays for extensions, and finds what its own provisioning would have left it."""
+"""WALinuxAgent beside azure-init: it stays for extensions, and gets the files that its own provisioning writes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from azureinit.plan.actions import MakeDir, Satisfied, Step, Unknown, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Waagent
+    from azureinit.facts.waagent import Waagent
     from azureinit.plan.actions import Action, Item, Plan
     from azureinit.record import Secret
     from azureinit.sources.metadata import Metadata
 
 
 def plan_waagent(*, vm_id: str | None, waagent: Waagent | None, lib_dir: str, metadata: Metadata | None = None) -> Plan:
-    """Written whether we succeed or fail: where we failed, its Ready would hide that, and the media are taken away."""
+    """Written after success and after failure: WALinuxAgent's own Ready would hide a failure and eject the media."""
     if waagent is None or vm_id is None:
         return ()
     if waagent.hidden:
@@ -32,23 +32,23 @@ def in_library(lib_dir: str, name: str) -> str:
 
 
 def write_private(lib_dir: str, name: str, data: bytes | Secret, *, mode: int = 0o600) -> tuple[Action, ...]:
-    """In a directory that only root may look into."""
+    """Write a file into a directory that only root may read."""
     directory = MakeDir(path=lib_dir.rstrip("/") or "/", mode=0o700, kept=_is_shared(lib_dir))
     return (directory, Write(path=in_library(lib_dir, name), data=data, mode=mode))
 
 
 def _is_shared(directory: str) -> bool:
-    """Not deep enough to be one program's own: closed to others, /var/lib would take the machine with it."""
+    """Whether the path is too short for one program's directory: with mode 0700, /var/lib would break the machine."""
     parts = [part for part in directory.split("/") if part]
     return len(parts) < 3 or "." in parts or ".." in parts
 
 
 def _plan_marker(vm_id: str, waagent: Waagent, lib_dir: str) -> Item:
-    """With it, it neither provisions nor reports."""
+    """With this marker WALinuxAgent neither provisions nor reports."""
     name = "waagent marker"
     if waagent.marker is not None and waagent.marker.strip().lower() in spellings(vm_id):
-        return Satisfied(name=name, why="it knows that this machine is provisioned")
-    why = "it is installed, and must not provision too"
+        return Satisfied(name=name, why="says that this VM is provisioned")
+    why = "WALinuxAgent is installed, and must not provision too"
     did = "told WALinuxAgent that this machine is provisioned"
     return _step(name, why, did, write_private(lib_dir, "provisioned", f"{vm_id}\n".encode()))
 
@@ -56,10 +56,10 @@ def _plan_marker(vm_id: str, waagent: Waagent, lib_dir: str) -> Item:
 def _plan_media(document: Secret | None, waagent: Waagent, lib_dir: str) -> Plan:
     name, kept = "waagent media", waagent.media
     if kept is not None and (document is None or (kept.data == document and not kept.mode & 0o077)):
-        return (Satisfied(name=name, why="it has a copy of ovf-env.xml"),)
+        return (Satisfied(name=name, why="WALinuxAgent has a copy of ovf-env.xml"),)
     if document is None:
         return ()
-    why = "it reads ovf-env.xml when the media are gone; without the password"
+    why = "WALinuxAgent reads ovf-env.xml after the media are ejected; without the password"
     did = "gave WALinuxAgent a copy of ovf-env.xml, without the password"
     return (_step(name, why, did, write_private(lib_dir, "ovf-env.xml", document)),)
 
@@ -67,7 +67,7 @@ def _plan_media(document: Secret | None, waagent: Waagent, lib_dir: str) -> Plan
 def _plan_off(waagent: Waagent, lib_dir: str) -> Item:
     name = "waagent off"
     if waagent.disabled:
-        return Satisfied(name=name, why="it is told to rest")
+        return Satisfied(name=name, why="WALinuxAgent is disabled")
     why = "ProvisionGuestAgent is false: no extensions on this machine"
     return _step(name, why, f"disabled WALinuxAgent: {why}", write_private(lib_dir, "disable_agent", b""))
 
@@ -77,7 +77,7 @@ def _step(name: str, why: str, did: str, actions: tuple[Action, ...]) -> Step:
 
 
 def spellings(vm_id: str) -> tuple[bytes, bytes]:
-    """It takes the id as we know it, and as Gen1 firmware tells it: the first three groups byte-swapped."""
+    """The id as WALinuxAgent accepts it: as it is, and as Gen1 firmware has it, the first three groups byte-swapped."""
     raw = bytes.fromhex(vm_id.replace("-", ""))
     digits = (raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]).hex()
     return vm_id.encode(), "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])).encode()

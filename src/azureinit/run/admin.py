@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from azureinit.facts.ssh import MERGER, read_keys_files, read_pieces
+from azureinit.facts.key_files import AdminFiles, read_keys_files, read_pieces
+from azureinit.facts.ssh import MERGER
 from azureinit.plan.hostkeys import has_image_keys
 from azureinit.plan.keys import key_paths
 from azureinit.record import replace
@@ -33,26 +34,28 @@ def with_keys_files(
     machine: Machine, config: Config, facts: Facts, *, username: str, keys: tuple[PublicKey, ...]
 ) -> Facts:
     home = facts.accounts.home_of(username)
-    if facts.ssh.pieces == MERGER:
-        facts = replace(facts, key_pieces=read_pieces(machine, home))
-    paths = key_paths(username=username, home=home, keys=keys, facts=facts, config=config)
-    return replace(facts, keys_files=read_keys_files(machine, home=home, paths=paths))
+    admin = AdminFiles(key_pieces=read_pieces(machine, home) if facts.ssh.pieces == MERGER else ())
+    paths = key_paths(
+        username=username, home=home, keys=keys, accounts=facts.accounts, ssh=facts.ssh, admin=admin, config=config
+    )
+    return replace(facts, admin=replace(admin, keys_files=read_keys_files(machine, home=home, paths=paths)))
 
 
 def with_pair_files(machine: Machine, facts: Facts, metadata: Metadata) -> Facts:
-    from azureinit.facts.keypairs import read_pair_files
+    from azureinit.facts.key_files import read_pair_files
     from azureinit.plan.keypairs import pair_paths
 
     username = metadata.username or ""
     home = facts.accounts.home_of(username)
     paths = pair_paths(username=username, home=home, pairs=metadata.key_pairs)
-    return replace(facts, pair_files=read_pair_files(machine, home=home, paths=paths))
+    pair_files = read_pair_files(machine, home=home, paths=paths)
+    return replace(facts, admin=replace(facts.admin, pair_files=pair_files))
 
 
 def with_access(machine: Machine, config: Config, facts: Facts, metadata: Metadata) -> Facts:
     """What decides about the admin's login. sshd is asked only where its configuration has rules for logins."""
     if not facts.ssh.installed:
-        return facts
+        return replace(facts, access=None)
     from azureinit.facts.access import read_access
     from azureinit.plan.access import paths_of, questions
 
@@ -60,11 +63,11 @@ def with_access(machine: Machine, config: Config, facts: Facts, metadata: Metada
     access = read_access(
         machine,
         facts.ssh,
-        systemd=facts.systemd,
+        systemd=facts.host.systemd,
         shell=user.shell if user else facts.accounts.shell,
-        paths=paths_of(metadata, facts, config),
+        paths=paths_of(metadata=metadata, accounts=facts.accounts, ssh=facts.ssh, admin=facts.admin, config=config),
     )
-    asked = questions(metadata=metadata, facts=facts, config=config)
+    asked = questions(metadata=metadata, host=facts.host, accounts=facts.accounts, ssh=facts.ssh, config=config)
     if asked:
         from azureinit.facts.sshd_answer import ask_about
 

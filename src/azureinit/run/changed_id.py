@@ -26,9 +26,9 @@ def kept_id(context: Context, identity: Identity, memory: Memory) -> str | None:
     """
     if context.config.platform.changed_vm_id != "keep" or identity.vm_id is None or not memory.readable:
         return None
-    from azureinit.facts.changed_id import read_former_id
+    from azureinit.facts.changed_id import read_earlier_id
 
-    found = read_former_id(
+    found = read_earlier_id(
         context.machine,
         vm_id=identity.vm_id,
         spellings=spellings(identity.vm_id),
@@ -84,15 +84,15 @@ def _is_silence(error: AzureInitError) -> bool:
 
 
 def plan_kept(context: Context, asked: Asked, facts: Facts) -> Plan:
-    from azureinit.facts.changed_id import Former, read_former
-    from azureinit.plan.changed_id import plan_former
+    from azureinit.facts.changed_id import EarlierVm, read_earlier_vm
+    from azureinit.plan.changed_id import plan_changed_id
 
     library, previous = context.config.waagent.lib_dir, asked.previous_id or ""
     if context.config.platform.changed_vm_id == "keep":
-        former, because = read_former(context.machine, vm_id=previous, lib_dir=library), "platform.changed_vm_id"
+        earlier, because = read_earlier_vm(context.machine, vm_id=previous, lib_dir=library), "platform.changed_vm_id"
     else:
-        former, because = Former(vm_id=previous), NOTHING_ASKED  # nothing asked for anything to be removed
+        earlier, because = EarlierVm(vm_id=previous), NOTHING_ASKED  # nothing asked for anything to be removed
     return (
-        *plan_former(former=former, because=because, done=asked.memory.journal.done),
+        *plan_changed_id(earlier=earlier, because=because, done=asked.memory.journal.done),
         *plan_waagent(vm_id=asked.identity.vm_id, waagent=facts.waagent, lib_dir=library),
     )

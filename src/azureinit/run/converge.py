@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.errors import LocalError, NotConverged, PlanStale
-from azureinit.facts.gather import read_facts
+from azureinit.facts.gather import EVERY_PART, read_facts
 from azureinit.plan.actions import Caution, Unknown, work_left
 from azureinit.record import Record
 from azureinit.run.enact import enact
@@ -11,7 +11,7 @@ from azureinit.telemetry.events import WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
@@ -41,7 +41,9 @@ def converge(
     journal: Journal,
     events: Events,
     deadline: float,
+    parts: Collection[str] = EVERY_PART,
 ) -> Converged:
+    """`parts`: of the facts, those that the planner looks at."""
     taken: tuple[str, ...] = ()
     told: list[Caution] = []
     applied = stale = 0
@@ -68,4 +70,4 @@ def converge(
             stale += 1
             if stale == MOST_STALE:
                 raise
-        facts = read_facts(machine, config, before=facts)
+        facts = read_facts(machine, config, parts, before=facts)

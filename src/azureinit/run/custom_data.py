@@ -17,7 +17,7 @@ def plan_saving(context: Context, asked: Asked) -> Plan:
     if given is None:
         return ()
     done = asked.memory.journal.done
-    return plan_custom_data(given=given, config=context.config, facts=_read(context), done=done)
+    return plan_custom_data(given=given, config=context.config, custom_data=_read(context), done=done)
 
 
 def plan_running(context: Context, asked: Asked) -> Plan:
@@ -26,7 +26,7 @@ def plan_running(context: Context, asked: Asked) -> Plan:
     if given is None:
         return ()
     rooted, done = context.machine.rooted, asked.memory.journal.done
-    return plan_program(given=given, config=context.config, facts=_read(context), rooted=rooted, done=done)
+    return plan_program(given=given, config=context.config, custom_data=_read(context), rooted=rooted, done=done)
 
 
 def _read(context: Context) -> CustomData:

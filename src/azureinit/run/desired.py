@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from azureinit.plan.access import plan_access
 from azureinit.plan.actions import Caution, work_left
-from azureinit.plan.plan import make_plan
-from azureinit.plan.waagent import plan_waagent
+from azureinit.plan.plan import Wanted, make_plan
+from azureinit.plan.provision import SPECIALISED
+from azureinit.record import replace
 from azureinit.run.admin import own_keys, today, with_access, with_admin_files
-from azureinit.sources.metadata import is_specialised
+from azureinit.run.stages import find_stage
+from azureinit.sources.metadata import Metadata, is_specialised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.facts.gather import Facts
     from azureinit.plan.actions import Plan
     from azureinit.run.state import Asked, Context
-    from azureinit.sources.metadata import Metadata
 
 
 def is_provisioned_anew(asked: Asked) -> bool:
@@ -28,19 +29,19 @@ def plan_desired(context: Context, asked: Asked, facts: Facts, *, shown: bool = 
         from azureinit.run.changed_id import plan_kept
 
         return plan_kept(context, asked, facts)
-    metadata, vm_id = asked.metadata, asked.identity.vm_id
-    if metadata is None or is_specialised(metadata):
-        library = context.config.waagent.lib_dir
-        return plan_waagent(vm_id=vm_id, waagent=facts.waagent, lib_dir=library, metadata=metadata)
-    facts = with_admin_files(context.machine, context.config, facts, metadata)
-    plan = make_plan(
+    metadata = asked.metadata or Metadata()
+    wanted = Wanted(
         metadata=metadata,
-        facts=facts,
         config=context.config,
         done=asked.memory.journal.done,
         today=today(context.machine),
-        vm_id=vm_id,
-        own_keys=own_keys(context, asked, facts),
+        vm_id=asked.identity.vm_id,
+    )
+    if is_specialised(metadata):
+        return make_plan(SPECIALISED, wanted, facts)
+    facts = with_admin_files(context.machine, context.config, facts, metadata)
+    plan = make_plan(
+        find_stage("provision").planners(), replace(wanted, own_keys=own_keys(context, asked, facts)), facts
     )
     if metadata.custom_data is not None:
         from azureinit.run.custom_data import plan_saving
@@ -53,8 +54,17 @@ def plan_desired(context: Context, asked: Asked, facts: Facts, *, shown: bool = 
 def _plan_login(context: Context, metadata: Metadata, facts: Facts, *, pending: bool) -> Plan:
     """Last of all: whether the admin can log in to the machine that the rest of the plan makes."""
     facts = with_access(context.machine, context.config, facts, metadata)
-    day = today(context.machine)
-    return plan_access(metadata=metadata, facts=facts, config=context.config, today=day, pending=pending)
+    return plan_access(
+        metadata=metadata,
+        host=facts.host,
+        accounts=facts.accounts,
+        ssh=facts.ssh,
+        admin=facts.admin,
+        access=facts.access,
+        config=context.config,
+        today=today(context.machine),
+        pending=pending,
+    )
 
 
 def login_doubts(asked: Asked, plan: Plan) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azureinit.config.model import Config
-    from azureinit.facts.keyhost import KeyHost
+    from azureinit.facts.gather import Facts
     from azureinit.facts.ssh import Ssh
     from azureinit.machine import Machine
     from azureinit.machine.processes import Ran
@@ -25,7 +25,7 @@ class Early(Record):
     """Work that goes on while the sources are asked."""
 
     sshd: Callable[[float], Ran] | None = None  # waits for sshd's answer
-    facts: KeyHost | None = None
+    facts: Facts | None = None
     own_keys: tuple[str, ...] = ()  # host keys that were missing: this VM's own, not the image's
     keys: tuple[Flag, ...] = ()  # set when a host key is made
 
@@ -59,19 +59,19 @@ def _ask_sshd(machine: Machine, config: Config) -> Callable[[float], Ran] | None
 
 def _begin_host_keys(context: Context, memory: Memory, sshd: Callable[[float], Ran] | None) -> Early:
     """Make missing keys before the platform answers: sshd does not start without one."""
-    from azureinit.facts.keyhost import read_key_host
+    from azureinit.facts.gather import read_early
     from azureinit.machine.threads import start
     from azureinit.plan.actions import work_left
     from azureinit.plan.hostkeys import plan_host_keys, types_before_ready
 
-    host = read_key_host(context.machine, context.config)
-    if any(key.whole for key in host.ssh.host_keys):
-        return Early(sshd=sshd, facts=host)  # sshd starts with that one; the plan decides about others
-    types = types_before_ready(context.config.ssh.host_key_types, host.ssh)
-    steps = work_left(plan_host_keys(types=types, facts=host))
-    own = record_own_keys(context, memory, host.ssh) if steps else ()
+    facts = read_early(context.machine, context.config)
+    if any(key.whole for key in facts.ssh.host_keys):
+        return Early(sshd=sshd, facts=facts)  # sshd starts with that one; the plan decides about others
+    types = types_before_ready(context.config.ssh.host_key_types, facts.ssh)
+    steps = work_left(plan_host_keys(types=types, host=facts.host, ssh=facts.ssh))
+    own = record_own_keys(context, memory, facts.ssh) if steps else ()
     keys = tuple(start(_making(context, step)) for step in steps)
-    return Early(sshd=sshd, facts=host, own_keys=own, keys=keys)
+    return Early(sshd=sshd, facts=facts, own_keys=own, keys=keys)
 
 
 def record_own_keys(context: Context, memory: Memory, ssh: Ssh) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ address other than the usual one is used only if a wireserver answers there, or 
 from __future__ import annotations
 
 from azureinit.errors import LocalError
-from azureinit.facts.dhcp_client import parse_way_out
+from azureinit.facts.dhcp_client import parse_outgoing_link
 from azureinit.facts.leases import is_a_host, read_standing
 from azureinit.record import Record, replace
 from azureinit.sources.route import USUAL, is_told_of, parse_address, read_table, wait_for_route
@@ -47,7 +47,7 @@ def with_host(config: Config, address: str) -> Config:
 
 def read_card(machine: Machine, table: bytes | None = None) -> Card | None:
     """The link of the best route to the platform; without a route, the first link that could have one."""
-    link = parse_way_out(read_table(machine) or b"" if table is None else table)
+    link = parse_outgoing_link(read_table(machine) or b"" if table is None else table)
     if link is not None:
         index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").strip()
         mac = (machine.read(f"/sys/class/net/{link}/address", limit=64) or b"").decode("ascii", "replace").strip()

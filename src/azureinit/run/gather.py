@@ -115,7 +115,7 @@ def _ask(
 
 
 def _read_facts(context: Context, early: Early) -> Facts:
-    return read_facts(context.machine, context.config, host=early.facts, sshd=early.sshd, keys=early.keys)
+    return read_facts(context.machine, context.config, early=early.facts, sshd=early.sshd, keys=early.keys)
 
 
 def _confirm_deadline(context: Context) -> float:
@@ -178,9 +178,12 @@ def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing,
     check_hostname(metadata.hostname or "")
     metadata = with_usable_keys(metadata, lambda told: context.events.tell(WARN, "keys", told))
     if asked.facts.ignition is not None:
-        from azureinit.plan.ignition import yielding
+        from azureinit.plan.ignition import without_kept
 
-        metadata = yielding(metadata, asked.facts, done=memory.journal.done)
+        facts, done = asked.facts, memory.journal.done
+        metadata = without_kept(
+            metadata, ignition=asked.facts.ignition, names=facts.names, accounts=facts.accounts, done=done
+        )
     knowing.learn(metadata=metadata)
     unconfirmed = metadata if _is_unconfirmed(context, memory, answers, failures) else None
     if unconfirmed is not None:

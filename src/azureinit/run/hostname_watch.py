@@ -55,9 +55,9 @@ class Monitor:
         name, known = self.machine.hostname(), self.known()
         if name == known:
             return
-        from azureinit.plan.names import check_hostname, is_everybodys
+        from azureinit.plan.names import check_hostname, is_generic_hostname
 
-        if is_everybodys(name):
+        if is_generic_hostname(name):
             return
         check_hostname(name)
         if known is not None:
@@ -85,19 +85,19 @@ class Monitor:
         enact(self.machine, plan, events=events, deadline=until)
 
     def plan(self, name: str) -> Plan:
-        from azureinit.facts.dhcp_client import read_lessee
-        from azureinit.facts.dhcpnames import read_name_files
-        from azureinit.facts.gather import read_waagent
+        from azureinit.facts.dhcp_client import read_dhcp_client
+        from azureinit.facts.hostnames import read_name_files
+        from azureinit.facts.waagent import read_waagent
         from azureinit.plan.dhcpnames import plan_dhcp_names
         from azureinit.plan.publish import plan_publish
         from azureinit.plan.published import plan_published
 
-        lessee = read_lessee(self.machine)
-        if lessee is None:
+        dhcp = read_dhcp_client(self.machine)
+        if dhcp is None:
             raise LocalError(f"DNS cannot be told that this is {name}: no route leads to the platform")
         library = self.config.waagent.lib_dir
         return (
             *plan_dhcp_names(hostname=name, files=read_name_files(self.machine)),
-            *plan_publish(hostname=name, lessee=lessee, renamed=True),
+            *plan_publish(hostname=name, dhcp=dhcp, renamed=True),
             *plan_published(hostname=name, waagent=read_waagent(self.machine, library), lib_dir=library),
         )

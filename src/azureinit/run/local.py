@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, MediaAbsent
-from azureinit.facts.host import has_account, read_host, read_ignition
-from azureinit.plan.hostname import plan_hostname
+from azureinit.facts.gather import read_facts
+from azureinit.facts.host import has_account
+from azureinit.plan.plan import Wanted, make_plan, parts_of
 from azureinit.run.enact import enact
+from azureinit.run.stages import find_stage
 from azureinit.sources.media import read_media
+from azureinit.sources.metadata import Metadata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,15 +59,16 @@ def _is_kept(context: Context, identity: Identity) -> bool:
 def set_hostname(context: Context, identity: Identity, name: str) -> str:
     """Returns the name that the machine has then. Facts tell whether it is done, so no journal is needed."""
     machine = context.machine
-    facts, ignition = read_host(machine), read_ignition(machine)
-    if ignition is not None:
+    planners = find_stage("local").planners()
+    facts = read_facts(machine, context.config, ("ignition", *parts_of(planners)))
+    if facts.ignition is not None:
         from azureinit.memory.journal import read_journal
         from azureinit.plan.ignition import kept_hostname
 
         instance = identity.instance
         done = read_journal(machine, instance.path("journal")).done if instance is not None else frozenset()
-        name = kept_hostname(name, facts.hostname_file, ignition, done=done) or name
-    plan = plan_hostname(hostname=name, facts=facts, config=context.config)
+        name = kept_hostname(name, facts.names.hostname_file, facts.ignition, done=done) or name
+    plan = make_plan(planners, Wanted(metadata=Metadata(hostname=name), config=context.config), facts)
     enact(machine, plan, events=context.events, deadline=context.work_deadline)
     if machine.unsynced.unknown or machine.unsynced.directories - {machine.real("/etc")}:  # the run syncs /etc itself
         from azureinit.machine.durable import make_durable

@@ -77,29 +77,34 @@ def _plan_root_disk(_at: Situation, disk: Any) -> Plan:
 
 
 def _read_dhcp_client(at: Situation) -> object:
-    from azureinit.facts.dhcp_client import read_lessee
+    from azureinit.facts.dhcp_client import read_dhcp_client
 
-    return None if at.hostname is None else read_lessee(at.machine)
+    return None if at.hostname is None else read_dhcp_client(at.machine)
 
 
 def _plan_publication(at: Situation, client: Any) -> Plan:
     from azureinit.plan.publish import plan_publish
 
-    return plan_publish(hostname=at.hostname or "", lessee=client, renamed=True)
+    return plan_publish(hostname=at.hostname or "", dhcp=client, renamed=True)
 
 
-def _read_own_facts(at: Situation) -> object:
+def _read_host_keys(at: Situation) -> object:
     if at.facts is not None:
         return at.facts
     from azureinit.facts.gather import read_facts
+    from azureinit.plan.plan import parts_of
+    from azureinit.plan.provision import AFTER_READY
 
-    return read_facts(at.machine, at.config)
+    return read_facts(at.machine, at.config, parts_of(AFTER_READY))
 
 
-def _plan_late_host_keys(at: Situation, facts: Any) -> Plan:
-    from azureinit.plan.plan import plan_after_ready
+def _plan_later_host_keys(at: Situation, facts: Any) -> Plan:
+    from azureinit.plan.plan import Wanted, make_plan
+    from azureinit.plan.provision import AFTER_READY
+    from azureinit.sources.metadata import Metadata
 
-    return plan_after_ready(facts=facts, config=at.config, done=at.done, own_keys=at.own_keys)
+    wanted = Wanted(metadata=Metadata(), config=at.config, done=at.done, own_keys=at.own_keys)
+    return make_plan(AFTER_READY, wanted, facts)
 
 
 def _read_monitor(at: Situation) -> object:
@@ -176,8 +181,8 @@ MAINTENANCE: tuple[Job, ...] = (
         name="host keys after Ready",
         when=AFTER_READY,
         wanted=lambda _config: True,
-        facts=_read_own_facts,
-        planner=_plan_late_host_keys,
+        facts=_read_host_keys,
+        planner=_plan_later_host_keys,
         on_tree=True,
         apart=True,
     ),

@@ -50,7 +50,7 @@ def settle(context: Context, asked: Asked, *, logins: Logins) -> Settled:
         )
         _run_custom_data(context, asked)
         _sync(context, asked, converged.facts)
-        renamed = converged.facts.kernel_hostname != asked.facts.kernel_hostname or DHCP_NAME in converged.taken
+        renamed = converged.facts.names.kernel != asked.facts.names.kernel or DHCP_NAME in converged.taken
         doubts = login_doubts(asked, converged.plan)
         return Settled(asked=asked, facts=converged.facts, renamed=renamed, doubts=doubts)
 

@@ -61,7 +61,7 @@ def _due(asked: Asked, desired: Plan) -> tuple[str, ...]:
         return (BOOT,)
     stale = any(item.name == DHCP_NAME for item in desired)
     hostname = asked.metadata.hostname if asked.metadata is not None else None
-    renamed = stale or asked.facts.kernel_hostname != hostname
+    renamed = stale or asked.facts.names.kernel != hostname
     return (BOOT, AFTER_READY, *((RENAMED,) if renamed else ()))
 
 

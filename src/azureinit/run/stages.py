@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from azureinit.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from azureinit.plan.plan import Planner
+
 VERDICT, FAILURE, NOTHING = "one verdict", "a failure, unless a verdict has left", "nothing"
 
 
+def _no_planners() -> tuple[Planner, ...]:
+    return ()
+
+
+def _local_planners() -> tuple[Planner, ...]:
+    from azureinit.plan.plan import LOCAL
+
+    return LOCAL
+
+
+def _provision_planners() -> tuple[Planner, ...]:
+    from azureinit.plan.provision import PROVISION
+
+    return PROVISION
+
+
 class Stage(Record):
-    """`sources` are asked, `facts` are the parts that are read; `planners` name a table of plan/plan.py."""
+    """`sources` are asked; `planners` are the rows of plan/, which name the parts of the facts that are read."""
 
     name: str
     unit: str
     sources: tuple[str, ...] = ()
-    planners: str = ""
+    planners: Callable[[], tuple[Planner, ...]] = _no_planners
     tells: str = NOTHING
     before_mounts: bool = False  # it may run before the data directory and the log are mounted
     ends_if_done: bool = True  # nothing to do on a machine that is provisioned
@@ -25,14 +47,14 @@ STAGES: tuple[Stage, ...] = (
         name="local",
         unit="azure-init-local.service",
         sources=("media",),
-        planners="LOCAL",
+        planners=_local_planners,
         before_mounts=True,
     ),
     Stage(
         name="provision",
         unit="azure-init.service",
         sources=("imds", "media", "wireserver"),
-        planners="PROVISION",
+        planners=_provision_planners,
         tells=VERDICT,
     ),
     # The run died or took too long.
@@ -42,7 +64,7 @@ STAGES: tuple[Stage, ...] = (
         name="resend",
         unit="azure-init-resend.service",
         sources=("imds", "media", "wireserver"),
-        planners="PROVISION",
+        planners=_provision_planners,
         tells=VERDICT,
     ),
     # The host name may change as long as the machine runs, and DNS is to know.

@@ -15,7 +15,7 @@ def quiet_waagent(context: Context, identity: Identity, metadata: Metadata | Non
 
 
 def _write_marker(context: Context, identity: Identity, metadata: Metadata | None) -> None:
-    from azureinit.facts.gather import read_waagent
+    from azureinit.facts.waagent import read_waagent
     from azureinit.plan.waagent import plan_waagent
 
     machine, library = context.machine, context.config.waagent.lib_dir

@@ -1,8 +1,9 @@
-"""Files by which a DHCP client may be told a fixed host name, instead of the one the host has."""
+"""The host's name: the kernel's, the files', and the files that have a DHCP client send a fixed one."""
 
 from __future__ import annotations
 
 from azureinit.errors import LocalError
+from azureinit.machine import MOST_BYTES
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -15,8 +16,26 @@ IFCFG = "/etc/sysconfig/network-scripts"
 
 
 class NameFile(Record):
+    """A configuration file of a DHCP client that mentions a host name."""
+
     path: str
     data: bytes
+
+
+class HostNames(Record):
+    kernel: str
+    hostname_file: bytes | None
+    hosts_file: bytes | None
+    name_files: tuple[NameFile, ...] = ()
+
+
+def read_host_names(machine: Machine) -> HostNames:
+    return HostNames(
+        kernel=machine.hostname(),
+        hostname_file=machine.read("/etc/hostname"),
+        hosts_file=machine.read("/etc/hosts", limit=MOST_BYTES),
+        name_files=read_name_files(machine),
+    )
 
 
 def read_name_files(machine: Machine) -> tuple[NameFile, ...]:
@@ -33,7 +52,7 @@ def _links(machine: Machine) -> tuple[str, ...]:
 
 
 def _read(machine: Machine, path: str) -> bytes | None:
-    """None also for what only root may read, as some distributions have it: then only root sees that it has a name."""
+    """None also for a file that only root may read: without privileges the name in it is not seen."""
     try:
         return machine.read(path) if machine.is_file(path) else None
     except LocalError:

@@ -1,4 +1,4 @@
-"""One connection of one account, as the rules about logins look at it, and what they find in its way."""
+"""One attempt to log in, as the rules judge it, and the obstacles that they find."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.gather import Facts
+    from azureinit.facts.access import Access
+    from azureinit.facts.accounts import Accounts
+    from azureinit.facts.key_files import AdminFiles
+    from azureinit.facts.ssh import Ssh
     from azureinit.plan.access import Account
     from azureinit.plan.sshd_match import Client, InForce
     from azureinit.sources.metadata import Metadata
@@ -19,14 +22,17 @@ class Obstacle(Record):
     why: str
 
 
-class Case(Record):
-    """One connection of one account with what was given, on one machine."""
+class LoginAttempt(Record):
+    """One connection of one account with the credentials that were given."""
 
     account: Account
     client: Client
     values: dict[str, tuple[InForce, ...]]
     metadata: Metadata
-    facts: Facts
+    accounts: Accounts
+    ssh: Ssh
+    admin: AdminFiles
+    access: Access
     today: int
     pending: bool
 
@@ -50,7 +56,7 @@ def place(value: InForce) -> str:
     """File, line and directive."""
     said = value.said
     if said is None:
-        return f"{value.keyword} {' '.join(value.arguments)}, says sshd"
+        return f"{value.keyword} {' '.join(value.arguments)}, as sshd reports"
     under = "" if said.block is None else f" (below '{printable(said.block.line)}')"
     return f"{said.path} line {said.number}: '{printable(said.line)}'{under}"
 

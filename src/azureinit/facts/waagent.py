@@ -1,0 +1,55 @@
+"""WALinuxAgent beside azure-init: whether it is installed, and what its directory says of this machine."""
+
+from __future__ import annotations
+
+from azureinit.machine import MOST_BYTES
+from azureinit.record import Record, Secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+
+PLACES = (
+    "/etc/waagent.conf",
+    "/usr/share/waagent/waagent.conf",
+    "/usr/share/oem/waagent.conf",
+    "/usr/sbin/waagent",
+    "/usr/bin/waagent",
+)
+SHIM = "../lib/azure-init/waagent"  # azure-init's own program of that name; a package links to it
+
+
+class Kept(Record):
+    """A file that may hold secrets."""
+
+    data: Secret
+    mode: int
+
+
+class Waagent(Record):
+    """WALinuxAgent is installed, for extensions."""
+
+    marker: bytes | None  # the id of the VM that is provisioned
+    hidden: bool = False  # its directory cannot be read without privileges
+    media: Kept | None = None  # its copy of ovf-env.xml
+    disabled: bool = False
+    published: bytes | None = None  # the host name as DNS knows it
+
+
+def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
+    if all(machine.stat(path) is None or machine.read_link(path) == SHIM for path in PLACES):
+        return None
+    if not machine.is_open(lib_dir):
+        return Waagent(marker=None, hidden=True)
+    library = lib_dir.rstrip("/")
+    return Waagent(
+        marker=machine.read(f"{library}/provisioned", limit=4096),
+        media=read_kept(machine, f"{library}/ovf-env.xml"),
+        disabled=machine.stat(f"{library}/disable_agent") is not None,
+        published=machine.read(f"{library}/published_hostname", limit=4096),
+    )
+
+
+def read_kept(machine: Machine, path: str) -> Kept | None:
+    found = machine.read_with_status(path, limit=MOST_BYTES)
+    return None if found is None else Kept(data=Secret(found[0]), mode=found[1].st_mode & 0o7777)
