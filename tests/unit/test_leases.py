@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from test_dhcp import answer
 
 from azureinit.facts.dhclient import octets, parse_blocks, parse_expiry
 from azureinit.facts.leases import FOREVER, Lease, Standing, is_a_host, parse_ipv4, parse_leases, read_standing
 from azureinit.machine import Machine
+from support.dhcp_messages import answer
 from support.wire import Ticking
 
 MAC = "00:0d:3a:12:34:56"
