@@ -11,7 +11,7 @@ from support.signals import pass_on_signals
 pytest_plugins: list[str] = []
 
 if sys.version_info < (3, 11):
-    collect_ignore_glob = ["unit/test_fakeazure_*", "unit/test_peers_*", "sim/*", "boot/*", "adversary/*"]
+    collect_ignore_glob = ["*/test_fakeazure_*", "unit/test_peers_*", "sim/*", "boot/*", "adversary/*"]
 else:
     from support.plugins import UNKNOWN_TO_PYTEST
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -475,20 +473,3 @@ def test_any_file_is_loaded_or_refused(tmp_path_factory: pytest.TempPathFactory,
         assert isinstance(load_usable(machine(tree), config=None, groups=None), Config)
     else:
         assert set(loaded.origin) == {f"{s}.{k}" for s, r in Config.defaults_.items() for k in type(r).fields_}
-
-
-def test_a_run_without_files_imports_no_parser(tree: Path) -> None:
-    program = (
-        "import sys; sys.path[:0] = sys.argv[1:2]\n"
-        "from azureinit.machine import Machine\n"
-        "machine = Machine(root=sys.argv[2], environ={'AZURE_INIT_USER_GROUPS': 'a,b'})\n"
-        "before = set(sys.modules)\n"
-        "from azureinit.config.load import load\n"
-        "load(machine, config=None, groups=('c',))\n"
-        "print(sorted(m for m in set(sys.modules) - before if not m.startswith('azureinit')))\n"
-    )
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    ran = subprocess.run(
-        [sys.executable, "-IS", "-c", program, source, str(tree)], capture_output=True, text=True, check=False
-    )
-    assert (ran.stdout, ran.stderr) == ("[]\n", "")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from fakeazure import Expect, Fabric, Judgement, Media, Vm
+from fakeazure import Expect, Judgement
 from fakeazure.events import (
     Boot,
     Ejected,
@@ -29,7 +29,6 @@ from fakeazure.events import (
 from fakeazure.judge import judge
 from fakeazure.report import parse_report, split_report
 from fakeazure.show import Palette, timeline, verdict
-from fakeazure.vm import Imds
 
 REPORT = 'result=error|reason=failed to provision hostname|agent=x|"native=a | b ""c"""|vm_id=7'
 
@@ -199,21 +198,6 @@ def test_a_report_about_another_machine_is_remarked_on() -> None:
 def test_nothing_can_be_judged_without_a_boot() -> None:
     with pytest.raises(ValueError, match="no boot"):
         judge([ready()])
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, "ready"),
-        ({"vm": Vm(specialised=True)}, "ready"),
-        ({"imds": Imds(enable=False)}, "ready"),
-        ({"imds": Imds(enable=False), "media": Media(enable=False)}, "failure"),
-        ({"wireserver": False}, "none"),
-    ],
-)
-def test_what_is_expected_follows_from_what_is_possible(settings: dict[str, Any], expected: str) -> None:
-    with Fabric(**settings) as fabric:
-        assert fabric.judge().expected.verdict == expected
 
 
 @given(fields=st.lists(st.text(min_size=1), min_size=1))
