@@ -134,8 +134,9 @@ def test_each_place_beats_the_one_before_it(tree: Path, tmp_path_factory: pytest
 
 
 def test_the_config_flag_silences_the_config_variable(tree: Path) -> None:
-    good = write(tree, "good.toml", "")
-    load(machine(tree, AZURE_INIT_CONFIG="/no/such/file"), config=str(good), groups=None)
+    good = write(tree, "good.toml", "[sources]\ngrace_secs = 2\n")
+    got = load(machine(tree, AZURE_INIT_CONFIG="/no/such/file"), config=str(good), groups=None)
+    assert got.config.sources.grace_secs == 2
 
 
 def test_an_empty_config_variable_is_unset(tree: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import termios
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,11 +201,13 @@ def test_a_real_terminal_shows_it(terminal: tuple[int, int]) -> None:
 
 
 def test_a_console_that_takes_nothing_holds_nobody_up(terminal: tuple[int, int]) -> None:
-    _ours, theirs = terminal
+    ours, theirs = terminal
     termios.tcflow(theirs, termios.TCOOFF)
     listener = ConsoleListener(Machine(environ={}), path=os.ttyname(theirs))
     for _ in range(200):
         listener(Event(at=0.0, kind="event", level=ERROR, name="provision", text="x" * 1000))
+    ready, _, _ = select.select([ours], [], [], 0)
+    assert ready == [], "a stopped terminal passes nothing on"
 
 
 def test_a_console_that_was_hung_up_is_opened_anew(booting: Booting) -> None:

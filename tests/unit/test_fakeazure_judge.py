@@ -210,7 +210,7 @@ def test_a_report_splits_where_it_was_joined(fields: list[str]) -> None:
 
 @given(text=st.text())
 def test_any_description_can_be_read(text: str) -> None:
-    parse_report(text)
+    assert bool(parse_report(text)) == (split_report(text)[0].partition("=")[0] == "result")
 
 
 EVENTS: list[Event] = [
