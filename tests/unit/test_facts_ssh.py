@@ -266,7 +266,11 @@ def again(machine: Machine, before: Ssh) -> Ssh | None:
 def answered(root: Path, config: str) -> tuple[Machine, Path, Ssh]:
     """Of an sshd that refuses passwords, whatever the file says."""
     machine = tree(root, {"/etc/ssh/sshd_config": config})
-    said = {"passwordauthentication": ("no",), "authorizedkeysfile": (".ssh/a",), "usepam": ("yes",)}
+    said: dict[str, tuple[str, ...]] = {
+        "passwordauthentication": ("no",),
+        "authorizedkeysfile": (".ssh/a",),
+        "usepam": ("yes",),
+    }
     answer = Answer(values=said, version=(9, 3))
     return machine, root / "etc/ssh/sshd_config", with_answer(machine, read_files(machine, query=True), answer)
 

@@ -75,9 +75,11 @@ def test_what_cannot_be_meant_is_refused(pairs: str, told: str) -> None:
 
 def test_an_earlier_run_kept_their_names_and_not_their_keys() -> None:
     saved = from_saved({"username": "ada", "key_pairs": [["AB", "/x"], ["CD", None]], "thumbprints": [["EF", None]]})
+    assert saved is not None
     assert saved.key_pairs == (KeyPair(thumbprint="AB", path="/x"), KeyPair(thumbprint="CD"))
     assert saved.thumbprints == (("EF", None),)
-    assert from_saved({"username": "ada"}).key_pairs == ()
+    bare = from_saved({"username": "ada"})
+    assert bare is not None and bare.key_pairs == ()
 
 
 # ---- which certificate

@@ -156,7 +156,7 @@ def test_elsewhere_the_line_is_kept_true_but_not_added(facts: Facts) -> None:
         ]
         assert names == ["hostname"], without
     stale = replace(facts, hosts_file=b"127.0.1.1 old\n")
-    assert step(plan_hostname(hostname="h", facts=stale, config=CONFIG), "hosts")
+    assert step(plan_hostname(hostname="h", facts=stale, config=CONFIG), "hosts").name == "hosts"
 
 
 # ---- the name itself
