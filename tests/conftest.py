@@ -36,6 +36,11 @@ SLOWEST = (
     "test_fakeazure_container",
     "test_responsibilities",
 )
+# Tests of texts, packages and scripts: Pythons between the oldest and the newest need not repeat them.
+ONCE = frozenset(
+    ("test_assertions", "test_azure_e2e", "test_config_docs", "test_linters", "test_manual", "test_package",
+     "test_scripts", "test_staging", "test_suite", "test_units_security", "test_units_text", "test_walls")
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,5 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where there are several workers, they begin with what is slow."""
+    for item in items:
+        if item.path.stem in ONCE:
+            item.add_marker("once")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: SLOWEST.index(item.path.stem) if item.path.stem in SLOWEST else len(SLOWEST))
