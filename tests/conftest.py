@@ -35,6 +35,13 @@ SLOWEST = (
     "test_peers_bench",
     "test_fakeazure_container",
     "test_responsibilities",
+    "test_scenarios",
+    "test_host_keys_sim",
+    "test_canary",
+    "test_kill",
+    "test_waagent_sim",
+    "test_faults",
+    "test_stages",
 )
 # Tests of texts, packages and scripts: Pythons between the oldest and the newest need not repeat them.
 ONCE = frozenset(
