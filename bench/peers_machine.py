@@ -17,6 +17,7 @@ import peers_scales as scales
 from peers_roots import MOUNT, Entrant, Root
 
 from fakeazure import container, media, nspawn
+from fakeazure.console import last_lines
 from fakeazure.dhcp import Dhcp, offers_for
 from fakeazure.events import Lease
 from fakeazure.login import connect, environment as ssh_environment, options as ssh_options
@@ -105,7 +106,7 @@ class Machine:
         until = time.monotonic() + patience
         while not (found := ready()):
             if has_ended(self.child) or self.site.stop.number or time.monotonic() > until:
-                words = "\n".join(nspawn.last_words(self.site.console))
+                words = "\n".join(last_lines(self.site.console))
                 raise Unfinished(f"{self.entrant.title}: {otherwise}\n{words}")
             self.site.turn()
             time.sleep(PAUSE)

@@ -11,7 +11,7 @@ from support.signals import pass_on_signals
 pytest_plugins: list[str] = []
 
 if sys.version_info < (3, 11):
-    collect_ignore_glob = ["unit/test_fakeazure_*", "unit/test_peers_*", "sim/*", "boot/*", "adversary/*"]
+    collect_ignore_glob = ["*/test_fakeazure_*", "unit/test_peers_*", "sim/*", "boot/*", "adversary/*"]
 else:
     from support.plugins import UNKNOWN_TO_PYTEST
 
@@ -35,7 +35,19 @@ SLOWEST = (
     "test_peers_bench",
     "test_fakeazure_container",
     "test_responsibilities",
+    "test_scenarios",
+    "test_host_keys_sim",
+    "test_canary",
+    "test_kill",
+    "test_waagent_sim",
+    "test_faults",
+    "test_stages",
 )
+# Tests of texts, packages and scripts: Pythons between the oldest and the newest need not repeat them.
+ONCE = frozenset(
+    ("test_assertions", "test_azure_e2e", "test_config_docs", "test_linters", "test_manual", "test_package",
+     "test_scripts", "test_staging", "test_suite", "test_units_security", "test_units_text", "test_walls")
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,5 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where there are several workers, they begin with what is slow."""
+    for item in items:
+        if item.path.stem in ONCE:
+            item.add_marker("once")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: SLOWEST.index(item.path.stem) if item.path.stem in SLOWEST else len(SLOWEST))

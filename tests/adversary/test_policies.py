@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from adversary.policies import BOTH, DOUBT, FAILED, NOTE, READY, ROWS, Row
 from fakeazure.events import Login
 from support.bounds import sample
 from support.container import debian_root, lay_agent
 from support.need import need, need_root
+from support.policies import BOTH, DOUBT, FAILED, NOTE, READY, ROWS, Row
 from support.policy_machine import Tried, try_policy
 
 pytestmark = pytest.mark.newer

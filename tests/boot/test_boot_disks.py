@@ -14,11 +14,10 @@ import pytest
 
 import fakeazure
 from fakeazure.events import Ejected, Event, Kvp, Lease, Login, MediaMade, Request, Told, read_events
-from support.container import run_over
-from support.disks import SUITE, debian_disk, with_tree
+from support.disks import debian_disk, with_tree
 from support.need import need, need_root
+from support.staged import staged
 
-PROJECT = Path(__file__).parents[2]
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 SLOW = 540.0  # a busy host emulates slowly
 
@@ -141,20 +140,6 @@ def test_nothing_outlives_fakeazure_when_it_is_killed(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     wait_until(lambda: not machines(tmp_path) and not list((tmp_path / "t").iterdir()))
-
-
-def staged(tree: Path) -> Path:
-    """The agent as its package lays it on a machine, compiled and switched on."""
-    environ = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
-    stage = [sys.executable, str(PROJECT / "packaging/stage.py"), "azure-init", str(tree), "--debian"]
-    subprocess.run(stage, check=True, env=environ, capture_output=True)
-    run_over(tree / "usr/lib/azure-init", SUITE, "/mnt/bundle", "/mnt")
-    switch_on(tree, "azure-init.service", "azure-init-local.service")
-    return tree
-
-
-def switch_on(tree: Path, *units: str) -> None:
-    subprocess.run([need("systemctl"), f"--root={tree}", "--quiet", "enable", *units], check=True, capture_output=True)
 
 
 def machines(tmp_path: Path) -> list[int]:

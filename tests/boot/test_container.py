@@ -22,8 +22,11 @@ pytestmark = pytest.mark.newer
 DEBIANS = ("bookworm", "trixie")
 GROUPS = ["adm", "sudo"]
 PASSWORD = "Correct-horse 7'\"$battery"
-FILES = {"user_provisioners": {"backends": ["files"]}, "password_provisioners": {"backends": ["files"]}}
-TOOLS = {"user_provisioners": {"backends": ["useradd"]}, "password_provisioners": {"backends": ["chpasswd"]}}
+FILES: dict[str, Any] = {"user_provisioners": {"backends": ["files"]}, "password_provisioners": {"backends": ["files"]}}
+TOOLS: dict[str, Any] = {
+    "user_provisioners": {"backends": ["useradd"]},
+    "password_provisioners": {"backends": ["chpasswd"]},
+}
 ACCOUNT_FILES = ("passwd", "group", "gshadow", "subuid", "subgid")
 OLD_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl old"
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_fakeazure_container import Root
-from test_publish_boot import CLIENTS, PROFILE, START
 
 from fakeazure.events import Lease, Request, Told
 from support.container import PROJECT
+from support.container_roots import Root
+from support.dhcp_clients import CLIENTS, PROFILE, START
 from support.installed import NETWORK, Images
 
 pytestmark = pytest.mark.newer

@@ -9,24 +9,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import fakeazure
-from fakeazure.events import Boot as Booted, Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
+from fakeazure.events import Boot as Booted, Ejected, End, Event, Kvp, Lease, Login, Request, Told
 from fakeazure.judge import judge
-from support.container import UNIT
-from support.installed import NETWORK, Images
+from support.container_roots import ONLINE, SOURCE, Root, until
+from support.installed import Images
 from support.need import need, need_root
 
 pytestmark = pytest.mark.newer
 
-SOURCE = str(Path(fakeazure.__file__).parent.parent)
 NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "setpriv", "ssh", "ssh-keygen")
-ONLINE = "Wants=network-online.target\nAfter=network-online.target\n"
 # What a machine finds, told on its console before the agent runs.
 LOOK = f"""
 [Unit]
@@ -66,79 +62,15 @@ health = "http://168.63.129.16/provisioning/health"
 urllib.request.urlopen(urllib.request.Request(health, b'{"state":"Ready"}', {"Content-Type": "application/json"}))
 leave(b"afterthought", b"too late")
 """
-# ROOT for fakeazure: Debian under a layer of ours, mounted where nobody else sees it.
-LAYERED = """
-mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/machine" || exit 1
-shift 2
-exec "$@"
-"""
-SOON = 60.0
 
 
-class Root:
-    """A root directory with a network and, unless something else stands in its place, our agent."""
-
-    def __init__(self, images: Images, place: Path, *extra: str) -> None:
-        """`extra`: packages that are to be in it."""
-        self.images, self.extra = images, extra
-        self.place, self.layer = place, place / "upper"
-        for name in ("upper", "work", "machine", "tmp"):
-            (place / name).mkdir()
-        self.write("etc/systemd/network/10-eth0.network", NETWORK)
-        self.enable("/usr/lib/systemd/system/systemd-networkd.service", "multi-user")
-        self.enable("/usr/lib/systemd/system/systemd-networkd-wait-online.service", "network-online")
-        self.unit("azure-init.service", UNIT.replace("[Service]", f"{ONLINE}\n[Service]"))
-
-    def write(self, name: str, text: str, *, mode: int = 0o644) -> None:
-        path = self.layer / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(mode)
-
-    def unit(self, name: str, text: str) -> None:
-        self.write(f"etc/systemd/system/{name}", text)
-        self.enable(f"/etc/systemd/system/{name}", "multi-user")
-
-    def enable(self, unit: str, target: str) -> None:
-        link = self.layer / f"etc/systemd/system/{target}.target.wants" / Path(unit).name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(unit)
-
-    def files(self) -> set[Path]:
-        return set(self.layer.rglob("*"))
-
-    def start(self, *options: str, suite: str = "trixie") -> subprocess.Popen[str]:
-        fake = (sys.executable, "-m", "fakeazure", "container", str(self.place / "machine"), *options)
-        lower = ":".join(map(str, self.images.without_package(suite, *self.extra)))
-        command = ("unshare", "--mount", "sh", "-c", LAYERED, "sh", lower, str(self.place), *fake)
-        return subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(self.place / "tmp")},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def boot(self, *options: str, suite: str = "trixie") -> tuple[int, str]:
-        """The exit code, and what it said."""
-        ran = self.start(*options, "--ledger", str(self.ledger), "--console", str(self.console), suite=suite)
-        said, complaints = ran.communicate(timeout=300)
-        assert "Traceback" not in complaints
-        assert list((self.place / "tmp").iterdir()) == []
-        return ran.returncode, said + complaints
-
-    @property
-    def ledger(self) -> Path:
-        return self.place / "ledger.jsonl"
-
-    @property
-    def console(self) -> Path:
-        return self.place / "console"
-
-    def events(self) -> tuple[Event, ...]:
-        return read_events(self.ledger)
+def fake(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, str]:
+    ran = subprocess.run(
+        (*before, sys.executable, "-B", "-m", "fakeazure", "container", *arguments),
+        env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.stdout == ""
+    return ran.returncode, ran.stderr
 
 
 @pytest.fixture
@@ -339,15 +271,6 @@ def test_who_is_asked_to_end_shuts_the_machine_down_and_says_what_there_was(root
     assert list((root.place / "tmp").iterdir()) == []
 
 
-def fake(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, str]:
-    ran = subprocess.run(
-        (*before, sys.executable, "-B", "-m", "fakeazure", "container", *arguments),
-        env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert ran.stdout == ""
-    return ran.returncode, ran.stderr
-
-
 def test_only_root_can_and_everybody_is_told_before_anything_else() -> None:
     need_root()
     nobody = (need("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -420,14 +343,6 @@ def control_groups(running: subprocess.Popen[str]) -> set[str]:
 
 def directories(name: str) -> list[Path]:
     return list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
-
-
-def until(seen: Callable[[], bool], console: Callable[[], str] = lambda: "") -> None:
-    deadline = time.monotonic() + SOON
-    while not seen():
-        if time.monotonic() > deadline:
-            pytest.fail(f"it did not come to that in {SOON:.0f} seconds\n{console()}")
-        time.sleep(0.05)
 
 
 def descendants(pid: int) -> list[int]:

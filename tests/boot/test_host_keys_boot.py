@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
-from test_units import LATE, is_orderly, is_provisioned
 
-from support.installed import Boot, Disk, Images, Machines
+from support.boot_checks import LATE, is_orderly, is_provisioned
+from support.host_keys import TYPES, carried, shown, told
+from support.installed import Disk, Images, Machines
 
 pytestmark = pytest.mark.newer
 
-TYPES = ("ed25519", "ecdsa", "rsa")
 ANEW = "[azure-init.ssh]\nregenerate_host_keys = true\n"
 NEVER = "[azure-init.ssh]\nregenerate_host_keys = false\n"
 EARLIEST = ("ed25519", "ecdsa")  # the other is made when sshd runs, which shows it from its next start on
@@ -32,29 +30,6 @@ def machine(images: Images, tmp_path: Path) -> Iterator[Machines]:
 
     yield made
     shutil.rmtree(tmp_path, ignore_errors=True)
-
-
-def carried(disk: Disk) -> dict[str, str]:
-    """By type, the fingerprints of what the image brought."""
-    return {kind: fingerprint(disk.layer / f"etc/ssh/ssh_host_{kind}_key.pub") for kind in TYPES}
-
-
-def fingerprint(path: Path) -> str:
-    return subprocess.run(["ssh-keygen", "-lf", str(path)], capture_output=True, text=True, check=True).stdout.split()[
-        1
-    ]
-
-
-def shown(boot: Boot) -> dict[str, str]:
-    """By type, what sshd shows; nothing while it reads its configuration again."""
-    script = "ssh-keyscan -t ed25519,ecdsa,rsa 127.0.0.1 2>/dev/null | ssh-keygen -lf - || true"
-    lines = [line.split() for line in boot.out("sh", "-c", script).splitlines()]
-    return {words[-1].strip("()").lower(): words[1] for words in lines}
-
-
-def told(boot: Boot) -> list[str | None]:
-    bodies = [one.body for one in boot.requests() if "comp=roleProperties" in one.target]
-    return [node.get("value") for body in bodies for node in ElementTree.fromstring(body).iter("Property")]
 
 
 @pytest.mark.parametrize(("suite", "asked"), [("bookworm", ANEW), ("bookworm", ""), ("trixie", "")])

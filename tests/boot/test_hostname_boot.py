@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_publish_boot import CLIENTS, PROFILE
 
+from support.dhcp_clients import CLIENTS, PROFILE
 from support.installed import ADDRESS, Boot, Disk, Machines
 
 pytestmark = pytest.mark.newer

@@ -71,6 +71,7 @@ class Disk:
         config = fabric.config_text(provisioning_media={"path": "/dev/dvd", "wait_secs": 1})
         self.put("etc/test.toml", config)
         self.put("dev/dvd", "")
+        assert fabric.media_path is not None
         shutil.copy(fabric.media_path, self.layer / "dev/dvd")
 
     def put(self, name: str, text: str, *, mode: int = 0o644) -> None:

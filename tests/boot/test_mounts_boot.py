@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.installed import Boot, Disk, Machines
+from support.boot_checks import has_no_cycle, is_in_order
+from support.installed import Disk, Machines
 
 pytestmark = pytest.mark.newer
 
-OURS = tuple(word for part in ("-local", "", "-failure", "-resend") for word in ("-u", f"azure-init{part}.service"))
 MARKER = "var/lib/azure-init/*.provisioned"
 # What is mounted over the directory, from another place on the same disk, as another file system would be.
 MOVE = "mkdir -p /srv/{0}; cp -a /{0}/. /srv/{0}; echo '/srv/{0} /{0} none bind{1} 0 0' >>/etc/fstab"
@@ -18,23 +18,6 @@ NEVER += "[Install]\nWantedBy=remote-fs.target\n"
 
 def mounted(disk: Disk, directory: str, options: str) -> None:
     disk.change(MOVE.format(directory, options))
-
-
-def has_no_cycle(boot: Boot) -> None:
-    """systemd tells of one on the console, before the journal runs."""
-    assert "ordering cycle" not in boot.console.read_text(errors="replace") + boot.journal("-b")
-
-
-def is_in_order(boot: Boot) -> None:
-    """systemd dropped no job to break a cycle, the network is up, and the platform has heard Ready."""
-    has_no_cycle(boot)
-    assert boot.out("systemctl", "is-active", "systemd-networkd") == "active"
-    boot.ready()
-    assert boot.ended() == "success 0"
-    assert boot.failed_units() == []
-    assert "Traceback" not in boot.journal("-b", *OURS)
-    assert boot.out("hostname") == boot.out("cat", "/etc/hostname") == "floor-1"
-    assert boot.login("id -un; sudo -n id -u") == ["azureuser", "0"]
 
 
 @pytest.mark.parametrize("options", ["", ",_netdev"], ids=["local", "netdev"])

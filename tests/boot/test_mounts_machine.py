@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from test_boot_disks import staged
-from test_mounts_boot import is_in_order
 
+from support.boot_checks import is_in_order
 from support.disks import DISK_SIZE, MEGABYTE, ROOT_START, SECTOR, debian_disk, with_tree
 from support.emulated import EmulatedDisk
 from support.need import need, need_root
+from support.staged import staged
 
 pytestmark = pytest.mark.newer
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_boot_disks import staged
 
 from support.disks import debian_disk, with_tree
 from support.emulated import EmulatedDisk
 from support.installed import Disk, Machines
 from support.need import need, need_root
+from support.staged import staged
 
 pytestmark = pytest.mark.newer
 

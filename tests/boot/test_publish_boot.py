@@ -8,30 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_fakeazure_container import ONLINE, Root, until
 
 from fakeazure.events import Lease
+from support.container_roots import ONLINE, Root, until
+from support.dhcp_clients import CLIENTS, PROFILE, START
 from support.installed import Images
 
 pytestmark = pytest.mark.newer
 
-CLIENTS = ("network-manager", "isc-dhcp-client", "dhcpcd-base")
 ADDRESS, NAME = "10.0.0.4", "web-1"
-PROFILE = """\
-[connection]
-id=eth0
-type=ethernet
-interface-name=eth0
-[ipv4]
-method=auto
-[ipv6]
-method=disabled
-"""
-START = {
-    "NetworkManager": "nm-online --quiet --timeout=30",
-    "dhclient": "dhclient -4 -pf /run/dhclient.eth0.pid -lf /var/lib/dhcp/dhclient.eth0.leases eth0",
-    "dhcpcd": "dhcpcd --ipv4only --waitip=4 eth0",
-}
 LOOK = "echo after: $(ip -4 -brief address show eth0)"
 # What happens to the link and its addresses is told as it happens.
 SERVICE = """

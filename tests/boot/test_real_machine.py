@@ -6,19 +6,20 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from test_boot_disks import staged, switch_on
-from test_endpoint_boot import ELSEWHERE
-from test_units import OURS, READY, is_orderly, is_provisioned
 
 from fakeazure.events import Ejected
+from support.boot_checks import OURS, READY, is_orderly, is_provisioned
 from support.container import PROJECT
 from support.disks import DISK_SIZE, MEGABYTE, debian_disk, with_tree
 from support.emulated import EmulatedDisk
 from support.installed import Boot
 from support.need import need, need_root
+from support.staged import staged, switch_on
 
 pytestmark = pytest.mark.newer
 
+# Another address than the usual one: the lease has to be read.
+ELSEWHERE = "10.7.7.7"
 ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 GROWTH = 1024 * MEGABYTE
 

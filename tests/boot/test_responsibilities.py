@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from test_host_keys_boot import carried, shown, told
 
 from fakeazure.events import Login
 from support.differences import Contents, States, changes, differences
+from support.host_keys import carried, shown, told
 from support.installed import NETWORK, Boot, Disk, Images
 
 pytestmark = pytest.mark.newer

@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from test_boot_disks import staged
 
 from support.disks import KERNEL_OPTIONS, ROOT_START, Disk, debian_disk
 from support.emulated import EmulatedDisk
 from support.need import need, need_root
+from support.staged import staged
 
 pytestmark = pytest.mark.newer
 

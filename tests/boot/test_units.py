@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Request
+from support.boot_checks import (
+    LATE,
+    OURS,
+    READY,
+    is_orderly,
+    is_provisioned,
+    is_quiet,
+    prepare_for_waagent,
+)
 from support.container import PROJECT
 from support.installed import Boot, Disk, Images, Machines
 
@@ -19,30 +27,12 @@ pytestmark = pytest.mark.newer
 
 SYSTEMS = ("bullseye", "bookworm", "trixie", "jammy", "noble")
 MARKER = "var/lib/azure-init/*.provisioned"
-WAAGENT_MARKER = "/var/lib/waagent/provisioned"
 PENDING = "var/lib/azure-init/*.pending"
 WANTED = "../here.service ../elsewhere.service ../switched-off.service"
-UNITS = tuple(f"azure-init{part}.service" for part in ("-local", "", "-failure", "-resend", "-hostname"))
-OURS = tuple(word for unit in UNITS for word in ("-u", unit))
-READY = "reported Ready: the platform accepted it"
 # IMDS is asked, and the run waits for the answer: whatever happens now happens before any verdict.
 UNANSWERED = '[media]\nenable = false\n[[faults]]\npath = "/metadata/instance"\nanswers = ["hang", "ok*"]\n'
 UNANSWERED_FOR_EVER = UNANSWERED.replace("ok*", "hang*") + "[azure-init.boot]\nhold_logins_secs = 1\n"
 DEAD_WIRESERVER = "[wireserver]\nenable = false\n[azure-init.wireserver]\ntotal_retry_timeout_secs = 1\n"
-LATE = """
-[media]
-late_secs = 9
-[[faults]]
-path = "/metadata/instance"
-answers = ["restart 9s", "ok*"]
-[azure-init.boot]
-hold_logins_secs = 3
-[azure-init.imds]
-retry_interval_secs = 0.5
-total_retry_timeout_secs = 2
-[azure-init.provisioning_media]
-wait_secs = 2
-"""
 # cloud-init's own generator says so before any unit runs.
 CLOUD_INIT = "#!/bin/sh\nmkdir -p /run/cloud-init\n: > /run/cloud-init/enabled\n"
 SLOW_RSA = '#!/bin/sh\ncase "$*" in *rsa*) sleep 30 ;; esac\nexec /usr/bin/ssh-keygen "$@"\n'
@@ -70,24 +60,6 @@ ETC_OVERLAY = (
     "mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work overlay /etc; "
     "mv /run/etc/*.toml /etc/azure-init/azure-init.toml.d"
 )
-
-
-def is_provisioned(boot: Boot) -> None:
-    """The machine that was asked for, by its own account and by trying it."""
-    assert boot.out("hostname") == boot.out("cat", "/etc/hostname") == "floor-1"
-    assert boot.out("getent", "passwd", "azureuser").split(":")[5] == "/home/azureuser"
-    assert boot.login("id -un; hostname; sudo -n id -u") == ["azureuser", "floor-1", "0"]
-    modes = boot.out("stat", "-c", "%a %U", "/home/azureuser/.ssh", "/home/azureuser/.ssh/authorized_keys")
-    assert modes.split() == ["700", "azureuser", "600", "azureuser"]
-
-
-def is_orderly(boot: Boot) -> None:
-    """What systemd has to say of this boot."""
-    assert boot.failed_units() == []
-    assert "ordering cycle" not in boot.journal("-b") + boot.console.read_text(errors="replace")
-    assert "Traceback" not in boot.journal("-b", *OURS)
-    assert 0 < boot.moment("azure-init-local", "ActiveEnter") <= boot.moment("systemd-networkd", "ExecMainStart")
-    assert 0 < boot.moment("azure-init", "ActiveEnter") <= boot.moment("ssh", "ExecMainStart")
 
 
 def picture(boot: Boot) -> str:
@@ -319,27 +291,6 @@ def test_walinuxagent_stays_quiet_also_after_a_run_that_died(machine: Machines) 
         boot.wait_until_up()
         is_quiet(boot)
         assert boot.told() == ["failed"]
-
-
-def prepare_for_waagent(disk: Disk) -> None:
-    """What it would find on Azure: a Hyper-V guest, and firmware that tells the VM's id."""
-    disk.write("etc/systemd/system/walinuxagent.service.d/here.conf", "[Unit]\nConditionVirtualization=\n")
-    disk.write("usr/sbin/dmidecode", f"#!/bin/sh\necho {disk.vm_id}\n", mode=0o755)
-
-
-def is_its_own(request: Request) -> bool:
-    """We ask for the goal state too, to tell the host key's fingerprint."""
-    return "comp=goalstate" in request.target and "azure-init" not in request.headers.get("user-agent", "")
-
-
-def is_quiet(boot: Boot) -> None:
-    """It is at work, and has found its marker."""
-    boot.until(lambda: [one for one in boot.requests() if is_its_own(one)], "waagent is at work")
-    marked = float(boot.out("stat", "-c", "%.6Y", WAAGENT_MARKER)) - (time.time() - time.monotonic())
-    assert marked * 1e6 < boot.moment("walinuxagent", "ExecMainStart"), "its marker is older than itself"
-    assert boot.out("cat", WAAGENT_MARKER) == boot.disk.vm_id
-    assert "Provisioning already completed, skipping" in boot.out("cat", "/var/log/waagent.log")
-    assert boot.out("systemctl", "is-active", "walinuxagent") == "active"
 
 
 def test_where_cloud_init_is_enabled_we_stand_down_with_one_line(machine: Machines) -> None:

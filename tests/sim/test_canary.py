@@ -16,6 +16,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -49,16 +50,17 @@ PACKED = re.compile(rb"\x1f\x8b\x08|\x78[\x01\x5e\x9c\xda]")
 # ---- the search
 
 
-def windows(secret: bytes) -> set[bytes]:
+@cache
+def windows(secret: bytes) -> frozenset[bytes]:
     """Every part of it that would be a leak."""
-    return {secret[start : start + WINDOW] for start in range(len(secret) - WINDOW + 1)}
+    return frozenset(secret[start : start + WINDOW] for start in range(len(secret) - WINDOW + 1))
 
 
 def sung(data: bytes, secrets: dict[str, bytes], *, depth: int = DEEPEST) -> set[str]:
     """The names of the secrets that lie in the data, plain or in a container."""
     found = {name for name, secret in secrets.items() if any(part in data for part in windows(secret))}
     if depth:
-        for inner in unpacked(data):
+        for inner in {one for one in unpacked(data) if len(one) >= WINDOW}:
             found |= sung(inner, secrets, depth=depth - 1)
     return found
 
@@ -174,9 +176,12 @@ class Cage:
         """Where each secret was heard, and all of it must be where it belongs."""
         secrets = self.secrets()
         heard: dict[str, set[str]] = {}
+        places: dict[bytes, set[str]] = {}  # the same bytes go to many places, and are searched once
         for place, data in self.written():
+            places.setdefault(data, set()).add(place)
+        for data, where in places.items():
             for name in sung(data, secrets):
-                heard.setdefault(name.split(" ")[0] if name.startswith("hash") else name, set()).add(place)
+                heard.setdefault(name.split(" ")[0] if name.startswith("hash") else name, set()).update(where)
         return heard
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_custom_data_sim import System
 
 from support.bench import QUICK
 from support.need import need_root, unfit
+from support.overlay_system import System
 
 HELD: dict[str, dict[str, Any]] = {
     **QUICK,

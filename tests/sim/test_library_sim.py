@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def fabrics() -> Iterator[Fabrics]:
 
 
 def config(fabric: Fabric) -> Config:
-    quick = {"retry_interval_secs": 0.05, "total_retry_timeout_secs": 1.0}
+    quick: dict[str, Any] = {"retry_interval_secs": 0.05, "total_retry_timeout_secs": 1.0}
     return Config(
         imds=ImdsConfig(endpoint=fabric.imds, **quick),
         wireserver=Wireserver(health_endpoint=fabric.health_endpoint, **quick),
@@ -110,10 +111,11 @@ def test_a_failure_is_told_with_its_cause(fabrics: Fabrics, error: AzureInitErro
 
 def test_a_verdict_nobody_takes_is_an_error(fabrics: Fabrics) -> None:
     fabric = fabrics(faults=[{"path": HEALTH, "answers": ["503*"]}], expect=Expect(verdict="none"))
-    for tell in (
+    reports: tuple[Callable[[], object], ...] = (
         lambda: azureinit.report_ready(config=config(fabric)),
         lambda: azureinit.report_failure(NoSpace("full"), fabric.vm.id, config=config(fabric)),
-    ):
+    )
+    for tell in reports:
         with pytest.raises(VerdictUndelivered, match="503"):
             tell()
 

@@ -107,6 +107,7 @@ def test_a_dead_collector_changes_nothing_and_costs_its_budget_at_most(bench: Be
     begun = time.monotonic()
     usual = run(well)
     without = time.monotonic() - begun
+    collector: Collector
     with Collector(answers.get(kind, lambda handler: collector.hang(handler))) as collector:
         url = {"refused": "http://127.0.0.1:9", "https": "https://127.0.0.1:4318"}.get(kind, collector.url)
         ill.configure(telemetry={"otlp_budget_secs": BUDGET})

@@ -16,12 +16,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from test_custom_data_sim import System
 
 from fakeazure import Imds, Media, Vm
 from fakeazure.fabric import Fabric
 from support.bench import QUICK
 from support.need import need_root, unfit
+from support.overlay_system import System
 
 PLAIN: dict[str, dict[str, Any]] = {**QUICK, "ssh": {"host_key_types": []}, "disk": {"grow_root": False}}
 NOBODY = "http://127.0.0.1:1"

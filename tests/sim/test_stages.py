@@ -6,11 +6,10 @@ import json
 import subprocess
 from pathlib import Path
 
-from test_custom_data_sim import System
-
 from fakeazure import Expect, Imds, Media, Vm, Wireserver
 from support.bench import QUICK, Bench, Benches
 from support.need import need_root, unfit
+from support.overlay_system import System
 from support.trees import changed, listing
 
 DEAD = {**QUICK["wireserver"], "health_endpoint": "http://127.0.0.1:1/provisioning/health"}

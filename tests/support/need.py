@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import NoReturn
 
 import pytest
 
@@ -15,7 +16,6 @@ def need(tool: str) -> str:
     path = shutil.which(tool, path=os.pathsep.join((os.environ.get("PATH", ""), *SBIN)))
     if path is None:
         unfit(f"{tool} is not installed")
-    assert path is not None
     return path
 
 
@@ -24,7 +24,7 @@ def need_root() -> None:
         unfit("only root can do this")
 
 
-def unfit(why: str) -> None:
+def unfit(why: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(f"cannot run here: {why}")
     pytest.skip(why)

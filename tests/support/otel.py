@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 LENGTHS = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
-SCHEMAS = {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}
+SCHEMAS: dict[str, Any] = {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 

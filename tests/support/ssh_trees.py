@@ -11,6 +11,8 @@ from typing import Any
 from azureinit.config.model import Config
 from azureinit.facts.gather import Facts, read_facts
 from azureinit.facts.key_files import read_keys_files
+from azureinit.facts.ssh import Ssh, read_files
+from azureinit.facts.sshd_answer import ask_sshd, with_answer
 from azureinit.machine import Machine
 from azureinit.plan.actions import Step, Way
 from azureinit.plan.keys import key_paths, plan_keys
@@ -133,3 +135,9 @@ def snapshot(root: Path) -> dict[str, tuple[int, bytes | str]]:
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     return {path for path in {**before, **after} if before.get(path) != after.get(path)}
+
+
+def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
+    asking = ask_sshd(machine, tools=tools, query=query)
+    ssh = read_files(machine, query=query)
+    return ssh if asking is None else with_answer(machine, ssh, asking())

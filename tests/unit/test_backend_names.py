@@ -102,7 +102,7 @@ def test_a_running_openrc_is_found_with_its_service_of_sshd(tmp_path: Path) -> N
     class Running(Machine):
         """The tree as if it were the running system."""
 
-        rooted = property(lambda _self: False)  # type: ignore[assignment]
+        rooted = property(lambda _self: False)
 
     machine = Running(root=str(tmp_path), kernel=str(tmp_path), environ={"PATH": str(tmp_path / "bin")})
     facts = read_facts(machine, Config(), ("host", "ssh"))

@@ -155,7 +155,8 @@ def test_what_only_useradd_heeds_makes_it_the_one_to_do_it(tmp_path: Path, path:
     place.parent.mkdir(parents=True)
     facts = facts_of(tmp_path, {**FILES, path: text})
     assert why_declined(plan(facts), "user bob") == {"files": f"there is {named}, which is useradd's to heed"}
-    for other in ({"rooted": True}, {"tools": frozenset()}):
+    others: tuple[dict[str, Any], ...] = ({"rooted": True}, {"tools": frozenset()})
+    for other in others:
         assert "files" not in why_declined(plan(altered(facts, **other)), "user bob"), "where it is not there to"
     half = facts_of(tmp_path, {**ANN, path: text, "shadow": FILES["shadow"]})
     assert "files" not in why_declined(plan(half, name="ann"), "user ann"), "it completes no account"

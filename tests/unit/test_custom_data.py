@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -32,13 +32,11 @@ def given_as(data: bytes) -> Secret:
 
 
 def planned(given: Secret, facts: CustomData = NOTHING, done: frozenset[str] = frozenset(), **settings: bool) -> Plan:
-    config = Config(custom_data=Settings(**settings))  # type: ignore[arg-type]
+    config = Config(custom_data=Settings(**settings))
     return plan_custom_data(given=given, config=config, custom_data=facts, done=done)
 
 
-def program(
-    data: bytes, *, service: bool = False, rooted: bool = False, done: frozenset[str] = frozenset()
-) -> Step | Satisfied | Caution:
+def program(data: bytes, *, service: bool = False, rooted: bool = False, done: frozenset[str] = frozenset()) -> Any:
     config = Config(custom_data=Settings(execute=True, execute_timeout_secs=30.0))
     facts = CustomData(kept=None, service=service)
     (item,) = plan_program(given=given_as(data), config=config, custom_data=facts, rooted=rooted, done=done)

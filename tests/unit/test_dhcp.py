@@ -16,25 +16,10 @@ from azureinit.machine.dhcp import (
     parse_reply,
 )
 from azureinit.machine.packets import checksum, parse_udp, udp_packet
+from support.dhcp_messages import MAC, XID, answer
 
-MAC = bytes.fromhex("000d3a123456")
-XID = 0xCAFEBABE
 WIRESERVER, GATEWAY = bytes((168, 63, 129, 16)), bytes((10, 0, 0, 1))
 OFFER = b"\x35\x01\x02"
-
-
-def answer(
-    options: bytes,
-    *,
-    operation: int = 2,
-    mac: bytes = MAC,
-    xid: int = XID,
-    name: bytes = b"",
-    file: bytes = b"",
-    cookie: bytes = b"\x63\x82\x53\x63",
-) -> bytes:
-    head = struct.pack("!BBBBIHH", operation, 1, 6, 0, xid, 0, 0x8000) + bytes(4) + bytes((10, 0, 0, 4)) + bytes(8)
-    return head + mac.ljust(16, b"\0") + name.ljust(64, b"\0") + file.ljust(128, b"\0") + cookie + options
 
 
 def test_what_is_sent_asks_for_all_that_we_need_and_takes_nothing() -> None:

@@ -12,33 +12,17 @@ from hypothesis import given, strategies as st
 
 from azureinit.facts.key_files import KeysFile, read_keys_files
 from azureinit.facts.ssh import Logins, Ssh, read_files
-from azureinit.facts.sshd_answer import Answer, ask_sshd, parse_answer, parse_version, remembered, with_answer
+from azureinit.facts.sshd_answer import Answer, parse_answer, parse_version, remembered, with_answer
 from azureinit.facts.sshd_config import MOST_FILES, Walk, expand, matches, parse_line
 from azureinit.machine import Machine, local_error
-from support.need import need_root
-from support.ssh_trees import DEBIAN, own, tree
+from support.ssh_trees import DEBIAN, own, read_ssh, tree
 
 NO_TOOLS: frozenset[str] = frozenset()
 WHOLE = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
 
 
-def read_ssh(machine: Machine, *, tools: frozenset[str], query: bool) -> Ssh:
-    asking = ask_sshd(machine, tools=tools, query=query)
-    ssh = read_files(machine, query=query)
-    return ssh if asking is None else with_answer(machine, ssh, asking())
-
-
 def read(root: Path, files: Mapping[str, str | bytes]) -> Ssh:
     return read_ssh(tree(root, files), tools=NO_TOOLS, query=True)
-
-
-def sshd(root: Path, script: str) -> Machine:
-    """A machine that is not rooted, whose only program is an sshd of our own."""
-    tool = root / "bin/sshd"
-    tool.parent.mkdir()
-    tool.write_text(f"#!/bin/sh\n{script}\n")
-    tool.chmod(0o755)
-    return Machine(search=(str(tool.parent),), kernel=str(root))
 
 
 @pytest.mark.parametrize(
@@ -275,13 +259,6 @@ def test_dsa_keys_and_those_of_an_agent_are_not_ours_to_make(tmp_path: Path) -> 
     assert read(tmp_path, {"/etc/ssh/sshd_config": text + "HostKeyAgent SSH_AUTH_SOCK\n"}).host_keys == ()
 
 
-def test_sshd_itself_is_asked_first(tmp_path: Path) -> None:
-    machine = sshd(tmp_path, 'echo "passwordauthentication no"; echo "authorizedkeysfile .ssh/a .ssh/b"')
-    ssh = read_ssh(machine, tools=frozenset(("sshd",)), query=True)
-    assert (ssh.logins.password, ssh.authorized_keys_files, ssh.version) == (False, (".ssh/a", ".ssh/b"), (9, 3))
-    assert ssh.query_failure == ""
-
-
 def again(machine: Machine, before: Ssh) -> Ssh | None:
     """A second look, without asking."""
     return remembered(machine, read_files(machine, query=True), before)
@@ -290,7 +267,11 @@ def again(machine: Machine, before: Ssh) -> Ssh | None:
 def answered(root: Path, config: str) -> tuple[Machine, Path, Ssh]:
     """Of an sshd that refuses passwords, whatever the file says."""
     machine = tree(root, {"/etc/ssh/sshd_config": config})
-    said = {"passwordauthentication": ("no",), "authorizedkeysfile": (".ssh/a",), "usepam": ("yes",)}
+    said: dict[str, tuple[str, ...]] = {
+        "passwordauthentication": ("no",),
+        "authorizedkeysfile": (".ssh/a",),
+        "usepam": ("yes",),
+    }
     answer = Answer(values=said, version=(9, 3))
     return machine, root / "etc/ssh/sshd_config", with_answer(machine, read_files(machine, query=True), answer)
 
@@ -317,12 +298,6 @@ def test_where_it_is_not_or_a_word_is_gone_sshd_is_asked_again(tmp_path: Path, b
     assert not ssh.logins.password
     config.write_text(after)
     assert again(machine, ssh) is None
-
-
-def test_an_sshd_that_does_not_answer_says_why_and_how_old_it_is(tmp_path: Path) -> None:
-    script = 'printf "unknown option -- G\\r\\nOpenSSH_8.4p1 Debian-5, OpenSSL\\nusage: sshd\\n" >&2; exit 1'
-    ssh = read_ssh(sshd(tmp_path, script), tools=frozenset(("sshd",)), query=True)
-    assert (ssh.query_failure, ssh.version) == ("sshd -G: unknown option -- G", (8, 4))
 
 
 def test_a_missing_sshd_is_a_reason_and_not_an_error(tmp_path: Path) -> None:
@@ -445,15 +420,6 @@ def test_trust_ends_where_others_can_write(tmp_path: Path, mode: int) -> None:
     (tmp_path / "home/ada").rename(tmp_path / "data")
     (tmp_path / "home/ada").symlink_to("/data")
     assert way(machine, "/home/ada").problem == "/home/ada is a symbolic link"
-
-
-def test_a_home_in_a_directory_of_its_users_is_not_followed(tmp_path: Path) -> None:
-    need_root()
-    machine = tree(tmp_path, {"/root/.ssh/authorized_keys": "root's"})
-    (tmp_path / "home/ada/sub").symlink_to("/root")
-    assert way(machine, "/home/ada/sub").problem == "/home/ada/sub is a symbolic link"
-    (tmp_path / "home/ada/sub").unlink()
-    assert way(machine, "/home/ada/sub").beneath == "/home/ada"
 
 
 def test_a_home_that_root_made_a_link_keeps_working(tmp_path: Path) -> None:

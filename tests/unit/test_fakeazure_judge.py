@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from fakeazure import Expect, Fabric, Judgement, Media, Vm
+from fakeazure import Expect, Judgement
 from fakeazure.events import (
     Boot,
     Ejected,
@@ -29,7 +29,6 @@ from fakeazure.events import (
 from fakeazure.judge import judge
 from fakeazure.report import parse_report, split_report
 from fakeazure.show import Palette, timeline, verdict
-from fakeazure.vm import Imds
 
 REPORT = 'result=error|reason=failed to provision hostname|agent=x|"native=a | b ""c"""|vm_id=7'
 
@@ -201,21 +200,6 @@ def test_nothing_can_be_judged_without_a_boot() -> None:
         judge([ready()])
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, "ready"),
-        ({"vm": Vm(specialised=True)}, "ready"),
-        ({"imds": Imds(enable=False)}, "ready"),
-        ({"imds": Imds(enable=False), "media": Media(enable=False)}, "failure"),
-        ({"wireserver": False}, "none"),
-    ],
-)
-def test_what_is_expected_follows_from_what_is_possible(settings: dict[str, Any], expected: str) -> None:
-    with Fabric(**settings) as fabric:
-        assert fabric.judge().expected.verdict == expected
-
-
 @given(fields=st.lists(st.text(min_size=1), min_size=1))
 def test_a_report_splits_where_it_was_joined(fields: list[str]) -> None:
     def quoted(field: str) -> str:
@@ -226,7 +210,7 @@ def test_a_report_splits_where_it_was_joined(fields: list[str]) -> None:
 
 @given(text=st.text())
 def test_any_description_can_be_read(text: str) -> None:
-    parse_report(text)
+    assert bool(parse_report(text)) == (split_report(text)[0].partition("=")[0] == "result")
 
 
 EVENTS: list[Event] = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -17,7 +16,6 @@ from fakeazure.faults import WORDS
 from fakeazure.lines import key_lines
 from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
 from fakeazure.vm import Leases
-from support.need import need
 
 AMOUNT_OR_DATE = "an amount such as -3 years or +10m nor a date such as 2001-02-03"
 TEMPLATE = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")
@@ -40,13 +38,6 @@ def test_an_empty_file_is_a_machine() -> None:
     vm = scenario.vm
     assert (vm.username, vm.name, len(vm.keys)) == ("azureuser", "fake-vm", 1)
     assert (scenario.media, scenario.imds, scenario.faults, scenario.expect) == (Media(), Imds(), (), None)
-
-
-def test_the_default_key_is_one_that_ssh_takes(tmp_path: Path) -> None:
-    file = tmp_path / "key.pub"
-    file.write_text(Vm().public_keys[0].data)
-    shown = subprocess.run([need("ssh-keygen"), "-l", "-f", file], capture_output=True, text=True, check=False)
-    assert shown.returncode == 0 and "(ED25519)" in shown.stdout
 
 
 def test_everything_can_be_said() -> None:

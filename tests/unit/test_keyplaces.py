@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from azureinit.config.model import Config, Ssh
 from azureinit.plan.actions import Caution, Step, Write
 from azureinit.sources.imds import PublicKey
-from support.ssh_trees import GROUP, KEYS, PASSWD, actions_of, ed25519, own, plan_ada, tree
+from support.ssh_trees import KEYS, PASSWD, actions_of, ed25519, own, plan_ada, tree
 
 MAIN = "/etc/ssh/sshd_config"
 BOB = "bob:x:1001:1001::/home/bob:/bin/bash\n"
@@ -124,16 +123,6 @@ def test_where_the_address_decides_every_file_that_may_count_gets_the_key(tmp_pa
     config = "AuthorizedKeysFile .ssh/far\nMatch Address 10.0.0.0/8\nAuthorizedKeysFile .ssh/near\n"
     paths, _ = written(tmp_path, config)
     assert sorted(paths) == ["/home/ada/.ssh/far", "/home/ada/.ssh/near"]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
-def test_a_file_that_the_user_cannot_read_gives_way_to_the_next(tmp_path: Path) -> None:
-    config = "AuthorizedKeysFile /etc/ssh/closed/%u /etc/ssh/open/%u\n"
-    machine = tree(tmp_path, {MAIN: config, "/etc/group": GROUP})
-    (tmp_path / "etc/ssh/closed").mkdir(mode=0o700)
-    plan = plan_ada(machine, ed25519())
-    assert [action.path for action in actions_of(plan) if isinstance(action, Write)] == ["/etc/ssh/open/ada"]
-    assert any("the user may not enter /etc/ssh/closed" in item.why for item in plan if isinstance(item, Caution))
 
 
 def test_a_link_gives_way_to_the_next(tmp_path: Path) -> None:

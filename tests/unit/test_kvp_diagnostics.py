@@ -324,5 +324,5 @@ VALUES = st.one_of(
 )
 def test_any_records_become_entries(pairs: list[tuple[str, str]]) -> None:
     for entry in parse_entries(pairs):
-        json.dumps(entry_as_json(entry))
-        entry_as_text(entry)
+        assert isinstance(json.loads(json.dumps(entry_as_json(entry))), dict)
+        assert entry_as_text(entry)

@@ -84,7 +84,12 @@ def test_a_batch_is_one_write(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> No
     pool.events.flush()
     writes: list[int] = []
     real = posix.pwrite
-    monkeypatch.setattr(posix, "pwrite", lambda file, data, at: writes.append(len(data)) or real(file, data, at))
+
+    def counted(file: int, data: bytes, at: int) -> int:
+        writes.append(len(data))
+        return real(file, data, at)
+
+    monkeypatch.setattr(posix, "pwrite", counted)
     for number in range(60):
         pool.events.tell(INFO, "one", f"of {number}")
     pool.events.flush()
@@ -211,8 +216,9 @@ def test_threads_that_tell_while_it_is_written_lose_nothing(pool: Pool, monkeypa
 
 def test_a_second_run_of_the_same_boot_goes_on_counting(tmp_path: Path) -> None:
     (tmp_path / "pools").mkdir()
-    for _run in range(3):
-        pool = Pool(tmp_path)
+    pool = Pool(tmp_path)
+    for run in range(3):
+        pool = Pool(tmp_path) if run else pool
         for number in range(100):
             pool.events.tell(INFO, "one", f"{number}")
         pool.events.flush()

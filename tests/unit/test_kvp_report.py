@@ -94,10 +94,10 @@ def test_what_is_no_report_is_refused(value: str) -> None:
 def test_any_text_is_a_report_or_refused(value: str) -> None:
     for quote in "\"'":
         try:
-            parse_fields(value, quote=quote)
-            parse_report(value)
-        except ReportMalformed:
-            pass
+            assert all(key in value for key, _ in parse_fields(value, quote=quote))
+            assert parse_report(value).result in value
+        except ReportMalformed as error:
+            assert str(error)
 
 
 @pytest.mark.parametrize(

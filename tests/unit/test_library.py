@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import inspect
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,11 +173,12 @@ def test_no_backend_at_all_is_a_failure_that_says_so(machine: Machine) -> None:
 
 
 def test_a_part_that_needs_an_account_says_whose_is_missing(machine: Machine) -> None:
-    for missing in (
+    parts: tuple[Callable[[], object], ...] = (
         lambda: library.install_ssh_keys("nobody-yet", [KEY], machine=machine),
         lambda: library.set_user_password("nobody-yet", "x", machine=machine),
         lambda: library.lock_user("nobody-yet", machine=machine),
-    ):
+    )
+    for missing in parts:
         with pytest.raises(UserMissing, match="nobody-yet"):
             missing()
 

@@ -375,7 +375,10 @@ def test_the_reason_is_the_cause_and_every_failure_is_kept(failures: dict[str, A
 
 
 def test_what_is_complete_passes_whatever_failed() -> None:
-    check_complete(Metadata(username="u", hostname="h", keys=(KEY,)), FAILURES)
+    complete = Metadata(username="u", hostname="h", keys=(KEY,))
+    check_complete(complete, FAILURES)
+    with pytest.raises(AzureInitError, match="no source names the admin user"):
+        check_complete(replace(complete, username=None), FAILURES)
 
 
 # ---- what is on the media alone
@@ -419,6 +422,8 @@ def test_who_may_not_see_what_was_saved_does_not_miss_it() -> None:
 def test_where_media_are_off_by_configuration_custom_data_are_not_missed() -> None:
     off = MediaAbsent("provisioning_media.enable is false", setting="provisioning_media.enable")
     check_complete(WITH_CUSTOM_DATA, {"media": off})
+    with pytest.raises(AzureInitError):
+        check_complete(WITH_CUSTOM_DATA, {"media": MediaAbsent("no drive")})
 
 
 # ---- a medium of another VM

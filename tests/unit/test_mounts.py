@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from azureinit.facts.mounts import UNITS, missing_mount, unit_name
+from azureinit.facts.mounts import UNITS, missing_mount
 from azureinit.machine import Machine
-from support.need import need
 
 DATA = "/var/lib/azure-init"
 ROOT = "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"
@@ -107,10 +105,3 @@ def test_a_mount_point_with_a_space_is_found_in_the_kernels_table(tmp_path: Path
     unit = f"{GENERATED}/my\\x20data.mount"
     assert missing_mount(computer(tmp_path, unit), "/my data/x") == "/my data"
     assert missing_mount(computer(tmp_path, unit, mounted=line("/my\\040data")), "/my data/x") is None
-
-
-def test_units_are_named_as_systemd_names_them() -> None:
-    paths = ("/var", "/var/lib/azure-init", "/a b", "/.hidden/x", "/ü", "/a.b_c:d", "/x\\y", "/a/.b")
-    tool = need("systemd-escape")
-    ran = subprocess.run((tool, "--path", "--suffix=mount", *paths), capture_output=True, text=True, check=True)
-    assert [unit_name(path) for path in paths] == ran.stdout.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ PIECES = f"{KEYS}.d"
 OURS, THEIRS, HAND = ed25519("a", "ours"), ed25519("b", "theirs"), ed25519("c", "by hand")
 
 
-def planned(root: Path, files: dict[str, str | bytes], *keys: PublicKey, running: bool = False) -> tuple[Any, ...]:
+def planned(root: Path, files: Mapping[str, str | bytes], *keys: PublicKey, running: bool = False) -> tuple[Any, ...]:
     machine = tree(root, files)
     for path in (root / "home/ada").rglob("*"):
         own(path)
@@ -66,7 +67,7 @@ def writes(way: Way) -> dict[str, bytes]:
     ],
 )
 def test_who_reads_the_pieces_is_asked_of_the_machine(
-    tmp_path: Path, files: dict[str, str | bytes], who: str | None
+    tmp_path: Path, files: Mapping[str, str | bytes], who: str | None
 ) -> None:
     assert read_facts(tree(tmp_path, files), Config()).ssh.pieces == who
 

@@ -165,7 +165,7 @@ def test_elsewhere_the_line_is_kept_true_but_not_added(facts: Facts) -> None:
         ]
         assert names == ["hostname"], without
     stale = altered(facts, hosts_file=b"127.0.1.1 old\n")
-    assert step(plan_hostname(hostname="h", **parts(stale, "host", "names"), config=CONFIG), "hosts")
+    assert step(plan_hostname(hostname="h", **parts(stale, "host", "names"), config=CONFIG), "hosts").name == "hosts"
 
 
 # ---- the name itself

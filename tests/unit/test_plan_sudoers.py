@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from azureinit.plan.actions import Caution, Remove, Run, Satisfied, Step, Way, W
 from azureinit.plan.show import as_text
 from azureinit.plan.sudoers import plan_sudoers
 from support.facts import altered, parts
-from support.need import need, need_root
 from support.trees import make_tree
 
 TYPE_CHECKING = False
@@ -155,38 +152,3 @@ def test_visudo_checks_an_odd_name_on_the_running_machine_only(facts: Facts) -> 
 )
 def test_a_name_is_neither_an_alias_nor_a_keyword_nor_everybody(facts: Facts, name: str, told: str) -> None:
     assert line(name, facts) == f"{told} ALL=(ALL) NOPASSWD: ALL\n".encode()
-
-
-ORDINARY = ["ada", "a.b-c_1", "_x", "host$", "sudo", "list", "include", "includedir", "group"]
-ALIKE = ["ADMINS", "A.B", "Ada", "1st", "1.2.3.4", "sudoedit", "sha224", "sha256", "sha384", "sha512"]
-KEYWORDS = [
-    "Defaults",
-    "User_Alias",
-    "Cmnd_Alias",
-    "Cmd_Alias",
-    "Runas_Alias",
-    "Host_Alias",
-    "NOPASSWD",
-    "ROLE",
-    "TYPE",
-]
-
-
-@pytest.mark.parametrize("name", [*ORDINARY, *ALIKE, *KEYWORDS])
-def test_sudo_reads_the_user_that_was_meant(facts: Facts, tmp_path: Path, name: str) -> None:
-    file = tmp_path / "sudoers"
-    file.write_bytes(line(name, facts))
-    subprocess.run([need("visudo"), "-c", "-q", "-f", file], check=True)
-    read = subprocess.run([need("cvtsudoers"), "-f", "json", file], capture_output=True, check=True)
-    (spec,) = json.loads(read.stdout)["User_Specs"]
-    assert spec["User_List"] == [{"username": name}]
-
-
-def test_an_admin_called_all_makes_nobody_else_root(facts: Facts, tmp_path: Path) -> None:
-    need_root()
-    file = tmp_path / "sudoers"
-    file.write_bytes(line("ALL", facts))
-    file.chmod(0o440)
-    script = f"mount --bind {file} /etc/sudoers && exec {need('sudo')} -l -U daemon"
-    asked = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True)
-    assert "not allowed" in asked.stdout, asked

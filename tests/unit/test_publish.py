@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,39 +14,9 @@ from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Declined, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.publish import plan_publish
 from azureinit.plan.show import as_text
+from support.dhcp_machines import HEADER, machine_with, route
 
-HEADER = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
 EVERYTHING = frozenset(TOOLS)
-
-
-def number(address: str) -> str:
-    return f"{int.from_bytes(bytes(map(int, address.split('.'))), sys.byteorder):08X}"
-
-
-def route(link: str, to: str = "0.0.0.0", mask: str = "0.0.0.0", *, metric: int = 0, flags: int = 3) -> str:
-    return f"{link}\t{number(to)}\t{number('10.0.0.1')}\t{flags:04X}\t0\t0\t{metric}\t{number(mask)}\t0\t0\t0\n"
-
-
-def machine_with(place: Path, files: dict[str, str], *, link: str = "eth0", index: int = 2) -> Machine:
-    base = {"/proc/net/route": HEADER + route(link), f"/sys/class/net/{link}/ifindex": f"{index}\n"}
-    tools = {f"/bin/{tool}": "#!/bin/sh\n" for tool in TOOLS}
-    for name, text in {**base, **tools, **files}.items():
-        path = place / name.lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
-    return Running(str(place))
-
-
-class Running(Machine):
-    """A made-up tree that counts as the running system."""
-
-    def __init__(self, place: str) -> None:
-        super().__init__(root=place, kernel=place, search=(f"{place}/bin",))
-
-    @property
-    def rooted(self) -> bool:
-        return False
 
 
 def plan(client: str, *, config: str = "", tools: frozenset[str] = EVERYTHING) -> tuple[Way | Declined, ...]:
@@ -84,8 +53,9 @@ def test_the_narrowest_and_then_the_cheapest_route_names_the_link(routes: str, l
 
 @given(st.binary(max_size=400))
 def test_no_table_of_routes_is_too_strange_to_read(data: bytes) -> None:
-    parse_outgoing_link(data)
-    parse_outgoing_link(HEADER.encode() + data)
+    for table in (data, HEADER.encode() + data):
+        link = parse_outgoing_link(table)
+        assert link is None or link in table.decode("ascii", "replace")
 
 
 # ---- who took its lease

@@ -167,4 +167,5 @@ def test_clients_come_from_everywhere_that_the_configuration_tells_apart() -> No
 def test_no_configuration_is_too_odd(lines: list[str]) -> None:
     directives = walk("\n".join(lines)).directives
     for client in clients(directives, user="ada", groups=frozenset(("ada",))):
-        turned_away(in_force(directives, client), client)
+        found = turned_away(in_force(directives, client), client)
+        assert found is None or found[0] in [line for lines in in_force(directives, client).values() for line in lines]

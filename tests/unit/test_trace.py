@@ -208,6 +208,7 @@ def test_a_trace_that_cannot_be_written_never_raises(machine: Machine, place: st
     trace(Event(at=0.0, kind="start", level=20, name="x"))
     trace.flush()
     trace.flush()
+    assert not path.is_file()
 
 
 # ---- whether a collector is to be told

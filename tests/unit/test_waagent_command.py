@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +9,6 @@ import pytest
 from azureinit.cli.waagent_command import USAGE, main, parse_words
 from azureinit.errors import UsageError
 from azureinit.version import VERSION
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +63,3 @@ def test_the_configuration_is_shown_as_walinuxagent_reads_it(
 def test_a_configuration_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"-configuration-path:{tmp_path}/none", "-deprovision"]) == 1
     assert capsys.readouterr().err.startswith(f"waagent: there is no {tmp_path}/none\nUsage: waagent")
-
-
-def test_the_launcher_is_a_program() -> None:
-    launcher = ROOT / "packaging/waagent"
-    assert os.access(launcher, os.X_OK)
-    assert launcher.read_text().startswith("#!/usr/bin/python3 -IS\n")
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src")}
-    ran = subprocess.run([sys.executable, str(launcher), "--version"], capture_output=True, text=True, env=environ)
-    assert (ran.returncode, ran.stdout) == (0, f"azure-init {VERSION}, called as waagent\n")

@@ -110,9 +110,8 @@ def touches(path: Path, own: str) -> list[str]:
     forbidden = {"open", "input", "exec", "eval"} | (set() if own == "cli" else {"print"})
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Name) and called.id in forbidden:
-            found.append(f"{path.name}:{node.lineno} calls {called.id}")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in forbidden:
+            found.append(f"{path.name}:{node.lineno} calls {node.func.id}")
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
             found.append(f"{path.name}:{node.lineno} uses os.{node.attr}")
     return found
@@ -185,7 +184,7 @@ class Breach:
         # Not written into the tree: parsed under the other file's name.
         original = Path.read_text
         try:
-            Path.read_text = lambda self, *a, **k: original(path) if self == pretended else original(self, *a, **k)  # type: ignore[method-assign,assignment]
+            Path.read_text = lambda self, *a, **k: original(path) if self == pretended else original(self, *a, **k)  # type: ignore[method-assign]
             self.found = breaches(pretended)
         finally:
             Path.read_text = original  # type: ignore[method-assign]

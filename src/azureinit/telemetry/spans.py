@@ -166,9 +166,9 @@ def _request_name(event: Event) -> str:
 
 def _http_fields(fields: Mapping[str, str]) -> dict[str, object]:
     found: dict[str, object] = {name: fields[key] for key, name in HTTP_TEXT.items() if key in fields}
-    if fields.get("status", "").isdigit():
+    if fields.get("status", "").isdecimal():
         found["http.response.status_code"] = int(fields["status"])
-    if fields.get("attempt", "").isdigit() and int(fields["attempt"]) > 1:
+    if fields.get("attempt", "").isdecimal() and int(fields["attempt"]) > 1:
         found["http.request.resend_count"] = int(fields["attempt"]) - 1
     return found
 

@@ -17,7 +17,7 @@ ID = "550e8400-e29b-41d4-a716-446655440000"
 PATH = "/provisioning/health"
 
 
-def config(url: str, **changes: float) -> Config:
+def config(url: str, **changes: Any) -> Config:
     return Config(wireserver=Wireserver(health_endpoint=url + PATH, **changes))
 
 

@@ -507,7 +507,7 @@ def test_an_answer_is_final_after_five_of_a_kind_and_never_before(kinds: list[st
         if response.body != b"good":
             raise ImdsInvalid("malformed")
 
-    expected, row = "good", 0
+    expected, asked, row = "good", 0, 0
     for number, kind in enumerate((*kinds, "good")):
         row = row + 1 if number and kind == kinds[number - 1] else 1
         if kind == "good" or (row == FINAL_ANSWERS and KINDS[kind][1]):

@@ -404,7 +404,7 @@ def test_any_variable_gives_a_collector_and_never_a_traceback(text: str) -> None
     parse_pairs(text)
 
 
-@given(st.text(st.characters(exclude_categories=("Cs",)), max_size=20))
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
 def test_percent_signs_come_back_as_what_they_stand_for(text: str) -> None:
     assert percent_decoded("".join(f"%{byte:02x}" for byte in text.encode())) == text
 
@@ -458,6 +458,7 @@ def garbage(handler: Any) -> None:
 @pytest.mark.parametrize("kind", ["refused", "hangs", "503", "garbage"])
 def test_a_dead_collector_costs_the_budget_at_most(kind: str) -> None:
     answers: dict[str, Answer] = {"503": reply(503), "garbage": garbage}
+    collector: Collector
     with Collector(*([answers[kind]] if kind in answers else [lambda handler: collector.hang(handler)])) as collector:
         url = unused_url() if kind == "refused" else collector.url
         agent = Agent(configured(url, budget=0.4))
@@ -471,6 +472,7 @@ def test_a_dead_collector_costs_the_budget_at_most(kind: str) -> None:
 
 
 def test_a_run_without_time_left_gives_up_at_once() -> None:
+    collector: Collector
     with Collector(lambda handler: collector.hang(handler)) as collector:
         begun = time.monotonic()
         told = Agent(configured(collector.url, budget=60.0)).send(seconds=-1.0)

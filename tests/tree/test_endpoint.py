@@ -225,6 +225,9 @@ for thread in threads: thread.join()
 # A wireserver, or something else, that listens on port 80 of the addresses given.
 LISTEN = """
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+class Server(ThreadingHTTPServer):
+    server_bind = TCPServer.server_bind  # HTTPServer's would ask DNS, which is not there, for its own name
 def listen(address, body, status=200):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -235,7 +238,7 @@ def listen(address, body, status=200):
         def log_message(self, *_):
             pass
     ip("address", "add", address + "/32", "dev", "lo")
-    server = ThreadingHTTPServer((address, 80), Handler)
+    server = Server((address, 80), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 VERSIONS = b"<Versions><Supported><Version>2012-11-30</Version></Supported></Versions>"
 endpoint.PROBING = 3.0

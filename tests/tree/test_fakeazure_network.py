@@ -117,7 +117,7 @@ def test_root_has_a_network_with_azures_addresses_and_the_host_sees_none_of_it()
 
 def test_nobody_has_one_too_where_the_kernel_lets_everybody() -> None:
     need("ip")
-    as_nobody = ()
+    as_nobody: tuple[str, ...] = ()
     if os.geteuid() == 0:
         as_nobody = (need("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
         if python("import fakeazure", *as_nobody).returncode != 0:

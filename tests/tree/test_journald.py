@@ -57,7 +57,7 @@ class Daemon:
         self.socket.close()
 
     def heard(self) -> list[bytes]:
-        told = []
+        told: list[bytes] = []
         while True:
             try:
                 data, carried, _flags, _from = self.socket.recvmsg(1 << 20, socket.CMSG_SPACE(4))

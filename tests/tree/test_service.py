@@ -25,7 +25,9 @@ def test_word_reaches_the_manager(tmp_path: Path, abstract: bool) -> None:
 
 @pytest.mark.parametrize("address", ["", "/nobody/listens", "relative", "@nobody-at-all"])
 def test_where_nobody_listens_nothing_happens(address: str) -> None:
-    notify(Machine(environ={"NOTIFY_SOCKET": address} if address else {}), "READY=1")
+    machine = Machine(environ={"NOTIFY_SOCKET": address} if address else {})
+    notify(machine, "READY=1")
+    assert is_service(machine) is bool(address)
 
 
 def test_a_manager_that_does_not_read_holds_nobody_up(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from azureinit.config.model import Config, Imds, Platform, ProvisioningMedia, Report, Run, Wireserver
-from azureinit.errors import ConfigInvalid, NoNetwork, ReadOnly
+from azureinit.errors import AzureInitError, ConfigInvalid, NoNetwork, ReadOnly
 from azureinit.facts.gather import read_facts
 from azureinit.machine import Machine
 from azureinit.memory.sealed import seal, unseal
@@ -279,7 +279,11 @@ def test_the_reserve_never_takes_more_than_half(world: Worlds, deadline: float, 
 
 def test_a_boot_s_time_is_counted_from_the_machine_s_start(world: Worlds) -> None:
     one = world()
-    given = {"machine": one.machine, "config": Config(), "events": Events(clock=one.clock, listeners=())}
+    given: dict[str, Any] = {
+        "machine": one.machine,
+        "config": Config(),
+        "events": Events(clock=one.clock, listeners=()),
+    }
     boot = Context(**given, started=150.0, booted=100.0)
     assert (boot.deadline, boot.work_deadline) == (1000.0, 940.0)
     late = replace(boot, started=1030.0)
@@ -290,7 +294,7 @@ def test_a_boot_s_time_is_counted_from_the_machine_s_start(world: Worlds) -> Non
 
 def test_a_boot_asks_silent_sources_for_so_long_and_no_longer(world: Worlds) -> None:
     one = world()
-    given = {"machine": one.machine, "events": Events(clock=one.clock, listeners=())}
+    given: dict[str, Any] = {"machine": one.machine, "events": Events(clock=one.clock, listeners=())}
     boot = Context(**given, config=Config(), started=150.0, booted=100.0)
     assert boot.sources_deadline == 150.0 + 360.0
     patient = Config(imds=Imds(total_retry_timeout_secs=500.0))
@@ -374,7 +378,11 @@ def test_certificates_that_do_not_come_are_told_before_ten_minutes_are_over(worl
 def scribble(one: World) -> Callable[[], None]:
     """Somebody else writes the file we are about to write, another thing every time."""
     counted = iter(range(100))
-    return lambda: (one.tree / "etc/hostname").write_text(f"other-{next(counted)}\n") and None
+
+    def write() -> None:
+        (one.tree / "etc/hostname").write_text(f"other-{next(counted)}\n")
+
+    return write
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -541,7 +549,7 @@ def test_media_that_were_taken_for_want_of_a_network_wait_for_imds_though_a_rout
     facts = read_facts(one.machine, one.config)
     asked = Asked(identity=identity, memory=recall(context, identity), facts=facts)
     media = Metadata(username="ada", hostname="web-1", keys=(PublicKey(data=ed25519()),))
-    failures = {"imds": NoNetwork("eth0 has no IPv4 address: no DHCP lease")}
+    failures: dict[str, AzureInitError] = {"imds": NoNetwork("eth0 has no IPv4 address: no DHCP lease")}
     gathered = Gathered(answers={"media": media}, failures=failures, device=None)
     accepted = accept(context, asked, gathered, Knowing(Known()), platform=Reached(context))
     assert accepted.unconfirmed is not None

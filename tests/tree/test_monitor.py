@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_publish import HEADER, Running, machine_with, route
 
 from azureinit.config.model import Config, DataDir, Hostname, Waagent
 from azureinit.facts.waagent import Waagent as WaagentFacts
@@ -15,6 +14,7 @@ from azureinit.plan.published import NAME, plan_published
 from azureinit.run.hostname_watch import Monitor, watch
 from azureinit.run.state import Context
 from azureinit.telemetry.events import Event, Events
+from support.dhcp_machines import HEADER, Running, machine_with, route
 
 FILE = "var/lib/azure-init/published_hostname"
 WAAGENT = "var/lib/waagent/published_hostname"

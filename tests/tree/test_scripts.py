@@ -168,8 +168,15 @@ def test_without_the_oldest_python_ci_fails(tmp_path: Path) -> None:
     suite = Suite(tmp_path, others=("3.13",))
     assert suite().returncode == 0
     ran = suite(CI="true")
-    assert ran.returncode == 1 and "Python 3.9, which must be here" in ran.stdout
+    assert ran.returncode == 1 and "Python 3.9, which must be installed" in ran.stdout
     assert ".venv-3.13" in suite.asked()[-1], "and the others have their turn all the same"
+
+
+def test_only_the_oldest_and_the_newest_python_repeat_what_is_the_same_on_all(tmp_path: Path) -> None:
+    suite = Suite(tmp_path, others=("3.9", "3.10", "3.12", "3.13"))
+    assert suite().returncode == 0
+    asked = {line.split()[0]: " -m not newer and not once " in line for line in suite.asked() if "tests/tree" in line}
+    assert asked == {".venv-3.9": False, ".venv-3.10": True, ".venv-3.12": True, ".venv-3.13": False}
 
 
 def test_quick_is_one_python_without_boots(tmp_path: Path) -> None:
