@@ -16,15 +16,16 @@ from typing import Any
 import peers_scales as scales
 from peers_roots import MOUNT, Entrant, Root
 
-from fakeazure import container, media, nspawn
-from fakeazure.dhcp import Dhcp, offers_for
-from fakeazure.events import Lease
-from fakeazure.login import connect, environment as ssh_environment, options as ssh_options
-from fakeazure.network import enter_network, gateway_for, ip, make_veth
-from fakeazure.reaper import Workplace
-from fakeazure.run import Stop, end, has_ended, with_own_key
-from fakeazure.spec import Scenario
-from fakeazure.vm import Expect, Media, Vm
+from fakeazure.machines import container, nspawn
+from fakeazure.machines.command import Stop, end, has_ended, with_own_key
+from fakeazure.machines.login import connect, environment as ssh_environment, options as ssh_options
+from fakeazure.machines.network import enter_network, gateway_for, ip, make_veth
+from fakeazure.machines.workspace import Workplace
+from fakeazure.platform import media
+from fakeazure.platform.dhcp import Dhcp, offers_for
+from fakeazure.platform.events import Lease
+from fakeazure.platform.vm import Expect, Media, Vm
+from fakeazure.scenarios.spec import Scenario
 
 VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azureuser")
 TURN = Path("/run/azure-init-peers.lock")

@@ -132,7 +132,7 @@ def kvp(prog: str) -> Command:
 
 
 def fakeazure() -> Command:
-    from fakeazure.catalogue import names
+    from fakeazure.scenarios.catalogue import names
     from fakeazure.cli import parser
 
     return from_argparse(parser(), name="fakeazure", choices={"scenario": tuple(names()), "name": tuple(names())})

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fakeazure.events import Boot, End, Event, Kvp, Lease, Login, PoolRead, Request, Told
-from fakeazure.report import parse_report, split_report
-from fakeazure.vm import Expect
+from fakeazure.platform.events import Boot, End, Event, Kvp, Lease, Login, PoolRead, Request, Told
+from fakeazure.platform.report import parse_report, split_report
+from fakeazure.platform.vm import Expect
 
 STATES_FOR = {"ready": ("ready",), "failure": ("failed",), "none": ("waiting",), "either": ("ready", "failed")}
 EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either": "a verdict"}
@@ -25,7 +25,7 @@ NO_LOGIN = "the admin cannot log in"  # azure-init's reason where sshd would let
 DOUBTS = "access"  # its report's word for credentials that may not work
 REPROVISION = "/metadata/reprovisiondata"
 RESULTS_AGAINST = {"ready": "error", "failed": "success"}
-UNHEARD = "has it a network configuration?"
+NO_NETWORK = "has it a network configuration?"
 SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
 
 
@@ -238,12 +238,12 @@ def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
     if not any(one.kind == "ready" or says_no_login(one) for one in told(chapter)):
         yield from (f"a login as {login}, and Ready was not told" for login in map(refused, logins(chapter)) if login)
     machine = any(isinstance(one, End) and one.of == "machine" for one in chapter.events)
-    if machine and is_unheard(chapter.events):
-        yield f"the machine never asked for an address by DHCP: {UNHEARD}"
+    if machine and is_silent(chapter.events):
+        yield f"the machine never asked for an address by DHCP: {NO_NETWORK}"
     yield from pool_remarks(chapter)
 
 
-def is_unheard(boot: Sequence[Event]) -> bool:
+def is_silent(boot: Sequence[Event]) -> bool:
     return not any(isinstance(one, Lease | Request) for one in boot)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TextIO
 from urllib.parse import urlsplit
 
-from fakeazure.events import Boot, Ejected, End, Event, Kvp, Lease, Login, MediaMade, PoolRead, Request, Told
-from fakeazure.http import phrase
 from fakeazure.judge import Judgement, counted
-from fakeazure.report import parse_report
+from fakeazure.platform.events import Boot, Ejected, End, Event, Kvp, Lease, Login, MediaMade, PoolRead, Request, Told
+from fakeazure.platform.http import phrase
+from fakeazure.platform.report import parse_report
 
 COLOURS = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
 WIDTH = 110

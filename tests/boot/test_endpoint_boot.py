@@ -10,7 +10,7 @@ import pytest
 from test_fakeazure_container import Root
 from test_publish_boot import CLIENTS, PROFILE, START
 
-from fakeazure.events import Lease, Request, Told
+from fakeazure.platform.events import Lease, Request, Told
 from support.container import PROJECT
 from support.installed import NETWORK, Images
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import fakeazure
-from fakeazure.events import Boot as Booted, Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
 from fakeazure.judge import judge
+from fakeazure.platform.events import Boot as Booted, Ejected, End, Event, Kvp, Lease, Login, Request, Told, read_events
 from support.container import UNIT
 from support.installed import NETWORK, Images
 from support.need import need, need_root

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_fakeazure_container import ONLINE, Root, until
 
-from fakeazure.events import Lease
+from fakeazure.platform.events import Lease
 from support.installed import Images
 
 pytestmark = pytest.mark.newer

@@ -10,7 +10,7 @@ from test_boot_disks import staged, switch_on
 from test_endpoint_boot import ELSEWHERE
 from test_units import OURS, READY, is_orderly, is_provisioned
 
-from fakeazure.events import Ejected
+from fakeazure.platform.events import Ejected
 from support.container import PROJECT
 from support.disks import DISK_SIZE, MEGABYTE, debian_disk, with_tree
 from support.emulated import EmulatedDisk

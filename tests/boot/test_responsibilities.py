@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from test_host_keys_boot import carried, shown, told
 
-from fakeazure.events import Login
+from fakeazure.platform.events import Login
 from support.differences import Contents, States, changes, differences
 from support.installed import NETWORK, Boot, Disk, Images
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Request
+from fakeazure.platform.events import Request
 from support.container import PROJECT
 from support.installed import Boot, Disk, Images, Machines
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.catalogue import find_scenario, names
-from fakeazure.events import Kvp, Request, read_events
 from fakeazure.judge import judge
+from fakeazure.platform.events import Kvp, Request, read_events
+from fakeazure.scenarios.catalogue import find_scenario, names
 from support.bench import PYTHON, SRC
 from support.trees import make_tree
 

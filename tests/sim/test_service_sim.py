@@ -19,7 +19,7 @@ import pytest
 from test_custom_data_sim import System
 
 from fakeazure import Imds, Media, Vm
-from fakeazure.fabric import Fabric
+from fakeazure.platform.fabric import Fabric
 from support.bench import QUICK
 from support.need import need_root, unfit
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.catalogue import NoSuchScenario, find_scenario, names, scenario_text
-from fakeazure.spec import SpecInvalid
+from fakeazure.scenarios.catalogue import NoSuchScenario, find_scenario, names, scenario_text
+from fakeazure.scenarios.spec import SpecInvalid
 
 
 def platform(name: str) -> str:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import fakeazure
-from fakeazure import clock
-from fakeazure.clock import Clock, NoFaketime, faketime, find_library, parse_clock
+from fakeazure.machines import faketime as library
+from fakeazure.machines.faketime import NoFaketime, faketime, find_library
+from fakeazure.platform.clock import Clock, parse_clock
 from support.need import unfit
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -68,7 +69,7 @@ def test_a_clock_is_right_unless_it_is_said_otherwise() -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "LIBRARIES", ("no/such/libfaketime.so.1",))
+    monkeypatch.setattr(library, "LIBRARIES", ("no/such/libfaketime.so.1",))
     with pytest.raises(NoFaketime, match="install the package faketime"):
         faketime(Clock(offset=timedelta(days=1)), now=NOW, directory=tmp_path)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fakeazure import Fabric, Imds, Wireserver
-from fakeazure.faults import BadFault, Pace, parse_answer, parse_answers, parse_script
+from fakeazure.platform.faults import BadFault, Pace, parse_answer, parse_answers, parse_script
 
 INSTANCE = "/metadata/instance"
 HEALTH = "/provisioning/health"

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import Expect, Fabric, Judgement, Media, Vm
-from fakeazure.events import (
+from fakeazure.judge import judge
+from fakeazure.platform.events import (
     Boot,
     Ejected,
     End,
@@ -26,10 +27,9 @@ from fakeazure.events import (
     read_events,
     to_line,
 )
-from fakeazure.judge import judge
-from fakeazure.report import parse_report, split_report
+from fakeazure.platform.report import parse_report, split_report
+from fakeazure.platform.vm import Imds
 from fakeazure.show import Palette, timeline, verdict
-from fakeazure.vm import Imds
 
 REPORT = 'result=error|reason=failed to provision hostname|agent=x|"native=a | b ""c"""|vm_id=7'
 

@@ -18,8 +18,8 @@ from hypothesis import given, strategies as st
 
 import fakeazure
 from fakeazure import Fabric, Vm, show
-from fakeazure.events import Kvp, PoolRead, Told, parse_line, to_line
-from fakeazure.kvp import GUEST_POOL, RECORD, Host, Record, events_of, parse_pool, read_pool
+from fakeazure.platform.events import Kvp, PoolRead, Told, parse_line, to_line
+from fakeazure.platform.kvp import GUEST_POOL, RECORD, Host, Record, events_of, parse_pool, read_pool
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 VM_ID = "52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2"

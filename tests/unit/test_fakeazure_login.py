@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Login
-from fakeazure.login import NoSsh, try_login, write_answerer
+from fakeazure.machines.login import NoSsh, try_login, write_answerer
+from fakeazure.platform.events import Login
 from support.need import need
 
 pytestmark = pytest.mark.newer

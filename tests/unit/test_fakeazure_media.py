@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakeazure import Fabric, Key, Media, Vm
-from fakeazure.media import LABEL, disc, image, ovf_env
+from fakeazure.platform.media import LABEL, disc, image, ovf_env
 from support.need import need
 
 SECTOR = 2048

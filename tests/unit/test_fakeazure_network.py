@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import fakeazure
-from fakeazure.network import gateway_for
-from fakeazure.vm import Interface
+from fakeazure.platform.addresses import gateway_for
+from fakeazure.platform.vm import Interface
 from support.need import need, need_root, unfit
 
 pytestmark = pytest.mark.newer
@@ -22,7 +22,7 @@ NOBODY = 65534
 MAC = "00:0d:3a:12:34:56"
 LAY = """
 import json, subprocess
-from fakeazure.network import enter_network, make_veth
+from fakeazure.machines.network import enter_network, make_veth
 enter_network()
 make_veth(mac="00:0d:3a:12:34:56")
 said = subprocess.run(("ip", "-json", "address"), capture_output=True, check=True).stdout
@@ -33,9 +33,9 @@ print(json.dumps({one["ifname"]: [one.get("address"), *(a["local"] for a in one[
 CLIENT = """
 import ctypes, os, socket, struct, subprocess, sys, tempfile
 from pathlib import Path
-from fakeazure.dhcp import Dhcp, Offer, parse_options
-from fakeazure.ledger import Ledger
-from fakeazure.network import enter_network, make_veth, unshare, CLONE_NEWNET
+from fakeazure.platform.dhcp import Dhcp, Offer, parse_options
+from fakeazure.platform.ledger import Ledger
+from fakeazure.machines.network import enter_network, make_veth, unshare, CLONE_NEWNET
 
 def machine(go, ready):
     unshare(CLONE_NEWNET)
@@ -142,7 +142,7 @@ def test_a_real_client_gets_its_lease_and_the_ledger_has_it() -> None:
 
 def test_without_the_ip_tool_one_sentence_says_what_to_install() -> None:
     script = """
-from fakeazure import network
+from fakeazure.machines import network
 network.SBIN = ()
 try:
     network.ip("link")
@@ -161,7 +161,7 @@ def test_where_the_kernel_refuses_one_sentence_says_so() -> None:
     need_root()
     script = """
 from pathlib import Path
-from fakeazure.network import CLONE_NEWUSER, NoNetwork, enter_network, unshare
+from fakeazure.machines.network import CLONE_NEWUSER, NoNetwork, enter_network, unshare
 import os
 unshare(CLONE_NEWUSER)
 Path("/proc/self/uid_map").write_text("0 0 1")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.rival import is_enabled
+from fakeazure.machines.cloud_init import is_enabled
 
 Change = Callable[[Path], None]
 

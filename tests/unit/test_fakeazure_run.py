@@ -16,7 +16,8 @@ import pytest
 
 import fakeazure
 from azureinit import version as agent_version
-from fakeazure import version, words
+from fakeazure import version
+from fakeazure.machines import azure_init_command
 from support.need import need
 from support.trees import make_tree
 
@@ -145,7 +146,7 @@ def test_an_agent_that_ends_well_and_reports_nothing_is_judged_all_the_same(tmp_
     ],
 )
 def test_what_provisions_is_told_by_the_words_of_azure_init_alone(command: str, provisions: bool) -> None:
-    assert words.provisions(command.split()) is provisions
+    assert azure_init_command.provisions(command.split()) is provisions
 
 
 @pytest.mark.parametrize(

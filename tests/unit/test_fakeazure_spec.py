@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 import subprocess
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import Disk, Expect, Imds, Interface, Key, Media, Vm, Wireserver
-from fakeazure.clock import Clock
-from fakeazure.faults import WORDS
-from fakeazure.lines import key_lines
-from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
-from fakeazure.vm import Leases
+from fakeazure.platform.clock import Clock
+from fakeazure.platform.faults import WORDS
+from fakeazure.platform.vm import Leases
+from fakeazure.scenarios.catalogue import template
+from fakeazure.scenarios.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
+from fakeazure.scenarios.toml_lines import key_lines
 from support.need import need
 
 AMOUNT_OR_DATE = "an amount such as -3 years or +10m nor a date such as 2001-02-03"
-TEMPLATE = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")
+TEMPLATE = template()
 
 SECTIONS = [*KNOWN, "description", "faults", "azure-init"]
 NOTHING_RIGHT = [
