@@ -1,4 +1,4 @@
-"""A disk image: what format it has, a layer over it that takes all writes, and a file out of it without mounting it."""
+"""Disk images: their format, a copy-on-write layer, and reading a file without mounting."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import BinaryIO
 
 SECTOR = 512
-SIGNATURE = b"\x55\xaa"  # ends the first sector of whatever firmware would boot, GPT included
+SIGNATURE = b"\x55\xaa"  # the end of the first sector of a bootable disk, GPT included
 MAGICS = {b"QFI\xfb": "qcow2", b"vhdxfile": "vhdx", b"KDMV": "vmdk"}
 VHD = b"conectix"  # begins the last sector of a VHD
 PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 GPT, GPT_PROTECTED = b"EFI PART", 0xEE
 FURTHEST, ENTRY_SIZES = 1 << 40, (128, 256, 512)
 EXT4, EXT4_AT = b"\x53\xef", 1024 + 56
-SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on everybody's PATH
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on every user's PATH
 
 
 class DiskInvalid(Exception):
-    """What was given as a disk is none; the text says why."""
+    """Not a usable disk image; the text says why."""
 
 
 class NoTool(Exception):
-    """A tool for disks is not here; the text says what to install."""
+    """A tool is missing; the text says what to install."""
 
 
 def find_tool(name: str, *, package: str) -> str:
@@ -37,7 +37,7 @@ def find_tool(name: str, *, package: str) -> str:
 
 
 def read_format(image: Path, *, bootable: bool) -> str:
-    """As QEMU calls it. `bootable`: it has to start by itself, so a file that never could is refused."""
+    """The format, as QEMU names it. `bootable`: refuse an image without a partition table."""
     try:
         with image.open("rb") as file:
             head = file.read(SECTOR)
@@ -49,18 +49,18 @@ def read_format(image: Path, *, bootable: bool) -> str:
     form = next((form for magic, form in MAGICS.items() if head.startswith(magic)), None)
     packing = next((packing for magic, packing in PACKED.items() if head.startswith(magic)), None)
     if packing:
-        raise DiskInvalid(f"{image}: packed with {packing}: unpack it first")
+        raise DiskInvalid(f"{image}: compressed with {packing}: decompress it first")
     if form or tail.startswith(VHD):
         return form or "vpc"
     if size < SECTOR:
         raise DiskInvalid(f"{image}: too small for a disk")
     if bootable and head[-2:] != SIGNATURE:
-        raise DiskInvalid(f"{image}: no disk that could boot: it has no partition table (--kernel can do without)")
+        raise DiskInvalid(f"{image}: not bootable: it has no partition table (with --kernel it needs none)")
     return "raw"
 
 
 def make_layer(image: Path, layer: Path, *, form: str) -> None:
-    """`layer` shows what `image` holds and takes what is written; `image` stays as it is."""
+    """Creates a qcow2 layer over `image`: writes go to the layer, `image` is not changed."""
     tool = find_tool("qemu-img", package="qemu-utils")
     command = [tool, "create", "-q", "-f", "qcow2", "-b", str(image.absolute()), "-F", form, str(layer)]
     if problem := failure(command):
@@ -68,16 +68,16 @@ def make_layer(image: Path, layer: Path, *, form: str) -> None:
 
 
 def read_file(image: Path, names: tuple[str, ...], *, form: str, directory: Path) -> bytes | None:
-    """The first of these files on any of the disk's ext4 file systems; None: it is on none of them."""
+    """The first of these files that exists on an ext4 file system of the disk; None: there is none."""
     debugfs = find_tool("debugfs", package="e2fsprogs")
     raw = image if form == "raw" else directory / "whole.img"
     copy = directory / "file"
     try:
         if form != "raw":
-            unfold(image, raw, form=form)
+            convert_to_raw(image, raw, form=form)
         starts = [start for start in read_partitions(raw) if has_ext4(raw, start)]
         if not starts:
-            raise DiskInvalid("no ext4 file system is on the disk")
+            raise DiskInvalid("the disk has no ext4 file system")
         for start in starts:
             for name in names:
                 failure([debugfs, "-R", f"dump {name} {copy}", f"{raw}?offset={start}"])
@@ -90,14 +90,14 @@ def read_file(image: Path, names: tuple[str, ...], *, form: str, directory: Path
             raw.unlink(missing_ok=True)
 
 
-def unfold(image: Path, raw: Path, *, form: str) -> None:
+def convert_to_raw(image: Path, raw: Path, *, form: str) -> None:
     tool = find_tool("qemu-img", package="qemu-utils")
     if problem := failure([tool, "convert", "-f", form, "-O", "raw", str(image), str(raw)]):
         raise DiskInvalid(problem)
 
 
 def read_partitions(raw: Path) -> list[int]:
-    """Where they begin, in bytes; a disk without a table is one file system from its start."""
+    """The start of each partition in bytes; 0 for a disk without a partition table."""
     size = raw.stat().st_size
     with raw.open("rb") as disk:
         starts = [start * SECTOR for start in parse_partitions(disk)]
@@ -131,7 +131,7 @@ def has_ext4(raw: Path, start: int) -> bool:
 
 
 def failure(command: list[str]) -> str:
-    """What the tool complained of; empty: it did not."""
+    """The error message of the tool; empty: it succeeded."""
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if ran.returncode == 0:
         return ""

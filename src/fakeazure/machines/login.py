@@ -1,4 +1,4 @@
-"""The platform's proof: a login over SSH as anybody would do it, with the machine's key and with its password."""
+"""A login over SSH, with the machine's key and with its password."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 ASK = '#!/bin/sh\nexec cat "$0.secret"\n'
 ANSWERER = "answer"
 REFUSED = "Permission denied"
-REFUSALS = 3  # an sshd that is told to read its configuration again may be asked with the old one
+REFUSALS = 3  # sshd may still use the old configuration during a reload
 PAUSE = 0.5
-DENIED_SECS = 10.0  # of trying a machine that says that no login is possible
+DENIED_SECS = 10.0  # for a machine that reported that no login is possible
 ONE_TRY = 20.0
 
 
 class NoSsh(Exception):
-    """There is no ssh to try a login with."""
+    """The ssh client is missing."""
 
 
 def prove_login(
@@ -42,9 +42,9 @@ def prove_login(
     stopped: Callable[[], bool] = lambda: False,
     group: int = 0,
 ) -> None:
-    """Into the ledger: every login that a machine which said Ready owes to its owner. A specialised one owes none.
+    """Tries the logins that must work after Ready, and records them. A specialised VM has none.
 
-    A machine that failed because no login is possible is tried too: one that lets its owner in was wrong.
+    Also after a failure "no login is possible": a login that works shows that the report was wrong.
     """
     vm = machine.vm
     verdicts = machine.ledger.verdicts
@@ -64,7 +64,7 @@ def prove_login(
         group=group,
     )
     for login in logins:
-        if login.ok or not stopped():  # one that was broken off says nothing about the machine
+        if login.ok or not stopped():  # an interrupted attempt proves nothing
             machine.ledger.add(login)
 
 
@@ -81,14 +81,14 @@ def try_login(
     stopped: Callable[[], bool] = lambda: False,
     group: int = 0,
 ) -> list[Login]:
-    """One event for each of key and password that there is, within `timeout` each. `now` is the ledger's clock.
+    """One event for the key and one for the password, if given, each within `timeout`. `now`: the ledger's clock.
 
-    Where each alone is refused, both are tried together: an image may ask for both, and then that event is the third.
-    `group`: the process group for ssh, as of a `Workplace`, so that it ends with us; else it has one of its own.
+    If each alone is refused, both are tried together: an image may require both. Success is then a third event.
+    `group`: the process group for ssh, as of a `Workspace`; 0: a new one.
     """
     tool = shutil.which("ssh")
     if tool is None:
-        raise NoSsh("no login can be tried, for ssh is missing: install openssh-client")
+        raise NoSsh("cannot try a login: ssh is missing: install openssh-client")
     base = [tool, *options(port=port, user=user, directory=directory)]
     tried = []
     if private_key:
@@ -102,7 +102,7 @@ def try_login(
         logins = []
         for how, command, environ in tried:
             ssh = partial(connect, [*command, address, "true"], environ, group=group)
-            ok, text = persist(ssh, timeout=timeout, stopped=stopped)
+            ok, text = retry(ssh, timeout=timeout, stopped=stopped)
             logins.append(Login(t=now(), how=how, user=user, ok=ok, text="" if ok else text))
         if private_key and password is not None and all(REFUSED in login.text for login in logins):
             methods = "-oPreferredAuthentications=publickey,password,keyboard-interactive"
@@ -137,7 +137,7 @@ def environment(answerer: Path | None) -> dict[str, str]:
 
 
 def write_answerer(directory: Path, password: str) -> Path:
-    """ssh takes a password from a program alone; this one reads it from a file that only we can read."""
+    """An SSH_ASKPASS program: ssh takes a password only from a program. It reads a file with mode 0600."""
     answerer, secret = directory / ANSWERER, directory / f"{ANSWERER}.secret"
     with open(secret, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(password + "\n")
@@ -146,8 +146,8 @@ def write_answerer(directory: Path, password: str) -> Path:
     return answerer
 
 
-def persist(ssh: Callable[..., tuple[bool, str]], *, timeout: float, stopped: Callable[[], bool]) -> tuple[bool, str]:
-    """Until it succeeds, is refused, or the time is up: a machine that has just become Ready is still starting."""
+def retry(ssh: Callable[..., tuple[bool, str]], *, timeout: float, stopped: Callable[[], bool]) -> tuple[bool, str]:
+    """Retries until success, refusal or timeout: sshd may start after Ready."""
     until = time.monotonic() + timeout
     refusals = 0
     while True:
@@ -159,7 +159,7 @@ def persist(ssh: Callable[..., tuple[bool, str]], *, timeout: float, stopped: Ca
 
 
 def connect(command: list[str], environ: dict[str, str], *, group: int, timeout: float) -> tuple[bool, str]:
-    """Whether it worked, and if not, what ssh said last."""
+    """Whether the login worked, and the last line of ssh's messages."""
     try:
         ran = subprocess.run(
             command,

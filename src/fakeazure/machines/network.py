@@ -1,4 +1,4 @@
-"""A network of our own, with no name and no way out: the platform at one end, the machine's interface at the other."""
+"""A network namespace with the platform's addresses and the machine's interface, without a way out."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from fakeazure.platform.addresses import GATEWAY, IMDS, WIRESERVER
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
-MS_PRIVATE_ALL = 0x00040000 | 0x00004000  # MS_PRIVATE, and MS_REC for what is mounted below
+MS_PRIVATE_ALL = 0x00040000 | 0x00004000  # MS_PRIVATE | MS_REC
 TUN = "/dev/net/tun"
-SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on everybody's PATH
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # not on every user's PATH
 
 
 class NoNetwork(Exception):
-    """There can be no network of our own here; the text says why and what to do."""
+    """The network cannot be created; the text says why and what to do."""
 
 
 def enter_network(*, mounts: bool = False) -> None:
-    """From here on this process and its children have a network of their own, and with `mounts` their own mounts.
+    """Moves this process into a new network namespace, and with `mounts` into a new mount namespace.
 
-    Both are gone with the last of these processes. To be called before there is any thread: it moves only the caller.
+    Both disappear with the last process in them. Call it before any thread starts: it moves only the calling thread.
     """
     if os.geteuid() == 0:
         unshare(CLONE_NEWNET | (CLONE_NEWNS if mounts else 0))
     else:
-        enter_as_somebody(CLONE_NEWNET | (CLONE_NEWNS if mounts else 0))
+        enter_unprivileged(CLONE_NEWNET | (CLONE_NEWNS if mounts else 0))
     if mounts:
         keep_mounts_private()
     ip("link", "set", "lo", "up")
-    # Without a way out, a machine that asks for one is told so at once, and does not wait for an answer.
+    # With forwarding on, packets without a route are refused at once, and the machine need not wait for a timeout.
     with contextlib.suppress(OSError):
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def enter_as_somebody(flags: int) -> None:
-    """Without privileges: root of a user namespace, and nobody anywhere else."""
+def enter_unprivileged(flags: int) -> None:
+    """Without privileges: as root of a new user namespace."""
     user, group = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | flags)
     try:
@@ -63,9 +63,7 @@ def keep_mounts_private() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(None, b"/", None, MS_PRIVATE_ALL, None) != 0:
         number = ctypes.get_errno()
-        raise NoNetwork(
-            f"cannot keep mounts to ourselves: {os.strerror(number).lower()}; try it outside of a container"
-        )
+        raise NoNetwork(f"cannot make mounts private: {os.strerror(number).lower()}; run it outside of a container")
 
 
 def refused(error: OSError) -> NoNetwork:
@@ -76,15 +74,15 @@ def refused(error: OSError) -> NoNetwork:
         advice = "run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
     else:
         advice = "run it as root"
-    return NoNetwork(f"cannot make a network of its own: {reason}; {advice}")
+    return NoNetwork(f"cannot create a network namespace: {reason}; {advice}")
 
 
 def make_tap(name: str = "tap0", *, gateway: str = GATEWAY, wireserver: str = WIRESERVER) -> None:
-    """A cable for QEMU; what comes out of it arrives here."""
+    """A tap device for QEMU, with the platform's addresses."""
     if not Path(TUN).exists():
-        raise NoNetwork(f"cannot make a tap device: {TUN} is missing; load the kernel's tun module")
+        raise NoNetwork(f"cannot create a tap device: {TUN} is missing; load the kernel's tun module")
     if not os.access(TUN, os.R_OK | os.W_OK):
-        raise NoNetwork(f"cannot make a tap device: {TUN} is not for everybody here; run it as root")
+        raise NoNetwork(f"cannot create a tap device: no access to {TUN}; run it as root")
     ip("tuntap", "add", "dev", name, "mode", "tap")
     attach_platform(name, gateway=gateway, wireserver=wireserver)
 
@@ -92,13 +90,13 @@ def make_tap(name: str = "tap0", *, gateway: str = GATEWAY, wireserver: str = WI
 def make_veth(
     *, inside: str = "eth0", outside: str = "azure0", mac: str, gateway: str = GATEWAY, wireserver: str = WIRESERVER
 ) -> None:
-    """A pair of interfaces: `inside` is to be given to a container, the platform is at the other."""
+    """A veth pair: `inside` is for a container, `outside` has the platform's addresses."""
     ip("link", "add", outside, "type", "veth", "peer", "name", inside, "address", mac)
     attach_platform(outside, gateway=gateway, wireserver=wireserver)
 
 
 def attach_platform(device: str, *, gateway: str, wireserver: str) -> None:
-    """The DHCP server is where it always is, wherever the wireserver is."""
+    """Azure's wireserver address stays, also with another wireserver: the DHCP server has it."""
     for address in dict.fromkeys((gateway, f"{WIRESERVER}/32", f"{wireserver}/32", f"{IMDS}/32")):
         ip("address", "add", address, "dev", device)
     ip("link", "set", device, "up")
@@ -111,5 +109,7 @@ def ip(*arguments: str) -> None:
     ran = subprocess.run([tool, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         reason = ran.stderr.strip().removeprefix("RTNETLINK answers: ") or f"exit status {ran.returncode}"
-        advice = "run it as root" if os.getuid() or "permitted" in reason else "see if this kernel knows such devices"
-        raise NoNetwork(f"cannot lay the network: ip {' '.join(arguments[:4])}: {reason}; {advice}")
+        advice = (
+            "run it as root" if os.getuid() or "permitted" in reason else "check that the kernel has this device type"
+        )
+        raise NoNetwork(f"cannot set up the network: ip {' '.join(arguments[:4])}: {reason}; {advice}")

@@ -1,4 +1,4 @@
-"""QEMU as an Azure machine: which accelerator works here, which firmware is here, and the command line."""
+"""QEMU as an Azure VM: the accelerator, the firmware, and the command line."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fakeazure.platform.vm import Vm
 
 PROGRAM = "qemu-system-x86_64"
 BARE = ("-nodefaults", "-no-user-config", "-display", "none")
-ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"  # by this agents know Azure
-RELEASE = "Hyper-V UEFI Release v4.1"  # by this systemd knows Hyper-V, where the processor does not say otherwise
+ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"  # agents detect Azure by this tag
+RELEASE = "Hyper-V UEFI Release v4.1"  # systemd detects Hyper-V by this string
 CD_DRIVE = "cd"
 PROBE_SECS = 2.0
 PROBE_WORD = b"alive"
 DEBUG_PORT, EXIT_PORT = 0xE9, 0xF4
-SAFE_ON_TWO_CORES = (8, 2)  # an older emulator panics a newer kernel there
+SAFE_ON_TWO_CORES = (8, 2)  # older emulators make newer kernels panic on two cores
 
-# Code and variables: a fresh machine's variables are its own, so they are copied.
+# Code and variables; the variables are copied for each machine.
 FIRMWARE = (
     ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
     ("/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_VARS.fd"),
@@ -34,12 +34,12 @@ FIRMWARE = (
 
 
 class CannotBoot(Exception):
-    """Something that a machine needs is not here; the text says what to do."""
+    """Something is missing, or QEMU failed; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direct:
-    """A kernel started without firmware and loader."""
+    """A kernel that is started without a boot loader."""
 
     kernel: Path
     initrd: Path | None = None
@@ -48,18 +48,18 @@ class Direct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What is around the machine that the scenario describes. `directory` takes what it writes and its sockets."""
+    """Devices and files beside those of the scenario. `directory`: for sockets and temporary files."""
 
     directory: Path
     disk: Path
     disk_format: str
     console: Path
-    medium: Path | None  # in the drive when the machine starts
+    medium: Path | None  # inserted at power on
     tap: str
     memory_mb: int = 2048
     accelerator: str = "tcg"
     cores: int = 1
-    clock: datetime | None = None  # what it reads at the start, where that is not the time
+    clock: datetime | None = None  # the time at power on; None: the host's
     firmware: tuple[Path, Path] | None = None
     direct: Direct | None = None
 
@@ -79,7 +79,7 @@ def find_firmware(pairs: Sequence[tuple[str, str]] = FIRMWARE) -> tuple[Path, Pa
 
 
 def parse_version(text: str) -> tuple[int, int]:
-    """(0, 0) for a text that says none: the oldest, so to be treated with most care."""
+    """(0, 0) if the text has no version, which is treated as the oldest."""
     found = re.search(r"version (\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
@@ -100,12 +100,12 @@ def choose_accelerator(wanted: str, program: str) -> str:
 
 
 def guest_answers(program: str, accelerator: str, *, seconds: float) -> bool:
-    """Whether a guest that only says a word is heard. There are hosts whose /dev/kvm opens and then runs nothing."""
+    """Whether a guest of one sector runs. On some hosts /dev/kvm opens, but a guest never runs."""
     with tempfile.TemporaryDirectory(prefix="fakeazure-") as place:
         sector, heard = Path(place, "probe"), Path(place, "heard")
         sector.write_bytes(boot_sector(PROBE_WORD))
         command = [
-            *tied_to_us(), program, *BARE, "-machine", "pc", "-accel", accelerator, "-cpu", "max", "-m", "16",
+            *dies_with_parent(), program, *BARE, "-machine", "pc", "-accel", accelerator, "-cpu", "max", "-m", "16",
             "-drive", f"file={escape(sector)},format=raw,if=floppy", "-boot", "a",
             "-debugcon", f"file:{heard}", "-device", f"isa-debug-exit,iobase={EXIT_PORT:#x},iosize=4",
         ]  # fmt: skip
@@ -117,14 +117,14 @@ def guest_answers(program: str, accelerator: str, *, seconds: float) -> bool:
 
 
 def boot_sector(word: bytes) -> bytes:
-    """Writes the word to the debug port, then leaves: `mov al, letter; out port, al` for each."""
+    """Writes the word to the debug port, then exits: `mov al, letter; out port, al` for each."""
     say = b"".join(bytes((0xB0, letter, 0xE6, DEBUG_PORT)) for letter in word)
-    leave = bytes((0xB0, 0x00, 0xE6, EXIT_PORT, 0xFA, 0xF4))  # and where that fails: cli; hlt
+    leave = bytes((0xB0, 0x00, 0xE6, EXIT_PORT, 0xFA, 0xF4))  # if that fails: cli; hlt
     return (say + leave).ljust(510, b"\0") + b"\x55\xaa"
 
 
-def tied_to_us() -> list[str]:
-    """Before a command: the kernel ends it with us, however we end."""
+def dies_with_parent() -> list[str]:
+    """A prefix of a command: the kernel kills it when this process ends."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
 
@@ -135,7 +135,7 @@ def command(program: str, vm: Vm, hardware: Hardware) -> list[str]:
         "-name", "fakeazure",
         "-machine", "pc" if vm.generation == 1 else "q35",
         "-accel", hardware.accelerator,
-        "-cpu", "max,-hypervisor",  # what the firmware says is believed only where the processor says nothing
+        "-cpu", "max,-hypervisor",  # systemd reads the firmware only if the CPU shows no hypervisor
         "-smp", str(hardware.cores), "-m", str(hardware.memory_mb),
         "-chardev", f"socket,id=monitor,path={escape(hardware.directory / 'monitor')}",
         "-mon", "chardev=monitor,mode=control",
@@ -170,7 +170,7 @@ def firmware(vm: Vm, hardware: Hardware) -> Iterator[str]:
 
 
 def tables(vm: Vm) -> Iterator[str]:
-    """What the firmware tells of the machine."""
+    """The SMBIOS tables."""
     maker = "manufacturer=Microsoft Corporation"
     uefi = "" if vm.generation == 1 else ",uefi=on"
     yield from ("-smbios", f"type=0,vendor=Microsoft Corporation,version={RELEASE}{uefi}")
@@ -180,7 +180,7 @@ def tables(vm: Vm) -> Iterator[str]:
 
 
 def network(vm: Vm, hardware: Hardware) -> Iterator[str]:
-    """All its cards on one cable, at whose other end the platform is."""
+    """All network cards on one hub, with the platform's tap device."""
     yield from ("-netdev", f"tap,id=cable,ifname={hardware.tap},script=no,downscript=no")
     yield from ("-netdev", "hubport,id=hub,hubid=0,netdev=cable")
     for n, card in enumerate(vm.interfaces):
@@ -189,7 +189,7 @@ def network(vm: Vm, hardware: Hardware) -> Iterator[str]:
 
 
 def disks(vm: Vm, hardware: Hardware) -> Iterator[str]:
-    """As on Azure: the system and the temporary disk on one controller, the data disks by LUN on another."""
+    """As on Azure: OS disk and temporary disk on one controller, data disks by LUN on another."""
     yield from ("-device", "virtio-scsi-pci,id=system")
     yield from drive("os", hardware.disk, form=hardware.disk_format)
     yield from ("-device", "scsi-hd,drive=os,bus=system.0,lun=0,bootindex=1")
@@ -208,13 +208,13 @@ def disks(vm: Vm, hardware: Hardware) -> Iterator[str]:
 
 
 def drive(name: str, file: Path, *, form: str = "raw") -> tuple[str, str]:
-    # Nothing on these disks has to survive the power going off here, where the guest has been halted before.
+    # cache=unsafe: the guest is shut down before QEMU ends, and a crash of the host loses nothing of value.
     return "-drive", f"if=none,id={name},format={form},cache=unsafe,discard=unmap,file={escape(file)}"
 
 
 def empty(file: Path, *, gigabytes: int) -> Path:
     with file.open("wb") as disk:
-        disk.truncate(gigabytes << 30)  # takes no room until something is written
+        disk.truncate(gigabytes << 30)  # sparse
     return file
 
 
@@ -227,5 +227,5 @@ def optical_drive(vm: Vm, hardware: Hardware) -> Iterator[str]:
 
 
 def escape(path: Path) -> str:
-    """A comma ends an option's value, and two are one comma in it."""
+    """Doubles commas: a single one ends an option's value."""
     return str(path).replace(",", ",,")

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from fakeazure.machines.console import last_lines
-from fakeazure.machines.qemu import CD_DRIVE, PROGRAM, CannotBoot, tied_to_us
+from fakeazure.machines.qemu import CD_DRIVE, PROGRAM, CannotBoot, dies_with_parent
 from fakeazure.machines.qmp import Monitor, MonitorLost
 
 START_SECS = 30.0
@@ -35,7 +35,7 @@ class QemuProcess:
         self._monitor = Monitor(directory / "monitor")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*tied_to_us(), *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=group
+                [*dies_with_parent(), *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=group
             )
 
     def __enter__(self) -> Self:

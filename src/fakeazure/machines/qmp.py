@@ -1,4 +1,4 @@
-"""QEMU's monitor: a few orders to a running machine."""
+"""QMP, the monitor protocol of QEMU: CD drive and power."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 ANSWER_SECS = 30.0
-LONGEST = 107  # bytes of a socket's name
+LONGEST = 107  # bytes in the path of a socket
 
 
 class NoMonitor(Exception):
-    """There is no room for it; the text says why and what to do."""
+    """The monitor's socket cannot be created; the text says why and what to do."""
 
 
 class MonitorLost(Exception):
-    """QEMU does not answer any more, or refuses what it is asked."""
+    """QEMU does not answer, or refuses a command."""
 
 
 class Monitor:
-    """Listens first; QEMU connects when it starts."""
+    """Listens; QEMU connects when it starts."""
 
     def __init__(self, path: Path) -> None:
         if len(os.fsencode(path)) > LONGEST:
-            raise NoMonitor(f"{path} is too long for the name of a socket: name a shorter place, as TMPDIR=/var/tmp")
-        path.unlink(missing_ok=True)  # an earlier boot's
+            raise NoMonitor(f"{path} is too long for a socket: use a shorter directory, as TMPDIR=/var/tmp")
+        path.unlink(missing_ok=True)  # of an earlier boot
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen(1)
@@ -41,7 +41,7 @@ class Monitor:
             self._socket.close()
 
     def accept(self, *, seconds: float) -> bool:
-        """False: nobody came in time. Then it may be asked again."""
+        """False: QEMU has not connected in time; may be called again."""
         self._listener.settimeout(seconds)
         try:
             self._socket, _ = self._listener.accept()
@@ -72,9 +72,9 @@ class Monitor:
         self.ask("blockdev-change-medium", id=drive, filename=str(image), format="raw", force=True)
 
     def empty(self, drive: str) -> None:
-        """Takes the disc out, whether the machine holds on to it or has opened the drive itself."""
+        """Ejects the disc, even if the guest has locked the drive or opened the tray."""
         self.ask("blockdev-open-tray", id=drive, force=True)
-        with contextlib.suppress(MonitorLost):  # there was none
+        with contextlib.suppress(MonitorLost):  # the drive was empty
             self.ask("blockdev-remove-medium", id=drive)
         self.ask("blockdev-close-tray", id=drive)
 

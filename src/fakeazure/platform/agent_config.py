@@ -1,4 +1,4 @@
-"""Directions: the configuration and the environment that lead a command to the platform."""
+"""The configuration and the environment variables that point an agent to the platform."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def config(machine: Machine) -> dict[str, dict[str, Any]]:
-    """azure-init's, as tables. The medium is made for it, if nobody has said where."""
+    """azure-init's configuration as tables. Writes the medium, if that was not done."""
     path = machine.media_path or machine.write_media()
     return {
         "imds": {"endpoint": machine.imds},
@@ -34,7 +34,7 @@ def config_text(machine: Machine, tables: Mapping[str, Mapping[str, Any]]) -> st
 
 
 def environment(machine: Machine, *, tell_pools: bool = True) -> dict[str, str]:
-    """`tell_pools`: azure-init is told where its key-value pools are read; else it puts them there by itself."""
+    """`tell_pools`: name the directory of key-value pools in azure-init's configuration."""
     tables = dict(machine.azure_init)
     if machine.pools and tell_pools:
         tables["telemetry"] = {"kvp_directory": str(machine.pools), **tables.get("telemetry", {})}

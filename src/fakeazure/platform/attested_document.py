@@ -1,4 +1,4 @@
-"""The attested document: what the platform vouches for, signed. Our signer is nobody's authority."""
+"""The attested document, signed by a self-signed certificate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VALID = timedelta(hours=6)
 
 
 def signature(vm: Vm, *, nonce: str, directory: Path | None = None) -> str:
-    """A CMS signature around the document, in base64. `directory` keeps the signer's key for the next time."""
+    """A CMS signature around the document, in base64. `directory`: keeps the signer's key."""
     with scratch() as place:
         certificate, key = key_pair(SIGNER, directory=directory or Path(place))
         content = json.dumps(statement(vm, nonce=nonce, now=datetime.now(UTC))).encode()

@@ -1,4 +1,4 @@
-"""The machine's certificates: a PKCS#12 in a CMS envelope that only the holder of the transport key can open."""
+"""The machine's certificate and key: a PKCS#12 file in a CMS envelope, encrypted for the transport certificate."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from fakeazure.platform.openssl import MAKING, OpensslFailed, key_pair, openssl,
 from fakeazure.platform.vm import Vm
 
 TENANT = "Windows Azure CRP Certificate Generator"
-# How each of the two ciphers that agents ask for also wraps its key.
+# x-ms-cipher-name -> the cipher, and the padding of its key.
 CIPHERS = {
     "AES128_CBC": ["-aes-128-cbc", "-keyopt", "rsa_padding_mode:oaep"],
     "DES_EDE3_CBC": ["-des-ede3-cbc", "-keyopt", "rsa_padding_mode:pkcs1"],
 }
-# As the platform's own files are: openable by the oldest agents.
-OLD_FASHIONED = ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1", "-iter", "2000"]
+# As in Azure: also the oldest agents can open it.
+LEGACY_ENCRYPTION = ["-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1", "-iter", "2000"]
 
 
 class BadTransport(ValueError):
-    """The agent's certificate or cipher is not usable."""
+    """The agent's transport certificate or cipher cannot be used."""
 
 
 def certificate_file(*, transport: str, cipher: str, directory: Path | None) -> str:
-    """The whole answer. `transport` is the agent's certificate as its header has it: base64 without line ends."""
+    """The response body. `transport`: the agent's certificate from the header, base64 without line breaks."""
     envelope = sealed(pkcs12(directory), transport=transport, cipher=cipher)
     return (
         f'{DECLARATION}<CertificateFile {XSI} xsi:noNamespaceSchemaLocation="certificates10.xsd">'
@@ -46,12 +46,12 @@ def pkcs12(directory: Path | None) -> bytes:
         both, bag = ["-in", str(certificate), "-inkey", str(key)], certificate.with_suffix(".p12")
         with MAKING:
             if not bag.exists():
-                openssl("pkcs12", "-export", *both, "-passout", "pass:", *OLD_FASHIONED, "-out", str(bag))
+                openssl("pkcs12", "-export", *both, "-passout", "pass:", *LEGACY_ENCRYPTION, "-out", str(bag))
             return bag.read_bytes()
 
 
 def with_thumbprints(vm: Vm, place: Callable[[], Path]) -> Vm:
-    """Keys without data, and pairs of keys that name no certificate, are the machine's own one's."""
+    """Fills in the fingerprint of the machine's certificate for keys without data and key pairs without fingerprint."""
     if all(key.data for key in vm.public_keys) and all(pair.fingerprint for pair in vm.key_pairs):
         return vm
     certificate, _ = key_pair(TENANT, directory=place())
@@ -73,7 +73,7 @@ def sealed(content: bytes, *, transport: str, cipher: str) -> bytes:
         seal = ["cms", "-encrypt", "-binary", "-outform", "DER", "-recip", str(recipient), *CIPHERS[cipher]]
         try:
             return openssl(*seal, "-keyid", stdin=content)
-        except OpensslFailed:  # a certificate without a key identifier is named by its issuer and number instead
+        except OpensslFailed:  # without a key identifier: the recipient is named by issuer and serial number
             return openssl(*seal, stdin=content)
 
 
@@ -86,5 +86,5 @@ def pem(transport: str) -> str:
 
 
 def lines(data: bytes) -> str:
-    """Base64 as mail has it. Agents hand it to openssl as a mail, and that reads nothing out of one long line."""
+    """Base64 in lines of 64: agents wrap it as S/MIME for openssl, which cannot read one long line."""
     return "".join(f"{line}\n" for line in textwrap.wrap(base64.b64encode(data).decode(), 64))

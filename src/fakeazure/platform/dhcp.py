@@ -1,4 +1,4 @@
-"""The platform's DHCP server: it gives a machine its address, its routes and, in option 245, the wireserver."""
+"""The DHCP server: address, routes, and the wireserver's address in option 245."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD = struct.Struct("!BBBBIHH4s4s4s4s16s64s128s4s")
 COOKIE = bytes((99, 130, 83, 99))
 ASKING, ANSWERING = 1, 2
 ETHERNET, MAC_LENGTH = 1, 6
-LEAST = 300  # bytes; relays and old clients drop what is shorter
+LEAST = 300  # bytes; relays and old clients drop shorter packets
 FOR_EVER = 0xFFFFFFFF  # Azure's leases do not end
 BROADCAST, NO_ADDRESS = "255.255.255.255", "0.0.0.0"
 
@@ -35,26 +35,26 @@ ROUTES, MICROSOFT_ROUTES, ENDPOINT = 121, 249, 245
 
 
 class NotDhcp(ValueError):
-    """A datagram that is no request of a DHCP client."""
+    """Not a request of a DHCP client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What one interface is to be given."""
+    """The lease of one interface."""
 
     address: str = "10.0.0.4"
     gateway: str = GATEWAY  # with the length of the subnet's prefix
     wireserver: str = WIRESERVER
-    server: str = WIRESERVER  # the DHCP server itself, which is the name server too
+    server: str = WIRESERVER  # the DHCP server, also the name server
     domain: str = "fakeazure0000000000000000a.ax.internal.cloudapp.net"
     hostname: str | None = None  # Azure sends none
-    routes: tuple[str, ...] = ("0.0.0.0/0", f"{WIRESERVER}/32", f"{IMDS}/32")  # all by the gateway
+    routes: tuple[str, ...] = ("0.0.0.0/0", f"{WIRESERVER}/32", f"{IMDS}/32")  # all through the gateway
     seconds: int = FOR_EVER
-    omit: tuple[int, ...] = ()  # options that are never sent
+    omit: tuple[int, ...] = ()  # options that are not sent
 
 
 def offers_for(vm: Vm, *, wireserver: str = WIRESERVER, leases: Leases | None = None) -> dict[str, Offer]:
-    """By MAC address. Only the first interface is given routes, so that there is one way out of the machine."""
+    """MAC address -> offer. Only the first interface gets routes, so that there is one default route."""
     offers = {}
     leases = leases or Leases()
     for number, interface in enumerate(vm.interfaces):
@@ -71,18 +71,18 @@ def offers_for(vm: Vm, *, wireserver: str = WIRESERVER, leases: Leases | None = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a client sent, as far as we care."""
+    """A client's message."""
 
     kind: str
     mac: str
     transaction: int
     flags: int = 0
-    address: str = NO_ADDRESS  # the one it has
+    address: str = NO_ADDRESS  # its current address
     relay: str = NO_ADDRESS
-    requested: str | None = None  # the one it wants
-    server: str | None = None  # the one it has chosen
+    requested: str | None = None  # the address it requests
+    server: str | None = None  # the server it has chosen
     hostname: str = ""
-    wanted: tuple[int, ...] = ()  # the options it asked for
+    wanted: tuple[int, ...] = ()  # the options it requests
 
 
 def parse_request(datagram: bytes) -> Question:
@@ -111,7 +111,7 @@ def parse_request(datagram: bytes) -> Question:
 
 
 def parse_options(field: bytes) -> dict[int, bytes]:
-    """An option that occurs again goes on where it was broken off (RFC 3396)."""
+    """Repeated options are concatenated (RFC 3396)."""
     options: dict[int, bytes] = {}
     position = 0
     while position < len(field) and field[position] != END:
@@ -138,7 +138,7 @@ def dotted(value: bytes | None) -> str | None:
 
 
 def answer(question: Question, offer: Offer) -> bytes | None:
-    """None: nothing is to be said to that."""
+    """The reply; None: no reply."""
     if question.kind == "discover":
         return reply(question, OFFER, address=offer.address, options=granted(offer))
     if question.kind == "inform":
@@ -202,7 +202,7 @@ def reply(question: Question, kind: int, *, address: str, options: Mapping[int, 
 
 
 class Dhcp:
-    """Answers on one device, by MAC address; who is not known gets nothing. Every request goes into the ledger."""
+    """Answers on one device, by MAC address; unknown clients get no answer. Records every request."""
 
     def __init__(self, device: str, leases: Mapping[str, Offer], ledger: Ledger) -> None:
         self._leases, self._ledger = leases, ledger
@@ -226,7 +226,7 @@ class Dhcp:
 
     def _serve(self) -> None:
         while self._stopped not in select.select((self._socket, self._stopped), (), ())[0]:
-            with contextlib.suppress(OSError, NotDhcp):  # others' datagrams, and a cable that is out, are no concern
+            with contextlib.suppress(OSError, NotDhcp):  # other datagrams, and a device that is down, are ignored
                 self._attend(parse_request(self._socket.recv(4096)))
 
     def _attend(self, question: Question) -> None:
@@ -244,7 +244,7 @@ class Dhcp:
             )
         )
         if datagram:
-            # Who renews listens at its own address alone; who has none yet hears only what is said to all.
+            # A client that renews listens at its address; one without an address receives only broadcasts.
             everybody = refused or question.address == NO_ADDRESS
             self._socket.sendto(datagram, (BROADCAST if everybody else question.address, CLIENT_PORT))
 

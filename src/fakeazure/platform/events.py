@@ -1,4 +1,4 @@
-"""What happens between platform and machine, one value an event, and each as a line of JSON."""
+"""The events of the ledger, and their form as lines of JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot(Event):
-    """A machine starts. What follows, up to the next of these, is one boot."""
+    """A machine starts. All events up to the next Boot belong to this boot."""
 
     number: int
     vm_id: str
@@ -45,7 +45,7 @@ class MediaMade(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ejected(Event):
-    """The platform has a verdict and takes its medium away."""
+    """The platform ejects the medium after a verdict."""
 
     path: str
 
@@ -54,7 +54,7 @@ class Ejected(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Event):
-    """`status` is None where no answer was given; `fault` is the scripted answer, as it was written."""
+    """`status` None: no answer was sent. `fault`: the scripted answer, as written in the scenario."""
 
     service: str
     method: str
@@ -74,7 +74,7 @@ class Request(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told(Event):
-    """A health report that the platform took. `acknowledged`: the machine was in a position to know that."""
+    """A health report that the platform accepted. `acknowledged`: the machine got the answer."""
 
     kind: str  # ready, failed or progress
     description: str = ""
@@ -88,7 +88,7 @@ class Told(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease(Event):
-    """A machine and the platform's DHCP: what the machine sent, and the host name it gave itself, if any."""
+    """A DHCP message of the machine, with the host name in it, if any."""
 
     kind: str  # discover, request, inform or release
     mac: str
@@ -102,9 +102,9 @@ class Lease(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login(Event):
-    """The platform tried to log in, as the machine's owner would. `text`: what the machine said to it."""
+    """The platform tried to log in over SSH. `text`: the error message."""
 
-    how: str  # key, password, or both where each alone is refused
+    how: str  # key, password, or both if each alone is refused
     user: str
     ok: bool
     text: str = ""
@@ -117,10 +117,10 @@ class Login(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRead(Event):
-    """The host reads what the machine left for it. `late`: after the verdict, when the real host reads no more."""
+    """The host reads the key-value pool. `late`: after the verdict, when a real host no longer reads."""
 
     path: str
-    count: int  # things said that the host had not read before; a Kvp follows for each
+    count: int  # new messages; a Kvp event follows for each
     late: bool = False
     problem: str = ""
 
@@ -129,14 +129,14 @@ class PoolRead(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kvp(Event):
-    """One thing that a machine left for its host, in one record of the pool or in several."""
+    """One message in the key-value pool, of one record or several."""
 
     key: str
     value: str
     kind: str  # report, diagnostic, cloud-init or other
     text: str  # as a sentence
     late: bool = False
-    cut: bool = False  # longer than the host takes it
+    cut: bool = False  # longer than the host's limit
 
     name = "kvp"
 
@@ -145,10 +145,10 @@ class Kvp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End(Event):
-    """The command, or the machine, is over. `stopped`: not by itself, for we were asked to end."""
+    """The command or the machine ended. `stopped`: fakeazure got a stop signal."""
 
-    exit_code: int | None  # None: it was ended, for its time was up
-    of: str = "command"  # or machine, which had the platform's DHCP around it too
+    exit_code: int | None  # None: ended at the deadline
+    of: str = "command"  # or machine, which also had DHCP
     stopped: bool = False
 
     name = "end"
@@ -160,7 +160,7 @@ KINDS: dict[str, type[Event]] = {
     kind.name: kind for kind in (Boot, MediaMade, Ejected, Request, Told, Lease, Login, PoolRead, Kvp, End)
 }
 
-# What can be checked of a line, by the names of the types and the words.
+# Type annotation -> type, to check the fields of a line.
 TYPES: dict[str, Any] = {
     "str": str,
     "bool": bool,
@@ -191,7 +191,7 @@ WORDS = {
 
 
 class LedgerInvalid(Exception):
-    """A file that is not a ledger of ours; the text says which line and why."""
+    """Not a ledger; the text names the line and the reason."""
 
 
 def to_line(event: Event) -> str:
@@ -206,7 +206,7 @@ def read_events(file: Path) -> tuple[Event, ...]:
     except UnicodeDecodeError:
         raise LedgerInvalid(f"{file}: not a text file, so not a ledger") from None
     lines = text.split("\n")
-    # A line without its end was being written when the platform was killed: it never happened.
+    # An unfinished last line was being written when the platform was killed; it is ignored.
     events = tuple(parse_line(line, where=f"{file}:{number}") for number, line in enumerate(lines[:-1], 1) if line)
     if not events or not isinstance(events[0], Boot):
         raise LedgerInvalid(f"{file}: not a ledger: it does not begin with a boot")
@@ -235,12 +235,12 @@ def check_words(event: Event, *, where: str) -> None:
         if (word := getattr(event, field_name)) not in known:
             raise LedgerInvalid(f"{where}: {field_name} {word!r} is not one of {', '.join(known)}")
     if isinstance(event, Boot) and not can_be_expected(event):
-        raise LedgerInvalid(f"{where}: expect is nothing that can be expected")
+        raise LedgerInvalid(f"{where}: expect is not a valid expectation")
 
 
 def can_be_expected(boot: Boot) -> bool:
     try:
-        expected: Any = boot.expected  # a file may say anything
+        expected: Any = boot.expected
     except (TypeError, ValueError):
         return False
     return (

@@ -1,4 +1,4 @@
-"""Faults as data: a script says how each request to a path is answered, in order, and where the script ends."""
+"""Fault scripts: for one path, the answers to its requests, in order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-# What the platform itself does when the script has run out. No agent retries a 409, so the mistake shows at once.
+# The answer when a script has none left. No agent retries a 409, so the mistake shows at once.
 OFF_SCRIPT_STATUS = 409
 
 SIZES = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
@@ -19,16 +19,16 @@ ANSWER_KEYS = ("status", "retry_after", "body", "content_type", "forever")
 
 
 class BadFault(ValueError):
-    """A script that cannot be meant."""
+    """An invalid script; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One way to answer.
+    """One scripted answer.
 
-    The platform does its own work, and then answers: ok, slow, truncate, oversized, lost (no answer, connection reset).
-    The platform never sees the request: status (below 200 or above 299), reset, hang, garbage, html, and restart, after
-    which the service resets every connection for a while.
+    The platform processes the request: ok, slow, truncate, oversized, lost (connection reset instead of an answer).
+    The platform does not process the request: status (below 200 or above 299), reset, hang, garbage, html, and restart,
+    after which the service resets every connection for a while.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Answer:
 
     @property
     def acknowledged(self) -> bool:
-        """Can the client know that it was heard?"""
+        """Whether the client gets the answer."""
         return self.heard and self.kind not in ("truncate", "lost")
 
 
@@ -57,21 +57,21 @@ RESTARTING = Answer(kind="reset", text="restarting")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a service is in all its answers."""
+    """The speed of all answers of a service."""
 
     latency_secs: float = 0.0
     bytes_per_sec: int = 0
 
-    BEATS = 10  # parts a second
+    BEATS = 10  # parts per second
 
     def pause(self, answer: Answer | None) -> float | None:
-        """Seconds before the answer; None: there never is one."""
+        """Seconds before the answer; None: no answer is sent."""
         if answer and answer.kind == "hang":
             return None
         return self.latency_secs + (answer.amount if answer and answer.kind == "slow" else 0.0)
 
     def parts(self, data: bytes) -> Iterator[tuple[bytes, float]]:
-        """Each with the time it takes."""
+        """Parts of the data, each with the seconds to wait before it."""
         step = max(self.bytes_per_sec // self.BEATS, 1) if self.bytes_per_sec else len(data)
         for start in range(0, len(data), step or 1):
             part = data[start : start + step]
@@ -85,7 +85,7 @@ class Script:
     used: int = 0
 
     def next(self) -> Answer | None:
-        """The answer to the next request; None: the script has no more."""
+        """The answer to the next request; None: the script has no answer left."""
         if self.used >= len(self.answers):
             last = self.answers[-1] if self.answers else None
             return last if last and last.forever else None
@@ -106,7 +106,7 @@ def parse_script(entry: Script | Mapping[str, Any]) -> Script:
 
 
 def script_path(path: Any) -> str:
-    """`/machine/?comp=health` and `/machine?comp=health` are one; without a query a script is for all of them."""
+    """Normalised: `/machine/?comp=health` is `/machine?comp=health`. Without a query, a script matches any query."""
     if not isinstance(path, str) or not path.startswith("/"):
         raise BadFault(f"path {path!r} does not begin with a slash")
     plain, mark, query = path.partition("?")
@@ -116,23 +116,23 @@ def script_path(path: Any) -> str:
 def parse_answers(entries: Iterable[Any]) -> tuple[Answer, ...]:
     answers = tuple(parse_answer(entry) for entry in entries)
     if not answers:
-        raise BadFault("an empty list of answers: say at least one")
+        raise BadFault("the list of answers is empty: give at least one")
     for answer in answers[:-1]:
         if answer.forever:
-            raise BadFault(f"{answer.text!r} is for ever, so nothing can follow it")
+            raise BadFault(f"{answer.text!r} repeats for ever, so nothing can follow it")
     return answers
 
 
 def parse_answer(entry: Any) -> Answer:
     if isinstance(entry, bool):
-        raise BadFault(f"{entry!r} is no answer; an answer is one of {WORDS}")
+        raise BadFault(f"{entry!r} is not an answer; an answer is one of {WORDS}")
     if isinstance(entry, int):
         return status_answer(entry, text=str(entry))
     if isinstance(entry, Mapping):
         return parse_table(entry)
     if isinstance(entry, str):
         return parse_word(entry)
-    raise BadFault(f"{entry!r} is no answer; an answer is one of {WORDS}")
+    raise BadFault(f"{entry!r} is not an answer; an answer is one of {WORDS}")
 
 
 def parse_word(text: str) -> Answer:
@@ -148,7 +148,7 @@ def parse_word(text: str) -> Answer:
         case [("truncate" | "oversized") as kind, size] if found := re.fullmatch(r"(\d+)([a-z]*)", size.lower()):
             if found[2] in SIZES:
                 return Answer(kind=kind, text=text, forever=forever, amount=int(found[1]) * SIZES[found[2]])
-    raise BadFault(f"{text!r} is no answer; an answer is one of {WORDS}")
+    raise BadFault(f"{text!r} is not an answer; an answer is one of {WORDS}")
 
 
 def parse_table(table: Mapping[str, Any]) -> Answer:
@@ -169,5 +169,5 @@ def parse_table(table: Mapping[str, Any]) -> Answer:
 
 def status_answer(status: int, *, text: str, forever: bool = False) -> Answer:
     if not 200 <= status <= 599:
-        raise BadFault(f"{status} is no HTTP status that a platform answers with (200 to 599)")
+        raise BadFault(f"{status} is not an HTTP status from 200 to 599")
     return Answer(kind="status", text=text, forever=forever, status=status)

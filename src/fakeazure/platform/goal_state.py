@@ -1,4 +1,4 @@
-"""The wireserver's documents: versions, goal state, and the configurations that the goal state points to."""
+"""The wireserver's documents: versions, goal state, and the configurations in its links."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from fakeazure.platform.vm import Vm
 
-PREFERRED, SPOKEN = "2015-04-05", ("2015-04-05", "2012-11-30", "2012-09-15", "2012-05-15", "2011-12-31", "2010-12-15")
+PREFERRED = "2015-04-05"
+SUPPORTED = ("2015-04-05", "2012-11-30", "2012-09-15", "2012-05-15", "2011-12-31", "2010-12-15")
 INCARNATION = 1
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
 XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
@@ -16,7 +17,7 @@ BLOB_TYPE = "BlockBlob"
 
 
 def container_id(vm: Vm) -> str:
-    """Not the machine's id, and always the same for one machine."""
+    """Derived from the VM id."""
     return str(uuid.uuid5(uuid.UUID(vm.id), "container"))
 
 
@@ -25,7 +26,7 @@ def instance_id(vm: Vm) -> str:
 
 
 def versions() -> str:
-    supported = "".join(f"<Version>{version}</Version>" for version in SPOKEN)
+    supported = "".join(f"<Version>{version}</Version>" for version in SUPPORTED)
     return (
         f"{DECLARATION}<Versions><Preferred><Version>{PREFERRED}</Version></Preferred>"
         f"<Supported>{supported}</Supported></Versions>"
@@ -33,7 +34,7 @@ def versions() -> str:
 
 
 def goal_state(vm: Vm, *, base: str) -> str:
-    """`base` is the address at which the machine reached us, so that it finds the rest there too."""
+    """`base`: the URL that the client used; the links begin with it."""
     place = f"{base}/machine/{container_id(vm)}/{quote(instance_id(vm))}?comp="
     kinds = {
         "HostingEnvironmentConfig": "config&type=hostingEnvironmentConfig",
@@ -70,7 +71,7 @@ def configuration(vm: Vm, kind: str) -> str | None:
 
 
 def deployment(vm: Vm) -> str:
-    """Whose machine this is, in the words that all configurations share."""
+    """The elements that all configurations share."""
     guid, name = f"{{{container_id(vm)}}}", container_id(vm).replace("-", "")
     return (
         f'<Deployment name="{name}" guid="{guid}" incarnation="0" isNonCancellableTopologyChangeEnabled="false">'
@@ -103,7 +104,7 @@ def shared_config(vm: Vm) -> str:
 
 
 def extensions_config(vm: Vm) -> str:
-    """No extension is asked for. Where the agent's status belongs, it hands to the host's plugin together with it."""
+    """Without extensions. The agent hands the URL of its status blob to the host plugin."""
     return (
         f'{DECLARATION}<Extensions version="1.0.0.0" goalStateIncarnation="{INCARNATION}">'
         "<GuestAgentExtension><GAFamilies/></GuestAgentExtension><Plugins/><PluginSettings/>"
@@ -114,7 +115,7 @@ def extensions_config(vm: Vm) -> str:
 
 
 def status_blob(vm: Vm) -> str:
-    """An agent that is given none fetches everything again and again, to find one."""
+    """Never empty: without this URL, an agent fetches the goal state again and again."""
     blob = f"{quote(vm.name)}.{container_id(vm)}.status"
     signature = "sv=2018-03-28&sr=b&sk=system-1&sig=fakeazure&se=9999-01-01T00%3A00%3A00Z&sp=w"
     return f"https://md-hdd-fakeazure.z1.blob.storage.azure.net/$system/{blob}?{signature}"

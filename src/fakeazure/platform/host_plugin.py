@@ -1,4 +1,4 @@
-"""The host's plugin for the guest agent, which waagent asks on port 32526: what it serves to a fresh machine."""
+"""HostGAPlugin, the host's plugin for guest agents on port 32526."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One HTTP request and one answer as values, and how they look on the wire."""
+"""HTTP/1.1 requests and responses: values, parser and serialiser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BODY_LIMIT = 4 * 1024 * 1024
 
 
 class BadRequest(Exception):
-    """What came is not HTTP, or more of it than we take."""
+    """Not HTTP, or larger than the limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

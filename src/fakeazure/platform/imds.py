@@ -1,4 +1,4 @@
-"""The instance metadata service: which questions it answers, in which version, and whom it turns away."""
+"""The instance metadata service: its endpoints, API versions, and refusals."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ EVENT_VERSIONS = ("2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-
 
 INSTANCE, ATTESTED, EVENTS = "/metadata/instance", "/metadata/attested/document", "/metadata/scheduledevents"
 LIST, REPROVISION = "/metadata/versions", "/metadata/reprovisiondata"
-PROXY_AGENT_RAN = "/fakeazure/proxy-agent"  # our own: where the stub of azure-proxy-agent tells that it ran
+PROXY_AGENT_RAN = "/fakeazure/proxy-agent"  # not Azure's: the stub of azure-proxy-agent reports here that it ran
 
 
 @dataclass(slots=True, kw_only=True)
 class Standing:
-    """What the service remembers of a machine from one request to the next."""
+    """State of the service for one machine, between requests."""
 
     latched: bool = False  # the proxy agent has its keys
-    ready: bool = False  # a pre-provisioned machine has told that it waits for its owner
-    recent: list[float] = field(default_factory=list)  # when the last requests came
+    ready: bool = False  # a pre-provisioned machine has reported Ready and waits for its owner
+    recent: list[float] = field(default_factory=list)  # times of the last requests
 
 
 class Refused(Exception):
-    """A request that the service turns away, with its own words."""
+    """A refused request, with the error message of the service."""
 
     def __init__(self, status: int, error: str, **more: object) -> None:
         super().__init__(error)
@@ -130,7 +130,7 @@ def instance(request: HttpRequest, vm: Vm, imds: Imds) -> Response:
         raise Refused(404, "Not found") from None
     if form == "text":
         return Response(status=200, headers={"Content-Type": "text/plain; charset=utf-8"}, body=as_text(value).encode())
-    if not isinstance(value, dict | list):  # a single value has no JSON form, and json is what is given unasked
+    if not isinstance(value, dict | list):  # the default format is json, and a single value has no JSON form
         raise Refused(400, "Bad request. The requested resource is a leaf: use format=text")
     return json_response(200, value)
 
@@ -154,7 +154,7 @@ def scheduled_events(request: HttpRequest, imds: Imds) -> Response:
 
 
 def reprovision_data(request: HttpRequest, vm: Vm, imds: Imds, medium: Media, standing: Standing) -> Response:
-    """A pre-provisioned machine asks here, again and again, until it has an owner: then for the medium it never had."""
+    """A pre-provisioned machine polls here until it has an owner, and then gets its ovf-env.xml."""
     checked_version(request, known(imds, VERSIONS))
     if vm.pps_type in ("", "None") or not standing.ready:
         raise Refused(404, "Not found")

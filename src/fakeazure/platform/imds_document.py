@@ -1,4 +1,4 @@
-"""What the metadata service knows of a machine: one document, less of it in older versions, and a way into it."""
+"""The instance metadata document: its content by API version, and access by path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from fakeazure.platform.vm import Disk, Imds, Interface, Vm, as_bytes
 
-# When a value appeared; what is not listed has always been there.
+# Path -> the first API version that has it; other paths exist in all versions.
 SINCE = {
     "compute.azEnvironment": "2018-10-01",
     "compute.additionalCapabilities": "2021-11-01",
@@ -59,7 +59,7 @@ SINCE = {
 }
 SUBSCRIPTION = "8d10da13-8125-4ba9-a717-bf7490507b3d"
 GROUP = "fakeazure"
-# Real sizes, by the temporary disk they come with.
+# Temporary disk -> a VM size that has it.
 SIZES = {"scsi": "Standard_D2ds_v5", "nvme": "Standard_D2ds_v6", "none": "Standard_D2s_v5"}
 
 
@@ -69,10 +69,10 @@ def document(vm: Vm, imds: Imds, *, version: str, extended: bool) -> dict[str, A
         whole["extended"] = {"compute": {"hasCustomData": bool(vm.custom_data), "ppsType": vm.pps_type}}
     for path, since in SINCE.items():
         if version < since:
-            take_out(whole, path)
+            remove_path(whole, path)
     overlay(whole, imds.set)
     for path in imds.remove:
-        take_out(whole, path)
+        remove_path(whole, path)
     return whole
 
 
@@ -82,7 +82,7 @@ def compute(vm: Vm) -> dict[str, Any]:
     return {
         "additionalCapabilities": {"hibernationEnabled": "false"},
         "azEnvironment": "AzurePublicCloud",
-        "customData": "",  # in the document's shape and never filled
+        "customData": "",  # part of the schema, but always empty
         "evictionPolicy": "",
         "extendedLocation": {"name": "", "type": ""},
         "host": {"id": ""},
@@ -141,7 +141,7 @@ def compute(vm: Vm) -> dict[str, Any]:
                 "vhd": {"uri": ""},
                 "writeAcceleratorEnabled": "false",
             },
-            # In MB; a disk on NVMe is no resource disk and is not in the metadata.
+            # In MB; a temporary disk on NVMe is not in the metadata.
             "resourceDisk": {"size": str(vm.temporary_disk_gb * 1024 if vm.temporary_disk == "scsi" else 0)},
         },
         "subscriptionId": SUBSCRIPTION,
@@ -163,7 +163,7 @@ def os_profile(vm: Vm) -> dict[str, str]:
     return {
         "adminUsername": vm.username,
         "computerName": vm.name,
-        "disablePasswordAuthentication": "true" if vm.password_disabled else "false",  # a string, truly
+        "disablePasswordAuthentication": "true" if vm.password_disabled else "false",  # a string, as in Azure
     }
 
 
@@ -209,25 +209,25 @@ def overlay(whole: dict[str, Any], changes: Mapping[str, Any]) -> None:
             whole[name] = copy.deepcopy(change)
 
 
-def take_out(whole: Any, path: str) -> None:
-    """Out of an object; out of each of a list's."""
+def remove_path(whole: Any, path: str) -> None:
+    """Removes a path from an object, or from each item of a list."""
     if isinstance(whole, list):
         for one in whole:
-            take_out(one, path)
+            remove_path(one, path)
     elif isinstance(whole, dict):
         parent, _, rest = path.partition(".")
         if rest:
-            take_out(whole.get(parent), rest)
+            remove_path(whole.get(parent), rest)
         else:
             whole.pop(parent, None)
 
 
 class NoSuchElement(LookupError):
-    """The path leads nowhere."""
+    """The document has no such path."""
 
 
 def element(whole: Any, path: Sequence[str]) -> Any:
-    """What stands at `compute/publicKeys/0`: names into objects, in any case, and numbers into lists."""
+    """The value at `compute/publicKeys/0`: case-insensitive names, and indexes of lists."""
     for part in path:
         if isinstance(whole, dict):
             names = {name.lower(): name for name in whole}
@@ -242,7 +242,7 @@ def element(whole: Any, path: Sequence[str]) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A leaf is itself; of anything else the names or numbers below it, one a line, a slash where more follows."""
+    """A leaf as text; of an object or list, the names or indexes, one per line, with a slash if it is no leaf."""
     if isinstance(value, dict):
         return "\n".join(name + ("/" if isinstance(inner, dict | list) else "") for name, inner in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""ISO 9660 as a disc image: one flat directory, under short names that Rock Ridge lengthens, and under Joliet's."""
+"""ISO 9660 images: one flat directory, with Rock Ridge and Joliet names."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime
 
 SECTOR = 2048
 FIRST_DESCRIPTOR = 16
-FIRST_TABLE = 70  # clear of what UDF keeps below sector 256, so that a bridge can hold both
+FIRST_TABLE = 70  # not used by UDF, so that a bridge can hold both
 TABLES_END = FIRST_TABLE + 6  # for each of the two trees: two path tables and the directory
 
 Extent = tuple[int, int]  # first sector of the image, length in bytes
 Encode = Callable[[str], bytes]
 
-# Rock Ridge: that it is here, and what it is; what follows a directory entry is its own.
+# The Rock Ridge entries SP and ER in the first directory record.
 ROCK_RIDGE = b"SP\7\1\xbe\xef\0" + b"ER\x12\1\x0a\0\0\1RRIP_1991A"
 DIRECTORY_MODE, FILE_MODE = 0o040555, 0o100444
 

@@ -1,4 +1,4 @@
-"""The host's end of the pool: the records a machine left there, as Hyper-V takes them and as sentences."""
+"""The host's side of the key-value pool: its records, as Hyper-V reads them, and as sentences."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fakeazure.platform import kvp_cloud_init, kvp_diagnostics
 from fakeazure.platform.events import Event, Kvp, PoolRead
 from fakeazure.platform.report import parse_report
 
-GUEST_POOL = ".kvp_pool_1"  # what a guest writes and its host reads
+GUEST_POOL = ".kvp_pool_1"  # written by the guest, read by the host
 KEY_FIELD, VALUE_FIELD = 512, 2048
 RECORD = KEY_FIELD + VALUE_FIELD
-HOST_KEY, HOST_VALUE = 254, 1022  # what is longer reaches the host without its end
+HOST_KEY, HOST_VALUE = 254, 1022  # longer ones reach the host truncated
 REPORT = "PROVISIONING_REPORT"
 SENTENCE = 500  # characters
 
@@ -26,14 +26,14 @@ class Record:
 
 
 class Host:
-    """Reads a machine's pool again and again, and remembers what it has read."""
+    """Reads a machine's pool repeatedly, and returns what is new."""
 
     def __init__(self, pools: Path) -> None:
         self.pools = pools
         self._read: set[tuple[str, str]] = set()
 
     def read(self, *, t: float, late: bool = False) -> tuple[Event, ...]:
-        """What is new: first that we read, then each thing that was said. No pool, and nothing is read."""
+        """A PoolRead, then one event for each new message; nothing if there is no pool."""
         file = self.pools / GUEST_POOL
         try:
             said, problem = events_of(read_pool(file), t=t, late=late), ""
@@ -49,12 +49,12 @@ class Host:
 
 
 def read_pool(file: Path) -> tuple[Record, ...]:
-    """Without a lock: a machine that keeps its own for ever must not halt the platform."""
+    """Without a lock: a machine that holds it must not block the platform."""
     return parse_pool(file.read_bytes())
 
 
 def parse_pool(data: bytes) -> tuple[Record, ...]:
-    """Whole records only, and of those with one key the last, where it stands."""
+    """Complete records; of several with the same key, the last."""
     starts = range(0, len(data) - RECORD + 1, RECORD)
     latest: dict[str, Record] = {}
     for record in (parse_record(data[start : start + RECORD]) for start in starts):
@@ -70,7 +70,7 @@ def parse_record(data: bytes) -> Record:
 
 
 def events_of(records: Iterable[Record], *, t: float, late: bool = False) -> tuple[Kvp, ...]:
-    """One event for each thing that was said; what came in several records is put together again."""
+    """One event for each message; messages of several records are joined."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         groups.setdefault(kind_and_key(record.key), []).append(record)
@@ -78,7 +78,7 @@ def events_of(records: Iterable[Record], *, t: float, late: bool = False) -> tup
 
 
 def kind_and_key(key: str) -> tuple[str, str]:
-    """What sort of thing a record says, and the key that all its parts have in common."""
+    """The kind of a record, and the key that all parts of its message share."""
     if whole := kvp_diagnostics.group(key):
         return "diagnostic", whole
     if whole := kvp_cloud_init.group(key):
@@ -99,14 +99,14 @@ def event_of(kind: str, key: str, group: Sequence[Record], *, t: float, late: bo
         value, text = kvp_cloud_init.sentence(key, pairs)
     else:
         text = report_sentence(value) if kind == "report" else f"{key} = {value}"
-    brief = text if len(text) <= SENTENCE else text[:SENTENCE] + "..."  # the whole of it is in the value
+    brief = text if len(text) <= SENTENCE else text[:SENTENCE] + "..."  # the value is complete
     return Kvp(t=t, key=key, value=value, kind=kind, text=brief, late=late, cut=any(record.cut for record in group))
 
 
 def report_sentence(value: str) -> str:
     report = parse_report(value)
     if not report:
-        return f"a report that is none: {value}"
+        return f"not a valid report: {value}"
     why = f": {report.get('reason', 'no reason given')}" if report["result"] == "error" else ""
     by = f" (by {report['agent']})" if report.get("agent") else ""
     return f"the report says {report['result']}{why}{by}"

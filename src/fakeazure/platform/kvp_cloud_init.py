@@ -1,4 +1,4 @@
-"""cloud-init's records in the pool as sentences."""
+"""cloud-init's records in the key-value pool as sentences."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from fakeazure.platform.kvp_diagnostics import inflated, is_number
 
-# A long message is cut up after it was escaped, so that a piece alone need not be a string of JSON.
+# cloud-init splits a long message after escaping, so that a part alone may not be valid JSON.
 PIECE = re.compile(r'"msg"\s*:\s*"(?P<piece>.*?)"(?P<rest>(?:\s*,\s*"msg_i"\s*:\s*\d+)?\s*\})\s*$', re.DOTALL)
 DID = {"SUCCESS": "succeeded", "FAIL": "failed", "WARN": "ended with warnings"}
 
 
 def group(key: str) -> str | None:
-    """The key without its piece's number; None: not one of cloud-init's."""
+    """The key without the number of its part; None: not a record of cloud-init."""
     parts = key.split("|")
     if parts[0] != "CLOUD_INIT" or len(parts) < 5:
         return None
@@ -23,7 +23,7 @@ def group(key: str) -> str | None:
 
 
 def sentence(key: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The message, and what it says."""
+    """The message, and the sentence."""
     kind, name = key.split("|")[2:4]
     ordered = sorted(pairs, key=lambda pair: number_of(pair[0], key))
     pieces = [parse_piece(value) for _, value in ordered]
@@ -45,7 +45,7 @@ def number_of(key: str, whole: str) -> int:
 
 
 def parse_piece(value: str) -> tuple[dict[str, Any], str]:
-    """What is said about the event, and its message, still escaped; nothing where there is none."""
+    """The event's fields, and its message, still escaped; both empty if the value is invalid."""
     found = PIECE.search(value)
     try:
         about = json.loads(value[: found.start()] + '"msg":""' + found["rest"] if found else value)
@@ -63,7 +63,7 @@ def unescaped(text: str) -> str | None:
 
 
 def unpacked(message: str) -> str:
-    """`{"encoding": "gz+b64", "data": ...}`, which is zlib in truth; as it came where it is something else."""
+    """`{"encoding": "gz+b64", "data": ...}`, which is really zlib; any other message is returned unchanged."""
     try:
         packed = json.loads(message)
     except (ValueError, RecursionError):

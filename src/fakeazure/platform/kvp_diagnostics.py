@@ -1,4 +1,4 @@
-"""azure-init's diagnostics in the pool, of today and of old, as sentences."""
+"""azure-init's diagnostics in the key-value pool as sentences, in the current and the former format."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DID = {"success": "succeeded", "fail": "failed"}
 
 
 def group(key: str) -> str | None:
-    """The key without its chunk's number; None: no diagnostic."""
+    """The key without the number of its chunk; None: not a diagnostic."""
     parts = key.split("|")
     is_one = len(parts) == FIELDS and parts[0] == "DIAG" and is_number(parts[-1])
     return "|".join(parts[:-1]) if is_one else None
 
 
 def sentence(key: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The payload, and what it says."""
+    """The payload, and the sentence."""
     _, agent, _, kind, name, _, _, encoding, result, duration = key.split("|")
     payload, broken = joined(pairs)
     if not broken:
@@ -32,7 +32,7 @@ def sentence(key: str, pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 
 def joined(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The chunks in their order, and what is wrong with them."""
+    """The joined chunks, and a problem, if any."""
     chunks = {int(key.rpartition("|")[2]): value for key, value in pairs}
     missing = next((n for n in range(len(chunks)) if n not in chunks), None)
     whole = "".join(chunks[n] for n in sorted(chunks))
@@ -43,13 +43,13 @@ def decoded(payload: str, encoding: str) -> tuple[str, str]:
     if encoding in ("none", ""):
         return payload, ""
     if encoding not in ("zlib+b64", "gz+b64"):
-        return payload, f"unreadable: nobody knows the encoding {encoding}"
+        return payload, f"unreadable: unknown encoding {encoding}"
     text = inflated(payload)
     return (payload, f"unreadable: no {encoding}") if text is None else (text, "")
 
 
 def inflated(payload: str) -> str | None:
-    """zlib or gzip in base64, up to a limit; None: it is neither."""
+    """Decompresses zlib or gzip in base64, up to a limit; None: it is neither."""
     try:
         packed = base64.b64decode("".join(payload.split()), validate=True)
         return zlib.decompressobj(wbits=47).decompress(packed, PAYLOAD_LIMIT).decode(errors="replace")
@@ -63,8 +63,8 @@ def is_old(key: str) -> bool:
 
 
 def old_sentence(key: str, value: str) -> str:
-    """An event says its level; the end of a span says only when. A long event is several records of one key, of which
-    the host keeps the last: the end of its text.
+    """An event has a level; the end of a span has only times. A long event is several records with one key, of which
+    the host keeps only the last: the end of the text.
     """
     agent, _, level, span, _ = key.split("|")
     if value.startswith("Start: "):

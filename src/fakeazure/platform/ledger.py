@@ -1,4 +1,4 @@
-"""The ledger: all events of a platform's life, kept in memory and written to a file as they happen."""
+"""The ledger: all events of a machine and its platform, in memory and in a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fakeazure.platform.events import Boot, Event, Request, Told, to_line
 
 
 class Ledger:
-    """Grows from the platform's thread and is read from any other."""
+    """Thread-safe. Events are appended, and written to the file at once."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._start = time.monotonic()
@@ -39,7 +39,7 @@ class Ledger:
                 self._file = None
 
     def wait(self, seen: Callable[[Ledger], bool], *, timeout: float) -> bool:
-        """Sleeps until the ledger shows what is looked for; False if it did not in time."""
+        """Sleeps until `seen(ledger)`; False at the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: seen(self), timeout)
 
@@ -69,7 +69,7 @@ class Ledger:
 
     @property
     def has_verdict(self) -> bool:
-        """Whether one was told in the last boot."""
+        """Whether a verdict was reported in the last boot."""
         return any(isinstance(event, Told) and event.kind != "progress" for event in self.boot)
 
     @property

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from fakeazure.platform import iso, udf
 from fakeazure.platform.vm import Key, KeyPair, Media, Vm, as_bytes
 
-LABEL = "rd_rdfe_stable.250115-1234"  # the shape by which cloud-init's ds-identify knows Azure's disc
+LABEL = "rd_rdfe_stable.250115-1234"  # cloud-init's ds-identify detects Azure by this form
 OVF = "http://schemas.dmtf.org/ovf/environment/1"
 AZURE = "http://schemas.microsoft.com/windowsazure"
 BOM = b"\xef\xbb\xbf"
@@ -35,7 +35,7 @@ def files(vm: Vm, media: Media) -> dict[str, bytes]:
 
 
 def disc(contents: Mapping[str, bytes], *, form: str, made: datetime) -> bytes:
-    """The image as bytes. Only UDF, as Azure's own; only ISO 9660; or a bridge, where both list the same data."""
+    """The image. `form`: udf as in Azure, iso, or bridge, where both file systems share the data."""
     has_iso, has_udf = form in ("iso", "bridge"), form in ("udf", "bridge")
     sector = udf.data_start(list(contents)) if has_udf else iso.TABLES_END
     layout: dict[int, bytes] = {}
@@ -59,21 +59,21 @@ def disc(contents: Mapping[str, bytes], *, form: str, made: datetime) -> bytes:
 def ovf_env(vm: Vm, media: Media) -> bytes:
     if media.ovf is not None:
         return as_bytes(media.ovf)
-    # Azure's hosts write a Windows text: a byte order mark would be legal too, line ends are CRLF.
+    # CRLF line ends, as Azure's hosts write.
     text = document(vm, media).replace("\n", "\r\n")
     whole = ('<?xml version="1.0" encoding="utf-8"?>\r\n' + text).encode("utf-8", "surrogateescape")
     return BOM + whole if media.bom else whole
 
 
 def reprovisioned(vm: Vm, media: Media) -> bytes:
-    """The same machine once it has an owner: nothing of pre-provisioning is left in it."""
+    """The document of a formerly pre-provisioned machine that has an owner."""
     return ovf_env(replace(vm, pps_type="None"), media)
 
 
 def document(vm: Vm, media: Media) -> str:
-    """The same document under three ways of naming its namespaces; Azure's own is `wa`."""
+    """ovf-env.xml with one of three styles of namespace prefixes; Azure uses `wa`."""
     match media.prefixes:
-        case "wa":  # the sections carry a prefix, what is in them a default namespace
+        case "wa":  # prefixed sections with a default namespace inside
             top, outer, inner = "", "wa:", ""
             on_top, on_section, on_set = f'xmlns="{OVF}"', f' xmlns:wa="{AZURE}"', f' xmlns="{AZURE}"'
         case "default":
@@ -146,7 +146,7 @@ def platform_settings(vm: Vm, media: Media, prefix: str) -> str:
 
 
 def elements(contents: Mapping[str, str], media: Media, prefix: str) -> str:
-    """Each as a scenario wants it: with its content, with another, or not at all."""
+    """The elements, with texts replaced or left out as the scenario says."""
     return "".join(
         f"<{prefix}{name}>{escape(media.texts[name]) if name in media.texts else content}</{prefix}{name}>"
         for name, content in contents.items()

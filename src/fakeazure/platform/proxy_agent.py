@@ -1,4 +1,4 @@
-"""The guest proxy agent's stub: a command that tells the platform that it ran, or fails as the scenario wants."""
+"""A stub of azure-proxy-agent: it reports to the platform that it ran, or fails if the scenario says so."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fakeazure.platform.imds import PROXY_AGENT_RAN
 from fakeazure.platform.vm import Imds, Vm
 
 NAME = "azure-proxy-agent"
-# `--status --wait N` is all that provisioning agents ask of it. Isolated, and with the address written into it, for
-# they run it with an environment of their own.
+# Provisioning agents only use `--status --wait N`. Isolated mode, and the address is part of the script: agents start
+# it with another environment.
 STUB = """\
 #!{python} -IS
 import http.client, sys

@@ -1,18 +1,18 @@
-"""The report that an agent makes of a provisioning: `result=error|reason=…|…`, in health signals and in the pool."""
+"""The provisioning report, `result=error|reason=…|…`, in health reports and in the key-value pool."""
 
 from __future__ import annotations
 
-CLOUD_INIT = "agent=Cloud-Init/"  # it quotes in its own way
+CLOUD_INIT = "agent=Cloud-Init/"  # cloud-init quotes with single quotes
 
 
 def parse_report(description: str) -> dict[str, str]:
-    """The fields by name; empty for a text that is no such report."""
+    """The fields by name; empty for any other text."""
     pairs = [part.partition("=") for part in split_report(description)]
     return {key: value for key, _, value in pairs} if pairs and pairs[0][0] == "result" else {}
 
 
 def split_report(description: str) -> list[str]:
-    """The fields between the pipes. A field may stand in quotes, and a quote in it is doubled."""
+    """The fields between the pipes. A field may be quoted; a quote inside is doubled."""
     quote = "'" if CLOUD_INIT in description else '"'
     parts: list[str] = [""]
     quoted = False

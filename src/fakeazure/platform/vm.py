@@ -1,4 +1,4 @@
-"""The virtual machine that was asked for, and how its medium and its metadata are to look."""
+"""The VM of a scenario, and the settings of its medium, its services and its expected verdict."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Interface
 from typing import Any
 
-# A real key; nobody has its private half. `fakeazure run` makes a fresh pair instead and keeps both halves.
+# A valid key without a known private key. `fakeazure run` generates a key pair instead.
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINoCsQdIS32POjvm9byMTtRl8q7kOXdIRRV0i0g0OP4O azureuser@fakeazure"
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    data: str  # empty: only the medium names it, by the machine's own certificate
+    data: str  # empty: only on the medium, by the fingerprint of the machine's certificate
     path: str = ""  # empty: the user's authorized_keys
     fingerprint: str = ""  # of that certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
-    """Named by a certificate: its private key is to be at `path`, the public half beside it."""
+    """A key pair named by a certificate: its private key belongs at `path`, the public key beside it."""
 
     path: str
-    fingerprint: str = ""  # empty: that of the machine's own certificate
+    fingerprint: str = ""  # empty: that of the machine's certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    mac: str = ""  # as 00:0d:3a:12:34:56; empty: one of Azure's, always the same for the same machine
-    address: str = ""  # empty: 10.0.0.4, the next one 10.0.0.5 and so on
+    mac: str = ""  # as 00:0d:3a:12:34:56; empty: one with Azure's prefix, derived from the VM id
+    address: str = ""  # empty: 10.0.0.4 for the first, 10.0.0.5 for the next
     prefix: int = 24
     public_address: str = ""
 
@@ -46,7 +46,7 @@ class Disk:
 
     lun: int
     size_gb: int = 4
-    name: str = ""  # empty: after the machine and the LUN
+    name: str = ""  # empty: made of the VM's name and the LUN
     caching: str = "None"
 
     CACHING = ("None", "ReadOnly", "ReadWrite")
@@ -58,9 +58,9 @@ class Vm:
     name: str = "fake-vm"
     username: str = "azureuser"
     password: str | None = None
-    disable_password: bool | None = None  # None: passwords are off unless there is one
+    disable_password: bool | None = None  # None: true without a password
     keys: tuple[Key | str, ...] = (PUBLIC_KEY,)
-    key_pairs: tuple[KeyPair, ...] = ()  # only the medium names them
+    key_pairs: tuple[KeyPair, ...] = ()  # only on the medium
     custom_data: str | bytes | None = None
     user_data: str | bytes | None = None
     pps_type: str = "None"
@@ -69,7 +69,7 @@ class Vm:
     tags: Mapping[str, str] = field(default_factory=dict)
     specialised: bool = False
     proxy_agent: bool = False
-    nics: tuple[Interface, ...] = (Interface(),)  # as they were asked for; `interfaces` says what they became
+    nics: tuple[Interface, ...] = (Interface(),)  # as given; `interfaces` has the defaults filled in
     disks: tuple[Disk, ...] = ()
     temporary_disk: str = "scsi"
     temporary_disk_gb: int = 16
@@ -98,7 +98,7 @@ class Vm:
 
     @property
     def dmi_uuid(self) -> str:
-        """What the firmware says: a generation 1 machine stores the first three groups byte-swapped."""
+        """The UUID in the firmware. Generation 1 stores the first three groups byte-swapped."""
         return str(uuid.UUID(bytes_le=uuid.UUID(self.id).bytes)) if self.generation == 1 else self.id
 
 
@@ -107,16 +107,16 @@ class Media:
     enable: bool | None = None  # None: yes, unless the machine is specialised
     format: str = "udf"
     prefixes: str = "wa"
-    hostname: str | None = None  # each of these: None says what the metadata says
+    hostname: str | None = None  # None, here and below: as in the metadata
     username: str | None = None
-    vm_id: str | None = None  # the environment's id, which Azure's own discs do not have
+    vm_id: str | None = None  # the id of the OVF environment, which Azure's discs do not have
     keys: bool = True
-    ovf: str | bytes | None = None  # the whole of ovf-env.xml, instead of ours
-    texts: Mapping[str, str] = field(default_factory=dict)  # what an element says instead, by its name
-    omit: tuple[str, ...] = ()  # elements that are left out, by their names
+    ovf: str | bytes | None = None  # replaces ovf-env.xml
+    texts: Mapping[str, str] = field(default_factory=dict)  # element name -> its text instead
+    omit: tuple[str, ...] = ()  # names of elements that are left out
     bom: bool = False  # a byte order mark before the XML
-    late_secs: float = 0.0  # appears only so long after the machine's start
-    eject: bool = True  # gone after a verdict, where the fabric ejects at all
+    late_secs: float = 0.0  # appears so many seconds after the machine's start
+    eject: bool = True  # removed after a verdict, if the fabric ejects at all
 
     FORMATS = ("udf", "iso", "bridge")
     PREFIXES = ("wa", "default", "ns1")
@@ -125,14 +125,14 @@ class Media:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imds:
     enable: bool = True
-    api_versions: tuple[str, ...] | None = None  # None: all that the real service knows
-    set: Mapping[str, Any] = field(default_factory=dict)  # laid over the document
-    remove: tuple[str, ...] = ()  # dotted paths taken out of it
-    rate_limit: int = 0  # requests a second, beyond which it answers 429; the real service's is 5; 0: none
+    api_versions: tuple[str, ...] | None = None  # None: all versions of the real service
+    set: Mapping[str, Any] = field(default_factory=dict)  # merged into the document
+    remove: tuple[str, ...] = ()  # dotted paths removed from it
+    rate_limit: int = 0  # requests per second, then 429; Azure: 5; 0: no limit
     protected: bool = False  # the metadata security protocol: 401 until the guest proxy agent has run
-    proxy_agent: str | None = None  # how the stub of it behaves; None: ready where it is asked for, else absent
+    proxy_agent: str | None = None  # behaviour of the stub; None: ready if the VM asks for it, else absent
     latency_secs: float = 0.0  # before each answer
-    bytes_per_sec: int = 0  # how fast an answer comes; 0: as fast as it can
+    bytes_per_sec: int = 0  # of answers; 0: no limit
 
     PROXY_AGENTS = ("ready", "fails", "absent")
 
@@ -140,28 +140,28 @@ class Imds:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wireserver:
     enable: bool = True
-    address: str = ""  # where it is instead, in networks of our own, for DHCP to tell; empty: where Azure's is
+    address: str = ""  # in container and boot; DHCP announces it; empty: Azure's address
     goal_state_after_secs: float = 0.0  # until then 503
     latency_secs: float = 0.0  # before each answer
-    bytes_per_sec: int = 0  # how fast an answer comes; 0: as fast as it can
+    bytes_per_sec: int = 0  # of answers; 0: no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leases:
-    """How what DHCP says differs from Azure's."""
+    """Deviations of DHCP from Azure's."""
 
-    omit: tuple[int, ...] = ()  # options that are never sent, by their numbers
-    wireserver: str = ""  # what option 245 says instead
+    omit: tuple[int, ...] = ()  # numbers of options that are not sent
+    wireserver: str = ""  # the address in option 245 instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """The truth: what an honest agent tells the platform about this machine, and by when."""
+    """The verdict that a truthful agent reports for this machine, and its deadline."""
 
     verdict: str = "ready"
-    reason: str = ""  # a part of the reported reason
-    says: tuple[str, ...] = ()  # parts of the whole report
-    asks: tuple[str, ...] = ()  # paths without whose answer Ready cannot be true
+    reason: str = ""  # a substring of the reported reason
+    says: tuple[str, ...] = ()  # substrings of the report
+    asks: tuple[str, ...] = ()  # paths that must have been answered before Ready
     within_secs: float = 600.0
 
     VERDICTS = ("ready", "failure", "none", "either")

@@ -41,7 +41,7 @@ def answer(request: HttpRequest, state: WireserverState | None = None) -> tuple[
         return json_response(404, {"error": "Not found"}), None
     if request.path == "/":
         return xml(200, goal_state.versions()), None
-    if request.headers.get("x-ms-version") not in goal_state.SPOKEN:
+    if request.headers.get("x-ms-version") not in goal_state.SUPPORTED:
         return problem(400, "MissingOrIncorrectVersionHeader", "x-ms-version is missing or not supported"), None
     if not state.ready:
         return problem(503, "ServiceUnavailable", "the goal state is not ready yet"), None

@@ -1,4 +1,4 @@
-"""What a setting may be: each check gives the value as we keep it, or says what it should have been."""
+"""Checks of settings: each returns the value, or raises ValueError with what is wrong."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def ipv4_address(value: Any) -> str:
 
 
 def clock(value: Any) -> Clock:
-    """A date may stand in quotes or not."""
+    """A date with or without quotes."""
     written = value.isoformat() if isinstance(value, date) else text(value)
     return parse_clock(written, now=datetime.now(UTC))
 

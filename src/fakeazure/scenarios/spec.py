@@ -1,4 +1,4 @@
-"""The scenario file: a machine, its medium, its platform's faults and the truth about it, in TOML."""
+"""The parser of scenario files (TOML)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Parsed = TypeVar("Parsed")
 
 
 class SpecInvalid(Exception):
-    """Everything that is wrong with a scenario file, one line each, in the order of the file."""
+    """All problems of a scenario file, one line each, in the order of the file."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -48,7 +48,7 @@ class SpecInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list of tables, `[[vm.disks]]`: what each may say, and what it becomes."""
+    """A list of tables, as `[[vm.disks]]`: the known options, and the class of a row."""
 
     options: Mapping[str, Check]
     kind: type[Interface] | type[Disk] | type[KeyPair]
@@ -126,7 +126,7 @@ KNOWN: dict[str, dict[str, Check | Rows]] = {
         "within_secs": seconds,
     },
 }
-ELSE = ("description", "faults", "azure-init")  # what is no table of settings of ours
+ELSE = ("description", "faults", "azure-init")  # not tables of checked settings
 
 
 def read_scenario(file: Path) -> Scenario:
@@ -178,7 +178,7 @@ def machine(values: dict[str, Any]) -> Vm:
 
 
 class Reader:
-    """Goes on after a mistake, so that all are found."""
+    """Collects all problems instead of stopping at the first."""
 
     def __init__(self) -> None:
         self.problems: list[tuple[toml_lines.Path, str]] = []
@@ -218,15 +218,15 @@ class Reader:
             for option, value in row.items():
                 values |= self.setting((*path, n, option), value, rows.options)
             made.append(rows.kind(**values))
-        self.no_twins(path, Vm(nics=tuple(made)).interfaces if rows.kind is Interface else made)
+        self.check_unique(path, Vm(nics=tuple(made)).interfaces if rows.kind is Interface else made)
         return tuple(made)
 
-    def no_twins(self, path: toml_lines.Path, made: Sequence[Any]) -> None:
+    def check_unique(self, path: toml_lines.Path, made: Sequence[Any]) -> None:
         for option in ("lun", "mac", "address"):
             seen = [getattr(one, option, "") for one in made]
             for n, value in enumerate(seen):
                 if value != "" and value in seen[:n]:
-                    self.problems.append(((*path, n, option), f"{value} is taken already"))
+                    self.problems.append(((*path, n, option), f"{value} is used already"))
 
     def description(self, content: Any) -> str:
         if isinstance(content, str) and content.isprintable():
@@ -235,7 +235,7 @@ class Reader:
         return ""
 
     def azure_init(self, content: Any) -> dict[str, dict[str, Any]]:
-        """Its own keys are its own affair."""
+        """Keys are not checked: they belong to azure-init's configuration."""
         if not isinstance(content, dict):
             self.problems.append((("azure-init",), "is not a table: write [azure-init]"))
             return {}
@@ -278,7 +278,7 @@ class Reader:
         return None if None in each else self.tried(path, parse_answers, content)
 
     def tried(self, path: toml_lines.Path, parse: Callable[[Any], Parsed], value: Any) -> Parsed | None:
-        """None: it cannot be meant, and that is noted."""
+        """The parsed value; None: invalid, and recorded as a problem."""
         try:
             return parse(value)
         except BadFault as error:

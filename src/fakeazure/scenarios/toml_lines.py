@@ -1,4 +1,4 @@
-"""Where in a TOML text each key stands, for error messages; tomllib itself forgets."""
+"""The line of each key in a TOML text, for error messages; tomllib does not keep it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Path = tuple[str | int, ...]
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """Each key and table of a valid TOML text -> the line it begins on. An array's items count from 0."""
+    """Path of each key and table -> its first line. Items of an array are numbered from 0."""
     lines: dict[Path, int] = {}
     table: Path = ()
     for number, statement in statements(text):
@@ -25,7 +25,7 @@ def key_lines(text: str) -> dict[Path, int]:
 
 
 def statements(text: str) -> Iterator[tuple[int, str]]:
-    """A statement is the fewest lines that parse on their own: a value may run over several."""
+    """A statement: the fewest lines that parse on their own, as a value may span several."""
     pending, start = "", 1
     for number, line in enumerate(text.split("\n"), 1):
         if not pending:
@@ -73,7 +73,7 @@ def key_paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def line_of(path: Path, lines: dict[Path, int]) -> int:
-    """The line of the key, or of the first thing in it, or of the nearest thing around it."""
+    """The line of the key, else of the first key below it, else of the nearest table around it."""
     while path:
         if path in lines:
             return lines[path]
