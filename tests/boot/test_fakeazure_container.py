@@ -206,7 +206,7 @@ def test_a_machine_that_says_nothing_in_time_is_shut_down_and_its_console_shown(
     assert "Verdict: none, the platform is still waiting" in said
     shown = "\n".join(console_of(said))
     assert shown and not re.search("halt|umount|stopp", shown, re.IGNORECASE)
-    assert "the machine is stopped: its time is up" in said
+    assert "the machine is stopped at the deadline" in said
     assert "by DHCP" not in said
 
 
@@ -222,9 +222,9 @@ def test_a_machine_without_a_network_is_told_so_and_its_console_shown_to_who_can
         running.kill()
     assert running.returncode == 128 + signal.SIGTERM
     assert any("it is up" in line for line in console_of(complaints))
-    assert "the machine is stopped: fakeazure was asked to end" in said
+    assert "the machine is stopped: fakeazure got a signal" in said
     assert re.search(r"Deadline: a verdict within 600 s, but it was stopped after [\d.]+ s\n", said)
-    assert "Note: the machine never asked for an address by DHCP: has it a network configuration?" in said
+    assert "Note: the machine sent no DHCP request: does it have a network configuration?" in said
 
 
 def console_of(complaints: str) -> list[str]:
@@ -351,14 +351,14 @@ def fake(*arguments: str, before: tuple[str, ...] = ()) -> tuple[int, str]:
 def test_only_root_can_and_everybody_is_told_before_anything_else() -> None:
     need_root()
     nobody = (need("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups")
-    assert fake("/nowhere", before=nobody) == (2, "fakeazure: only root can boot a container: run it with sudo\n")
+    assert fake("/nowhere", before=nobody) == (2, "fakeazure: booting a container needs root: run it with sudo\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["/nowhere"], "/nowhere is not a directory: name the root directory of a system"),
-        (["/proc"], "/proc is not the root of a system that boots: there is no systemd and no init in it"),
+        (["/proc"], "/proc cannot boot: it has neither systemd nor another init"),
         (["/", "--ledger", "/nowhere/ledger"], "--ledger /nowhere/ledger: no such directory"),
     ],
 )
@@ -391,7 +391,7 @@ def test_where_control_groups_cannot_be_made_that_is_said(root: Root) -> None:
     (root.layer / "sbin/init").touch()
     code, said = fake(str(root.layer), before=("unshare", "--mount", "sh", "-ec", script, "sh"))
     last = said.splitlines()[-1]
-    assert code == 2 and last.startswith("fakeazure: cannot make a control group for the machine: /sys/fs/cgroup/")
+    assert code == 2 and last.startswith("fakeazure: cannot create a control group for the machine: /sys/fs/cgroup/")
     assert last.endswith(": read-only file system; run it where root may do so")
 
 

@@ -58,9 +58,9 @@ def test_a_disk_tells_its_format_itself(data: bytes, form: str, tmp_path: Path) 
     ("data", "says"),
     [
         (b"", "too small for a disk"),
-        (bytes(4096), "no disk that could boot: it has no partition table"),
-        (b"\x1f\x8b" + bytes(4096), "packed with gzip: unpack it first"),
-        (b"\xfd7zXZ\x00" + bytes(4096), "packed with xz: unpack it first"),
+        (bytes(4096), "not bootable: it has no partition table"),
+        (b"\x1f\x8b" + bytes(4096), "compressed with gzip: decompress it first"),
+        (b"\xfd7zXZ\x00" + bytes(4096), "compressed with xz: decompress it first"),
     ],
 )
 def test_what_is_no_disk_is_refused_in_a_sentence(data: bytes, says: str, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_disk_without_a_table_will_do_for_a_kernel_of_its_own(tmp_path: Path) 
         (["missing.img"], "missing.img: no such file or directory"),
         (["/"], "/: is a directory"),
         (["disk", "--kernel", "missing"], "--kernel missing: no such file"),
-        (["disk", "--append", "quiet"], "name it with --kernel"),
+        (["disk", "--append", "quiet"], "--initrd and --append need --kernel"),
         (["disk", "--ledger", "/no/such/place"], "--ledger /no/such/place: no such directory"),
         (["disk", "no-such-scenario"], "no-such-scenario"),
     ],
@@ -217,7 +217,7 @@ def test_a_file_is_read_out_of_a_disk_that_nobody_mounts(form: str, tmp_path: Pa
     ]
     assert found == [b"record", None]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "raw", "tree"]
-    with pytest.raises(disk_image.DiskInvalid, match="no ext4 file system is on the disk"):
+    with pytest.raises(disk_image.DiskInvalid, match="the disk has no ext4 file system"):
         disk_image.read_file(written(tmp_path / "other", table(8)), ("/x",), form="raw", directory=tmp_path)
 
 
@@ -295,7 +295,7 @@ def test_hardware_that_qemu_does_not_know_is_a_sentence(tmp_path: Path) -> None:
 def test_a_directory_with_a_long_name_is_refused_with_what_to_do(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
-    with pytest.raises(NoMonitor, match="too long for the name of a socket: name a shorter place, as TMPDIR="):
+    with pytest.raises(NoMonitor, match="too long for a socket: use a shorter directory, as TMPDIR="):
         idle(deep, tmp_path / "medium")
 
 

@@ -52,7 +52,7 @@ def test_anything_else_is_refused(text: str) -> None:
     "text", ["-57 years", "+90 years", "+9999999999 years", "1969-01-01", "2100-01-01", "0001-01-01"]
 )
 def test_what_no_clock_can_say_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="from 1970 to 2099"):
+    with pytest.raises(ValueError, match="1970 to 2099"):
         parse_clock(text, now=NOW)
 
 

@@ -111,10 +111,10 @@ def test_links_in_the_goal_state_lead_to_the_same_machine() -> None:
 @pytest.mark.parametrize(
     ("by", "target", "says"),
     [
-        ("path", METADATA, "which machine is this? its paths begin with /vm/NAME"),
-        ("path", "/vm/nobody" + METADATA, "no machine is called 'nobody'"),
-        ("path", "/vm/", "which machine is this?"),
-        ("address", METADATA, "no machine asks from 127.0.0.1"),
+        ("path", METADATA, "the path names no machine: it must begin with /vm/NAME"),
+        ("path", "/vm/nobody" + METADATA, "no machine has the name 'nobody'"),
+        ("path", "/vm/", "the path names no machine"),
+        ("address", METADATA, "no machine has the address 127.0.0.1"),
     ],
 )
 def test_nobody_known_is_told_so_and_noted(by: By, target: str, says: str) -> None:
@@ -144,7 +144,7 @@ def test_whoever_asks_is_the_only_machine_there_is() -> None:
     with Fleet(by="anyone") as fleet:
         machine = fleet.add(scenario("only"))
         assert name_told(machine) == "only" and machine.imds == fleet.imds
-        with pytest.raises(NotDistinct, match="two machines are too many for an fleet of anyone"):
+        with pytest.raises(NotDistinct, match="a fleet by 'anyone' holds one machine"):
             fleet.add(scenario("other"))
 
 
@@ -296,13 +296,13 @@ def test_a_door_that_does_not_open_says_why_and_what_to_do() -> None:
         with pytest.raises(CannotListen, match=f"another program listens at 127.0.0.1:{taken.port}: end it, or choose"):
             server.listen(lambda _address, _request: None, at=("127.0.0.1", taken.port or 0))
         with pytest.raises(
-            CannotListen, match=r"192\.0\.2\.7 is no address of this computer: .*ip address add 192\.0\.2\.7"
+            CannotListen, match=r"192\.0\.2\.7 is not an address of this host: .*ip address add 192\.0\.2\.7"
         ):
             server.listen(lambda _address, _request: None, at=("192.0.2.7", 0))
     finally:
         server.stop()
     refused = CannotListen(("127.0.0.1", 80), PermissionError(13, "Permission denied"))
-    assert str(refused) == "port 80 is for root alone: become root, or choose a port from 1024 on"
+    assert str(refused) == "port 80 needs root: run as root, or choose a port from 1024 on"
 
 
 def test_doors_of_which_one_stays_shut_leave_none_open() -> None:

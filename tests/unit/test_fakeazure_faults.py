@@ -59,7 +59,7 @@ def test_running_off_the_end_is_an_error_and_never_begins_anew() -> None:
         tell(fabric)
         judgement = fabric.judge()
     assert judgement.state == "off-script" and not judgement.ok
-    assert judgement.complaints == ("/metadata/instance was asked 2 more times than its script has answers",)
+    assert judgement.complaints == ("/metadata/instance was requested 2 more times than its script has answers",)
 
 
 def test_other_paths_are_not_touched() -> None:
@@ -166,19 +166,19 @@ def test_scripts_of_one_fabric_do_not_run_on_in_another() -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (True, "True is no answer"),
-        (99, "99 is no HTTP status"),
-        ("700", "700 is no HTTP status"),
-        (1.5, "1.5 is no answer"),
-        ("slow", "'slow' is no answer"),
-        ("slow soon", "'slow soon' is no answer"),
-        ("truncate 5 apples", "is no answer"),
-        ("truncate 5x", "is no answer"),
-        ("maybe", "'maybe' is no answer"),
-        ("", "'' is no answer"),
+        (True, "True is not an answer"),
+        (99, "99 is not an HTTP status"),
+        ("700", "700 is not an HTTP status"),
+        (1.5, "1.5 is not an answer"),
+        ("slow", "'slow' is not an answer"),
+        ("slow soon", "'slow soon' is not an answer"),
+        ("truncate 5 apples", "is not an answer"),
+        ("truncate 5x", "is not an answer"),
+        ("maybe", "'maybe' is not an answer"),
+        ("", "'' is not an answer"),
         ({"status": "many"}, "status 'many' is not a number"),
         ({"state": 200}, "an answer has no state"),
-        ([], "[] is no answer"),
+        ([], "[] is not an answer"),
     ],
 )
 def test_what_is_no_answer_is_refused(answer: Any, says: str) -> None:

@@ -87,7 +87,7 @@ def test_no_record_breaks_a_sentence_and_each_is_a_line_of_the_ledger(pairs: lis
 def test_a_report_is_a_sentence() -> None:
     assert said(("PROVISIONING_REPORT", SUCCESS)) == "the report says success (by azure-init/1)"
     assert said(("PROVISIONING_REPORT", FAILURE)) == "the report says error: no luck (by azure-init/1)"
-    assert said(("PROVISIONING_REPORT", "hello")) == "a report that is none: hello"
+    assert said(("PROVISIONING_REPORT", "hello")) == "not a valid report: hello"
     assert only(("PROVISIONING_REPORT", SUCCESS)).kind == "report"
 
 
@@ -132,7 +132,7 @@ def test_a_bomb_is_not_unpacked_whole() -> None:
 
 def test_an_unknown_encoding_is_said() -> None:
     event = only((diagnostic("event", encoding="rot13"), "uryyb"))
-    assert event.text == "azure-init/1: user (unreadable: nobody knows the encoding rot13)"
+    assert event.text == "azure-init/1: user (unreadable: unknown encoding rot13)"
 
 
 def rust(level: str, value: str) -> tuple[str, str]:
@@ -267,9 +267,11 @@ def test_a_command_is_told_where_its_pools_are_and_a_lie_in_them_is_found(tmp_pa
     )  # fmt: skip
     assert done.returncode == 1 and "Traceback" not in done.stderr
     shown = [line[12:] for line in done.stdout.splitlines()]
-    assert "the host finds 1 record of the machine" in shown
+    assert "the host reads 1 record from the key-value pool" in shown
     assert "            the report says error: no luck" in shown
-    assert "the host finds 1 record of the machine  (after the verdict: Azure's own would not have it)" in shown
+    assert (
+        "the host reads 1 record from the key-value pool  (after the verdict: Azure's host would not read it)" in shown
+    )
     assert "Wrong: told Ready, but its PROVISIONING_REPORT says error: no luck" in done.stdout
 
 

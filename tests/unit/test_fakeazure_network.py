@@ -174,7 +174,7 @@ except NoNetwork as error:
     ran = python(script)
     if ran.returncode != 0:
         unfit("a limit of network namespaces cannot be set here")
-    assert ran.stdout.startswith("cannot make a network of its own: ")
+    assert ran.stdout.startswith("cannot create a network namespace: ")
 
 
 @pytest.mark.parametrize(

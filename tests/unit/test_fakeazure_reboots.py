@@ -60,7 +60,7 @@ def test_that_no_address_was_asked_for_is_said_once_and_only_then(capsys: pytest
         soon, later = NetworkWatch(fabric.ledger, seconds=0), NetworkWatch(fabric.ledger, seconds=3600)
         for watch in (soon, soon, later):
             watch.check()
-        said = "after 0 s the machine has not asked for an address by DHCP: has it a network configuration?"
+        said = "after 0 s the machine has not sent a DHCP request: does it have a network configuration?"
         assert capsys.readouterr().err == f"fakeazure: {said}\n"
         fabric.ledger.add(Lease(t=1, kind="discover", mac="00:0d:3a:00:00:01", address="10.0.0.4"))
         NetworkWatch(fabric.ledger, seconds=0).check()
