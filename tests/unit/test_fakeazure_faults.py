@@ -187,7 +187,9 @@ def test_what_is_no_answer_is_refused(answer: Any, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(("answers", "says"), [([], "empty list"), (["ok*", 503], "nothing can follow it")])
+@pytest.mark.parametrize(
+    ("answers", "says"), [([], "list of answers is empty"), (["ok*", 503], "nothing can follow it")]
+)
 def test_scripts_that_cannot_be_meant_are_refused(answers: list[Any], says: str) -> None:
     with pytest.raises(BadFault, match=says):
         parse_answers(answers)

@@ -288,13 +288,16 @@ def test_a_line_cut_short_by_a_kill_does_not_spoil_the_ledger(tmp_path: Path) ->
         (to_line(boot()) + to_line(pool("x", "")), ":2: kind 'x' is not one of report, diagnostic"),
         (to_line(boot()) + to_line(End(t=1, exit_code=0, of="dog")), ":2: of 'dog' is not one of command, machine"),
         (to_line(boot()) + to_line(stray()).replace("{}", "[]"), ":2: headers is not a table"),
-        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"x": 1}}\n', ":1: expect is not"),
-        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"verdict": "x"}}\n', ":1: expect is not"),
+        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"x": 1}}\n', ":1: expect is not a valid"),
+        (
+            '{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"verdict": "x"}}\n',
+            ":1: expect is not a valid",
+        ),
         (
             '{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"within_secs": "x"}}\n',
-            ":1: expect is not",
+            ":1: expect is not a valid",
         ),
-        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"asks": [1]}}\n', ":1: expect is not"),
+        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"asks": [1]}}\n', ":1: expect is not a valid"),
     ],
 )
 def test_what_is_no_ledger_is_refused_with_its_line(content: str, says: str, tmp_path: Path) -> None:
@@ -332,11 +335,12 @@ def test_the_timeline_shows_every_event_and_no_control_characters() -> None:
     lines = timeline([*EVENTS, hostile, boot(2, t=20)], Palette(colour=False))
     text = "\n".join(lines)
     for part in ("UDF disc", "GET  /a?b", "scripted: reset", "no answer left", "in progress: wait", "native: a | b",
-                 "the machine got no answer", "at the deadline", "boot 2", "takes the disc away",
-                 "the host reads 3 records from the key-value pool", "result=error|reason=no luck", "disk failed after 2 s",
-                 "1 record of the machine  (after the verdict", "cannot read the machine's records: Permission denied",
-                 "is offered 10.0.0.4, with the host name 'fake-vm'", "gets the address 10.0.0.4", "asks DHCP for its",
-                 "gives the address it had back", "logs in as ada with the key: it works",
+                 "the machine got no answer", "at the deadline", "boot 2", "ejects the disc",
+                 "the host reads 3 records from the key-value pool", "result=error|reason=no luck",
+                 "disk failed after 2 s", "1 record from the key-value pool  (after the verdict",
+                 "cannot read the key-value pool: Permission denied",
+                 "offered 10.0.0.4, with the host name 'fake-vm'", "DHCP request: gets 10.0.0.4", "DHCP inform: has",
+                 "DHCP release: returns its address", "logs in as ada with the key: it works",
                  "logs in as ada with the password: refused  (Permission denied)"):  # fmt: skip
         assert part in text
     assert "user succeeded" not in text, "what went well is in the ledger"

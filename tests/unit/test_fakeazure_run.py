@@ -295,7 +295,7 @@ def test_new_writes_a_scenario_once(tmp_path: Path) -> None:
     assert done.stderr == f"fakeazure: {file} is written; to run it: {play}\n"
     assert file.read_text() == fake(tmp_path, "new").stdout
     again = fake(tmp_path, "new", str(file))
-    assert again.returncode == 2 and "is there already" in again.stderr
+    assert again.returncode == 2 and "already exists" in again.stderr
     assert fake(tmp_path, "run", str(file), *agent("imds(); tell(READY)")).returncode == 0
 
 
