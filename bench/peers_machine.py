@@ -19,15 +19,16 @@ from peers_roots import MOUNT, Entrant, Root
 from fakeazure.machines import container, nspawn
 from fakeazure.machines.console import last_lines
 from fakeazure.machines.login import connect, environment as ssh_environment, options as ssh_options
-from fakeazure.machines.network import enter_network, gateway_for, ip, make_veth
+from fakeazure.machines.network import enter_network, ip, make_veth
 from fakeazure.machines.process import Stop, end, has_ended
 from fakeazure.machines.ssh_key import with_fresh_key
 from fakeazure.machines.workspace import Workspace
 from fakeazure.platform import media
+from fakeazure.platform.addresses import gateway_for
 from fakeazure.platform.dhcp import Dhcp, offers_for
 from fakeazure.platform.events import Lease
+from fakeazure.platform.scenario import Scenario
 from fakeazure.platform.vm import Expect, Media, Vm
-from fakeazure.scenarios.spec import Scenario
 
 VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azureuser")
 TURN = Path("/run/azure-init-peers.lock")

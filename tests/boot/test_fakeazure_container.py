@@ -392,7 +392,7 @@ def test_where_control_groups_cannot_be_made_that_is_said(root: Root) -> None:
     code, said = fake(str(root.layer), before=("unshare", "--mount", "sh", "-ec", script, "sh"))
     last = said.splitlines()[-1]
     assert code == 2 and last.startswith("fakeazure: cannot create a control group for the machine: /sys/fs/cgroup/")
-    assert last.endswith(": read-only file system; run it where root may do so")
+    assert last.endswith(": read-only file system; run it where root may create one")
 
 
 def has_logged_in(root: Root) -> bool:
