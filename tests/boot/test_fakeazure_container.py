@@ -1,4 +1,4 @@
-"""`fakeazure container`: whole Debians with the platform around them, honest and lying, ended politely and not."""
+"""`fakeazure container` with whole Debian systems: true and false reports, normal ends and kills."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.newer
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 NEEDED = ("systemd-nspawn", "mmdebstrap", "ip", "unshare", "setpriv", "ssh", "ssh-keygen")
 ONLINE = "Wants=network-online.target\nAfter=network-online.target\n"
-# What a machine finds, told on its console before the agent runs.
+# Prints the machine's environment to its console before the agent runs.
 LOOK = f"""
 [Unit]
 Before=azure-init.service
@@ -38,7 +38,7 @@ StandardOutput=journal+console
 ExecStart=/bin/sh -c 'grep OPTION_245 /run/systemd/netif/leases/*; ls /sys/class/net; ip route'
 ExecStart=/bin/sh -c 'echo medium $(head -c 33000 /dev/sr0 | tail -c 232 | tr -cd A-Z0-9)'
 """
-# Takes the owner's key away when the machine is shut down.
+# Removes the owner's key at shutdown.
 FORGET = """
 [Service]
 Type=oneshot
@@ -66,7 +66,7 @@ health = "http://168.63.129.16/provisioning/health"
 urllib.request.urlopen(urllib.request.Request(health, b'{"state":"Ready"}', {"Content-Type": "application/json"}))
 leave(b"afterthought", b"too late")
 """
-# ROOT for fakeazure: Debian under a layer of ours, mounted where nobody else sees it.
+# ROOT for fakeazure: Debian under a layer, in a mount namespace.
 LAYERED = """
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/machine" || exit 1
 shift 2
@@ -76,10 +76,10 @@ SOON = 60.0
 
 
 class Root:
-    """A root directory with a network and, unless something else stands in its place, our agent."""
+    """A root directory with a network configuration and, by default, azure-init."""
 
     def __init__(self, images: Images, place: Path, *extra: str) -> None:
-        """`extra`: packages that are to be in it."""
+        """`extra`: further packages."""
         self.images, self.extra = images, extra
         self.place, self.layer = place, place / "upper"
         for name in ("upper", "work", "machine", "tmp"):
@@ -122,7 +122,7 @@ class Root:
         )
 
     def boot(self, *options: str, suite: str = "trixie") -> tuple[int, str]:
-        """The exit code, and what it said."""
+        """The exit code, and the output."""
         ran = self.start(*options, "--ledger", str(self.ledger), "--console", str(self.console), suite=suite)
         said, complaints = ran.communicate(timeout=300)
         assert "Traceback" not in complaints
@@ -278,7 +278,7 @@ def chapters(events: tuple[Event, ...]) -> list[list[Event]]:
 def test_an_image_whose_cloud_init_is_enabled_is_refused_and_one_where_it_is_off_is_not(
     images: Images, tmp_path: Path
 ) -> None:
-    """Debian's own package: in a container it finds no Azure, and azure-init would provision; on Azure it would not."""
+    """Debian's package: in a container it detects no Azure, and azure-init would provision; on Azure it would not."""
     root = Root(images, tmp_path, "cloud-init")
     code, said = root.boot()
     assert (code, said.splitlines()[-1].partition(": on Azure")[0]) == (
@@ -396,14 +396,14 @@ def test_where_control_groups_cannot_be_made_that_is_said(root: Root) -> None:
 
 
 def has_logged_in(root: Root) -> bool:
-    """The platform has."""
+    """Whether the platform has logged in."""
     begun = root.ledger.exists() and root.ledger.stat().st_size > 0
     return begun and any(isinstance(event, Login) for event in root.events())
 
 
 @contextlib.contextmanager
 def staying(root: Root, *, suite: str = "trixie") -> Iterator[subprocess.Popen[str]]:
-    """A machine that stays; if it is there at the end, its platform is killed."""
+    """A machine with --stay; its platform is killed at the end of the test."""
     running = root.start("--stay", "--ledger", str(root.ledger), suite=suite)
     try:
         yield running
@@ -413,7 +413,7 @@ def staying(root: Root, *, suite: str = "trixie") -> Iterator[subprocess.Popen[s
 
 
 def control_groups(running: subprocess.Popen[str]) -> set[str]:
-    """The names of those that the machine was given."""
+    """The names of the machine's control groups."""
     texts = [Path(f"/proc/{pid}/cgroup").read_text() for pid in descendants(running.pid) if alive(pid)]
     return {part for text in texts for part in re.split(r"[/\n]", text) if part.startswith("fakeazure-")}
 
@@ -446,7 +446,7 @@ def network_of(pid: int) -> str:
 
 
 def alive(pid: int) -> bool:
-    """One that nobody has collected is dead all the same."""
+    """False also for a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

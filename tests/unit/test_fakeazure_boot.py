@@ -1,4 +1,4 @@
-"""What `fakeazure boot` does before, around and after a machine: disks, hardware, monitor, and refusals."""
+"""`fakeazure boot` without a whole machine: disk images, QEMU's command line, its monitor, and refusals."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_a_panic_on_the_console_is_an_end(tmp_path: Path) -> None:
             console.write(b"syncing: no init\n")
         assert guest.ended() == "panicked"
         assert guest.last_lines() == ["[  1.0] Kernel panic - not syncing: no init"]
-        guest.power_off()  # without waiting for a kernel that does nothing any more
+        guest.power_off()  # does not wait for the panicked kernel
         assert guest.ended() == "powered itself off"
 
 
@@ -262,7 +262,7 @@ def test_a_panic_on_the_console_is_an_end(tmp_path: Path) -> None:
         "\x1b[!p\x1b]104\x1b\\login:",  # a terminal is reset
         "\x1b[0;1;39mlo\x1b[0mgin\x1b[?25h:\x1b[K",
         "\x1b]0;a title\x07login:\x1b(B",
-        "\x1bP+q544e\x1b\\login:\x1b7",  # it is asked its name
+        "\x1bP+q544e\x1b\\login:\x1b7",  # a query of the terminal's name
         "\x1b]0;never ended\nlogin:",
         "login:\r\n\x1b[2J\r\n\r\n",
     ],
@@ -300,7 +300,7 @@ def test_a_directory_with_a_long_name_is_refused_with_what_to_do(tmp_path: Path)
 
 
 def idle(tmp_path: Path, medium: Path, *more: str) -> QemuProcess:
-    """A machine that is on and never begins."""
+    """A QEMU whose CPU never starts."""
     command = [
         need(qemu.PROGRAM), *qemu.BARE, "-S", "-m", "16", "-accel", "tcg",
         "-chardev", f"socket,id=monitor,path={tmp_path}/monitor", "-mon", "chardev=monitor,mode=control",

@@ -1,4 +1,4 @@
-"""A wrong clock: how it is said, and a command that has it."""
+"""A wrong clock: the parser of `offset`, and a command with libfaketime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOURCE = str(Path(fakeazure.__file__).parent.parent)
 @pytest.mark.parametrize(
     ("text", "reads"),
     [
-        ("-3 years", datetime(2023, 1, 3, 3, 4, 5, tzinfo=UTC)),  # a leap day on the way
+        ("-3 years", datetime(2023, 1, 3, 3, 4, 5, tzinfo=UTC)),  # with a leap day in between
         ("+10y", datetime(2035, 12, 31, 3, 4, 5, tzinfo=UTC)),
         ("+10m", NOW + timedelta(minutes=10)),
         ("-1 week", NOW - timedelta(weeks=1)),

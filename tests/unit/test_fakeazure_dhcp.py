@@ -1,4 +1,4 @@
-"""The platform's DHCP: what it understands, and to the byte what it answers."""
+"""The DHCP server: its parser, and its replies byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many machines behind one set of doors: each is told apart, answered, judged and failed on its own."""
+"""A fleet: many machines behind one HTTP server, each with its own answers, faults and judgement."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BENCH = Path(__file__).parents[2] / "bench/fabric"
 
 
 def ask(base: str, target: str, *, source: str = "", body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
-    """`source`: the address to ask from."""
+    """`source`: the client address."""
     place = urlsplit(base)
     connection = http.client.HTTPConnection(place.netloc, timeout=20, source_address=(source, 0) if source else None)
     try:
@@ -206,7 +206,7 @@ def test_the_proxy_agent_of_one_machine_is_not_the_others(tmp_path: Path) -> Non
 def test_the_prefix_comes_off_as_it_went_on(name: str, target: str) -> None:
     try:
         prefix = f"/vm/{quote(name, safe='')}"
-    except UnicodeEncodeError:  # half a character is no name
+    except UnicodeEncodeError:  # a lone surrogate cannot be encoded
         return
     assert unprefixed(HttpRequest(method="GET", target=prefix + target)) == (
         name,
@@ -220,7 +220,7 @@ def test_no_target_breaks_the_reception(target: str) -> None:
 
 
 def use_tool(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts an openssl of ours before the real one."""
+    """Puts a substitute for openssl first on the PATH."""
     tool = directory / "bin/openssl"
     tool.parent.mkdir()
     tool.write_text(f"#!/bin/sh\n{script}\n")

@@ -1,4 +1,4 @@
-"""Faults as data: each answer as a client meets it, and the end of a script."""
+"""Fault scripts: each answer as a client sees it, and the end of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a machine's control groups are made, on each kind of host, and that they go again."""
+"""Control groups: their paths on each kind of host, creation and removal."""
 
 from __future__ import annotations
 

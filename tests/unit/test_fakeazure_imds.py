@@ -1,4 +1,4 @@
-"""The metadata service beyond its one document: paths into it, formats, its other endpoints, and whom it refuses."""
+"""The metadata service: paths, formats, the other endpoints, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge, on ledgers made up for it; and the ledger as a file."""
+"""The judge, on constructed ledgers; the ledger as a file; the timeline."""
 
 from __future__ import annotations
 
@@ -369,7 +369,7 @@ def test_a_machine_that_never_asked_for_an_address_is_remarked_on() -> None:
     assert judge([boot(), off]).remarks == (silent,)
     assert judge([boot(), Lease(t=1, kind="discover", mac="00:0d:3a:00:00:01"), off]).remarks == ()
     assert judge([boot(), asked("/metadata/instance"), off]).remarks == ()
-    assert judge([boot(), End(t=9, exit_code=None)]).remarks == ()  # a command has no DHCP around it
+    assert judge([boot(), End(t=9, exit_code=None)]).remarks == ()  # DHCP does not apply to a command
 
 
 def test_an_empty_timeline_says_so() -> None:

@@ -1,4 +1,4 @@
-"""The host's end of the pool: what Hyper-V takes of it, and each record as a sentence."""
+"""The host's side of the key-value pool: Hyper-V's limits, and each record as a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The login that proves a machine, where there is nobody to answer; tests/boot has real ones."""
+"""The SSH login without a server; tests/boot has real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network of our own: real namespaces, with and without privileges, and a real client at the end of the cable."""
+"""Network namespaces, with and without privileges, and a real DHCP client in one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ said = subprocess.run(("ip", "-json", "address"), capture_output=True, check=Tru
 print(json.dumps({one["ifname"]: [one.get("address"), *(a["local"] for a in one["addr_info"])]
                   for one in json.loads(said)}))
 """
-# The client is the machine: it goes into a network of its own, and is given its end of the cable.
+# The client enters its own network namespace and gets the inner interface.
 CLIENT = """
 import ctypes, os, socket, struct, subprocess, sys, tempfile
 from pathlib import Path
@@ -52,11 +52,11 @@ def machine(go, ready):
         for junk in (b"", b"junk"):
             client.sendto(junk, ("255.255.255.255", 67))
         for wanted, asked in (2, b"\\x35\\x01\\x01"), (5, b"\\x35\\x01\\x03\\x32\\x04\\x0a\\x00\\x00\\x04"):
-            for again in range(20):  # a cable that was put in just now loses the first word, and all clients know it
+            for again in range(20):  # an interface that just came up loses the first packets, so clients repeat them
                 client.sendto(head + asked + b"\\x0c\\x05web-1\\xff", ("255.255.255.255", 67))
                 try:
                     while (options := parse_options(client.recv(4096)[240:]))[53] != bytes((wanted,)):
-                        pass  # an answer to what was asked twice
+                        pass  # the reply to a repeated message
                 except TimeoutError:
                     continue
                 print(options[53].hex(), options[245].hex(), flush=True)
@@ -157,7 +157,7 @@ except network.NoNetwork as error:
 
 
 def test_where_the_kernel_refuses_one_sentence_says_so() -> None:
-    """A filter of system calls is what containers have; here, a limit of none."""
+    """Containers filter the system call; the test sets the limit of namespaces to 0."""
     need_root()
     script = """
 from pathlib import Path

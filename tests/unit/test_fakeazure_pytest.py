@@ -1,4 +1,4 @@
-"""The pytest plugin, in a pytest of its own as another project runs it."""
+"""The pytest plugin, in a nested pytest run as in another project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fakeazure import Fabric, Imds, Vm
 from support.plugins import UNKNOWN_TO_PYTEST
 
 SRC = Path(__file__).parents[2] / "src"
-# An agent of another project: it knows the platform through its environment alone.
+# An agent of another project: it finds the platform through its environment.
 AGENT = """
 import os, urllib.request
 def ask(url, data=None):

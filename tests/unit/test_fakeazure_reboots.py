@@ -1,4 +1,4 @@
-"""Several boots of one machine, and one that never asks for an address."""
+"""Several boots of one machine, and the warning without a DHCP request."""
 
 from __future__ import annotations
 

@@ -345,7 +345,7 @@ def test_nothing_outlives_a_signal(number: signal.Signals, tmp_path: Path) -> No
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while not pids.exists():
-        time.sleep(0.001)  # as soon as it is there: the command may be the first to know that it runs
+        time.sleep(0.001)  # the signal is to come as early as possible
     shell, sleeper = map(int, pids.read_text().split())
     running.send_signal(number)
     out, err = running.communicate(timeout=60)

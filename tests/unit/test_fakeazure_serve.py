@@ -1,4 +1,4 @@
-"""`fakeazure serve`, as a command: where it is, what it hears, and what it says in the end."""
+"""`fakeazure serve` as a command: its addresses, the verdicts, and the judgements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METADATA = "/metadata/instance?api-version=2023-11-15"
 
 
 class Serving:
-    """The command, and what it has said so far."""
+    """The running command, and its output so far."""
 
     def __init__(self, tmp_path: Path, *arguments: str) -> None:
         self.place = tmp_path / "place"
@@ -41,7 +41,7 @@ class Serving:
         self.said: list[str] = []
 
     def until(self, pattern: str) -> str:
-        """Reads on to the line that has it."""
+        """Reads up to the first line that matches."""
         assert self.process.stdout
         while line := self.process.stdout.readline():
             self.said.append(line)

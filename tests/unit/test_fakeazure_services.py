@@ -1,4 +1,4 @@
-"""The metadata service and the health endpoint, asked over real sockets."""
+"""The metadata service and the health endpoint, over real sockets."""
 
 from __future__ import annotations
 

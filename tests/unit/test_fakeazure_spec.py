@@ -1,4 +1,4 @@
-"""Scenario files: what they may say, and how their mistakes are told, all at once and with their lines."""
+"""Scenario files: their settings, and the report of all mistakes with their lines."""
 
 from __future__ import annotations
 

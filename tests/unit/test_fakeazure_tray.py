@@ -1,4 +1,4 @@
-"""The drive: a real loop device, whose disc comes and goes, and which the kernel takes back."""
+"""LoopDrive: a real loop device, insertion and ejection, and its release by the kernel."""
 
 from __future__ import annotations
 
