@@ -20,7 +20,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 from hypothesis import given, strategies as st
 
-from fakeazure import Fleet, Imds, Machine, Scenario, Vm, Wireserver
+import fakeazure
+from fakeazure import Expect, Fabric, Fleet, Imds, Machine, Media, Scenario, Vm, Wireserver
 from fakeazure.platform.faults import parse_script
 from fakeazure.platform.fleet import By, NotDistinct, unprefixed
 from fakeazure.platform.http import HttpRequest
@@ -333,3 +334,26 @@ def test_one_liar_among_fifty_is_found() -> None:
     assert ran.returncode == 1, ran.stderr
     assert "49 right, 1 wrong" in ran.stdout
     assert "machine-0: lied: told Ready, and then a failure, in one boot" in ran.stdout
+
+
+def test_the_former_name_of_a_fleet_still_works() -> None:
+    assert fakeazure.Estate is Fleet
+
+
+def test_the_platform_of_a_scenario_has_all_its_parts(tmp_path: Path) -> None:
+    scenario = Scenario(
+        vm=Vm(name="web"),
+        media=Media(format="iso"),
+        imds=Imds(enable=False),
+        wireserver=Wireserver(goal_state_after_secs=2),
+        faults=(parse_script({"path": "/a", "answers": [503, "ok"]}),),
+        expect=Expect(verdict="failure", within_secs=7),
+        azure_init={"sources": {"grace_secs": 1}},
+    )
+    with Fabric.of(scenario, ledger=tmp_path / "ledger", eject=True, pools=tmp_path) as fabric:
+        assert (fabric.vm, fabric.media, fabric.metadata) == (scenario.vm, scenario.media, scenario.imds)
+        assert (fabric.wire, fabric.expect, fabric.azure_init) == (
+            scenario.wireserver, scenario.expect, scenario.azure_init
+        )  # fmt: skip
+        assert fabric.scripts == {"/a": scenario.faults[0]}
+        assert (fabric.eject, fabric.pools, fabric.ledger_path) == (True, tmp_path, tmp_path / "ledger")
