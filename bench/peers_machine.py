@@ -9,23 +9,26 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import peers_scales as scales
 from peers_roots import MOUNT, Entrant, Root
 
-from fakeazure import container, media, nspawn
-from fakeazure.console import last_lines
-from fakeazure.dhcp import Dhcp, offers_for
-from fakeazure.events import Lease
-from fakeazure.login import connect, environment as ssh_environment, options as ssh_options
-from fakeazure.network import enter_network, gateway_for, ip, make_veth
-from fakeazure.reaper import Workplace
-from fakeazure.run import Stop, end, has_ended, with_own_key
-from fakeazure.spec import Scenario
-from fakeazure.vm import Expect, Media, Vm
+from fakeazure.machines import container, nspawn
+from fakeazure.machines.console import last_lines
+from fakeazure.machines.login import connect, environment as ssh_environment, options as ssh_options
+from fakeazure.machines.network import enter_network, ip, make_veth
+from fakeazure.machines.process import Stop, end, has_ended
+from fakeazure.machines.ssh_key import with_fresh_key
+from fakeazure.machines.workspace import Workspace
+from fakeazure.platform import media
+from fakeazure.platform.addresses import gateway_for
+from fakeazure.platform.dhcp import Dhcp, offers_for
+from fakeazure.platform.events import Lease
+from fakeazure.platform.scenario import Scenario
+from fakeazure.platform.vm import Expect, Media, Vm
 
 VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azureuser")
 TURN = Path("/run/azure-init-peers.lock")
@@ -95,11 +98,11 @@ class Race:
 
 
 class Machine:
-    def __init__(self, site: container.Site, race: Race) -> None:
+    def __init__(self, site: container.ContainerRun, race: Race) -> None:
         self.site, self.race = site, race
         self.entrant: Entrant = race.root.entrant
         binds = [*site.binds, *self.entrant.words]  # arguments after the options become the kernel command line
-        self.child = nspawn.start(site.root, site.console, binds=binds, place=site.place)
+        self.child = nspawn.start(site.root, site.console, binds=binds, workspace=site.workspace)
         self.init: int = self.wait(self._find_init, "systemd did not start")
 
     def wait(self, ready: Callable[[], Any], otherwise: str, *, patience: float = PATIENCE) -> Any:
@@ -108,7 +111,7 @@ class Machine:
             if has_ended(self.child) or self.site.stop.number or time.monotonic() > until:
                 words = "\n".join(last_lines(self.site.console))
                 raise Unfinished(f"{self.entrant.title}: {otherwise}\n{words}")
-            self.site.turn()
+            self.site.update_drive()
             time.sleep(PAUSE)
         return found
 
@@ -198,15 +201,15 @@ def first_login(machine: Machine) -> float | None:
     site = machine.site
     vm = site.fabric.vm
     address = vm.interfaces[0].address
-    command = ["ssh", *ssh_options(port=22, user=vm.username, directory=site.place.directory)]
+    command = ["ssh", *ssh_options(port=22, user=vm.username, directory=site.workspace.directory)]
     command += ["-oBatchMode=yes", "-oPreferredAuthentications=publickey", "-i", str(site.private_key), address, "true"]
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and not has_ended(machine.child) and not site.stop.number:
-        site.turn()
+        site.update_drive()
         if not listening(address):
             time.sleep(PAUSE)
             continue
-        ok, _text = connect(command, ssh_environment(None), group=site.place.group, timeout=20.0)
+        ok, _text = connect(command, ssh_environment(None), group=site.workspace.group, timeout=20.0)
         if ok:
             return time.monotonic()
         time.sleep(LOGIN_PAUSE)
@@ -223,29 +226,30 @@ def listening(address: str) -> bool:
 
 def race(how: Race) -> Seen:
     """Boots the machine, measures it, and kills it. Call it in a separate process: it changes namespaces."""
-    with Stop() as stop, Workplace() as place, our_turn():
-        vm, private_key = with_own_key(Scenario(vm=VM), place.directory)
-        scenario = replace(Scenario(vm=vm), expect=Expect(verdict="ready", within_secs=PATIENCE))
+    with Stop() as stop, Workspace() as workspace, our_turn():
+        wanted = Scenario(vm=VM, expect=Expect(verdict="ready", within_secs=PATIENCE))
+        scenario, private_key = with_fresh_key(wanted, workspace.directory)
+        vm = scenario.vm
         enter_network(mounts=True)
-        whole = lay(how.root, place.directory)
+        whole = lay(how.root, workspace.directory)
         furnish(whole, how, vm=vm)
         nspawn.prepare_mounts()
         nic = vm.interfaces[0]
         make_veth(inside=nspawn.INTERFACE, outside=container.OUTSIDE, mac=nic.mac, gateway=gateway_for(nic))
         # Without this, ARP for a machine that has no address yet is repeated only after a second.
         ip("neighbour", "replace", nic.address, "lladdr", nic.mac, "dev", container.OUTSIDE, "nud", "permanent")
-        fabric = container.platform(scenario, ledger=None, directory=place.directory, root=whole)
-        console = place.directory / "console"
-        site = container.Site(
-            fabric=fabric, place=place, stop=stop, root=whole, console=console, private_key=private_key
+        fabric = container.make_fabric(scenario, ledger=None, directory=workspace.directory, root=whole)
+        console = workspace.directory / "console"
+        site = container.ContainerRun(
+            fabric=fabric, workspace=workspace, stop=stop, root=whole, console=console, private_key=private_key
         )
         dhcp = Dhcp(container.OUTSIDE, offers_for(vm), fabric.ledger)
-        with fabric, dhcp, container.furnished(site), scales.laid(how.scales, site.binds):
+        with fabric, dhcp, container.prepared(site), scales.laid(how.scales, site.binds):
             machine = Machine(site, how)
             try:
                 return work_matched(machine) if how.matched else work_alone(machine) if how.alone else boot(machine)
             finally:
-                end(machine.child, place.group, patience=0.0)
+                end(machine.child, workspace.group, grace=0.0)
 
 
 @contextlib.contextmanager

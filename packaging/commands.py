@@ -35,8 +35,8 @@ def kvp() -> Command:
 
 
 def fakeazure() -> Command:
-    from fakeazure.catalogue import names
-    from fakeazure.cli import parser
+    from fakeazure.arguments import parser
+    from fakeazure.scenarios.catalogue import names
 
     return from_argparse(parser(), name="fakeazure", choices={"scenario": tuple(names()), "name": tuple(names())})
 

@@ -1,41 +1,44 @@
-"""Azure's provisioning platform on a laptop: metadata, health reports, provisioning media, and an honest judge."""
+"""Azure's provisioning platform on a laptop: metadata service, wireserver, provisioning media, and a judge."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fakeazure.estate import Estate
-    from fakeazure.events import Request, Told
-    from fakeazure.fabric import Fabric
     from fakeazure.judge import Judgement
-    from fakeazure.ledger import Ledger
-    from fakeazure.machine import Machine
-    from fakeazure.spec import Scenario
-    from fakeazure.vm import Disk, Expect, Imds, Interface, Key, KeyPair, Media, Vm, Wireserver
+    from fakeazure.platform.events import Request, Told
+    from fakeazure.platform.fabric import Fabric
+    from fakeazure.platform.fleet import Fleet
+    from fakeazure.platform.ledger import Ledger
+    from fakeazure.platform.machine import Machine
+    from fakeazure.platform.scenario import Scenario
+    from fakeazure.platform.vm import Disk, Expect, Imds, Interface, Key, KeyPair, Media, Vm, Wireserver
+
+    Estate = Fleet
 else:
-    HOMES = {
-        "estate": ("Estate",),
-        "events": ("Request", "Told"),
-        "fabric": ("Fabric",),
+    MODULES = {
         "judge": ("Judgement",),
-        "ledger": ("Ledger",),
-        "machine": ("Machine",),
-        "spec": ("Scenario",),
-        "vm": ("Disk", "Expect", "Imds", "Interface", "Key", "KeyPair", "Media", "Vm", "Wireserver"),
+        "platform.events": ("Request", "Told"),
+        "platform.fabric": ("Fabric",),
+        "platform.fleet": ("Fleet",),
+        "platform.ledger": ("Ledger",),
+        "platform.machine": ("Machine",),
+        "platform.scenario": ("Scenario",),
+        "platform.vm": ("Disk", "Expect", "Imds", "Interface", "Key", "KeyPair", "Media", "Vm", "Wireserver"),
     }
 
     def __getattr__(name):
-        """Nothing is imported until it is used: pytest loads our plugin everywhere, and most tests are not about us."""
-        home = next((home for home, names in HOMES.items() if name in names), None)
-        if home is None:
+        """Imports a module on first use: pytest loads the plugin in every run, and most tests need no platform."""
+        name = "Fleet" if name == "Estate" else name  # the former name
+        module = next((module for module, names in MODULES.items() if name in names), None)
+        if module is None:
             raise AttributeError(f"fakeazure has no {name}")
         import sys
         from importlib import import_module
 
-        if sys.version_info < (3, 11):  # noqa: UP036 - one sentence instead of a riddle
+        if sys.version_info < (3, 11):  # noqa: UP036 - one sentence instead of a traceback
             raise ImportError("fakeazure needs Python 3.11 or newer; the agent itself runs on 3.9")
-        return getattr(import_module(f"fakeazure.{home}"), name)
+        return getattr(import_module(f"fakeazure.{module}"), name)
 
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "Estate",
     "Expect",
     "Fabric",
+    "Fleet",
     "Imds",
     "Interface",
     "Judgement",

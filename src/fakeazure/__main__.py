@@ -1,4 +1,4 @@
-"""Where the command begins: Ctrl-C while it is still starting ends it without a word."""
+"""The entry point. Ctrl-C during the imports ends the command without a traceback."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The judge: what the platform believes after all it was told, and whether that is the truth.
+"""The judge: the verdict that the platform has after all reports, and whether it is true.
 
-ready      told Ready, and nothing speaks against it
-failed     told ProvisioningFailed, with a reason
-waiting    told nothing final
-lied       two verdicts in one boot, a verdict taken back, Ready where the scenario's truth is otherwise, Ready
-           where a login that must work is refused, a failure because no login is possible where one works, or a
-           verdict that the machine's own report contradicts
-off-script asked more often than the scenario foresaw, so that nothing can be concluded
+ready      Ready was reported, and nothing contradicts it
+failed     ProvisioningFailed was reported, with a reason
+waiting    no verdict was reported
+lied       two verdicts in one boot, a verdict taken back, Ready where the scenario expects another verdict, Ready
+           where a login that must work is refused, a failure "no login" where a login works, or a verdict that
+           contradicts the PROVISIONING_REPORT
+off-script more requests than the scenario has answers for, so that nothing can be concluded
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fakeazure.events import Boot, End, Event, Kvp, Lease, Login, PoolRead, Request, Told
-from fakeazure.report import parse_report, split_report
-from fakeazure.vm import Expect
+from fakeazure.platform.events import Boot, End, Event, Kvp, Lease, Login, PoolRead, Request, Told
+from fakeazure.platform.report import parse_report, split_report
+from fakeazure.platform.vm import Expect
 
 STATES_FOR = {"ready": ("ready",), "failure": ("failed",), "none": ("waiting",), "either": ("ready", "failed")}
 EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either": "a verdict"}
 BELIEVES = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
-NO_LOGIN = "the admin cannot log in"  # azure-init's reason where sshd would let no credential in
-DOUBTS = "access"  # its report's word for credentials that may not work
+NO_LOGIN = "the admin cannot log in"  # azure-init's reason if sshd would accept no credential
+DOUBTS = "access"  # the report's field for credentials that may not work
 REPROVISION = "/metadata/reprovisiondata"
 RESULTS_AGAINST = {"ready": "error", "failed": "success"}
-UNHEARD = "has it a network configuration?"
+NO_NETWORK = "does it have a network configuration?"
 SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
 
 
@@ -33,13 +33,13 @@ SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
 class Judgement:
     state: str
     expected: Expect
-    boot: int  # the one whose verdict is believed
+    boot: int  # the boot of the verdict
     at: float | None = None  # seconds from that boot's start to its verdict
-    stopped_at: float | None = None  # the same, to when we were asked to end
+    stopped_at: float | None = None  # the same, to a stop signal
     reason: str = ""
     report: dict[str, str] = field(default_factory=dict)
-    complaints: tuple[str, ...] = ()  # why it is not the truth, in sentences
-    remarks: tuple[str, ...] = ()  # odd, and no offence
+    complaints: tuple[str, ...] = ()  # why the verdict is not true, in sentences
+    remarks: tuple[str, ...] = ()  # notes that do not change the judgement
 
     @property
     def ok(self) -> bool:
@@ -57,8 +57,8 @@ class Judgement:
 
 
 @dataclass(slots=True)
-class Chapter:
-    """One boot's events."""
+class BootEvents:
+    """The events of one boot."""
 
     boot: Boot
     events: list[Event] = field(default_factory=list)
@@ -73,14 +73,14 @@ def judge(events: Sequence[Event]) -> Judgement:
         for lie in named([*lies_of(chapter), *shut_out(chapter, chapters[:n])], chapter, chapters)
     ]
     strays = [stray for chapter in chapters for stray in named(strays_of(chapter), chapter, chapters)]
-    # A machine once Ready need not say so again after a reboot: the platform goes on believing its last verdict.
+    # After a reboot, Ready need not be reported again: the last verdict stays valid.
     chapter = next((chapter for chapter in reversed(chapters) if verdicts(chapter)), chapters[-1])
     final = verdicts(chapter)[-1] if verdicts(chapter) else None
     state = "lied" if lies else "off-script" if strays else final.kind if final else "waiting"
     report = parse_report(final.description) if final else {}
     reason = (report.get("reason") or final.description) if final and final.kind == "failed" else ""
     at = round(final.t - chapter.boot.t, 6) if final else None
-    disappointments = [] if lies or strays else unmet(expected, state=state, at=at, reason=reason, final=final)
+    failures = [] if lies or strays else unmet(expected, state=state, at=at, reason=reason, final=final)
     return Judgement(
         state=state,
         expected=expected,
@@ -89,16 +89,16 @@ def judge(events: Sequence[Event]) -> Judgement:
         stopped_at=stopped_at(chapter),
         reason=reason,
         report=report,
-        complaints=(*lies, *strays, *disappointments),
+        complaints=(*lies, *strays, *failures),
         remarks=tuple(remarks(chapter, report)),
     )
 
 
-def by_boot(events: Sequence[Event]) -> list[Chapter]:
-    chapters: list[Chapter] = []
+def by_boot(events: Sequence[Event]) -> list[BootEvents]:
+    chapters: list[BootEvents] = []
     for event in events:
         if isinstance(event, Boot):
-            chapters.append(Chapter(event))
+            chapters.append(BootEvents(event))
         elif chapters:
             chapters[-1].events.append(event)
     if not chapters:
@@ -106,32 +106,32 @@ def by_boot(events: Sequence[Event]) -> list[Chapter]:
     return chapters
 
 
-def told(chapter: Chapter) -> list[Told]:
+def told(chapter: BootEvents) -> list[Told]:
     return [event for event in chapter.events if isinstance(event, Told)]
 
 
-def verdicts(chapter: Chapter) -> list[Told]:
+def verdicts(chapter: BootEvents) -> list[Told]:
     return [one for one in told(chapter) if one.kind != "progress"]
 
 
-def stopped_at(chapter: Chapter) -> float | None:
+def stopped_at(chapter: BootEvents) -> float | None:
     ends = (one.t for one in chapter.events if isinstance(one, End) and one.stopped)
     return next((round(t - chapter.boot.t, 6) for t in ends), None)
 
 
-def lies_of(chapter: Chapter) -> list[str]:
+def lies_of(chapter: BootEvents) -> list[str]:
     lies: list[str] = []
     earlier: Told | None = None
     for one in chapter.events:
         if isinstance(one, Request) and one.path == REPROVISION and one.status == 200:
-            earlier = None  # a pre-provisioned machine became somebody's, and begins anew
+            earlier = None  # a pre-provisioned machine got its owner and starts over
         if not isinstance(one, Told):
             continue
         if earlier and one.kind == "progress":
             lies.append(f"told {SAYS[earlier.kind]}, and then that it was still in progress")
         elif earlier and one.kind != earlier.kind:
             lies.append(f"told {SAYS[earlier.kind]}, and then {SAYS[one.kind]}, in one boot")
-        elif earlier and earlier.acknowledged:  # a repetition is honest only where the answer was lost
+        elif earlier and earlier.acknowledged:  # reporting again is right only if the answer was lost
             lies.append(f"told {SAYS[one.kind]} twice in one boot")
         if one.kind != "progress":
             earlier = one
@@ -149,8 +149,8 @@ def lies_of(chapter: Chapter) -> list[str]:
     return lies + [f"told Ready without ever having had an answer from {path}" for path in unasked]
 
 
-def shut_out(chapter: Chapter, earlier: Sequence[Chapter]) -> list[str]:
-    """What a later boot took away: a machine that is believed to be Ready still owes its owner a login."""
+def shut_out(chapter: BootEvents, earlier: Sequence[BootEvents]) -> list[str]:
+    """Logins that are refused in a later boot of a machine that reported Ready."""
     before = [one for chapter in earlier for one in verdicts(chapter)]
     if verdicts(chapter) or not before or before[-1].kind != "ready":
         return []
@@ -161,11 +161,11 @@ def says_no_login(one: Told) -> bool:
     return one.kind == "failed" and parse_report(one.description).get("reason") == NO_LOGIN
 
 
-def unadmitted(chapter: Chapter, earlier: Sequence[Chapter] = ()) -> list[str]:
-    """Logins that were refused; not those that the machine's own report doubts, where another credential works."""
+def unadmitted(chapter: BootEvents, earlier: Sequence[BootEvents] = ()) -> list[str]:
+    """Refused logins. Not those that the machine's report announced, if another credential works."""
     tried = logins(chapter)
     if any(one.ok and one.how == Login.BOTH for one in tried):
-        return []  # an image may ask for both
+        return []  # an image may require both
     records = (one for chapter in (*earlier, chapter) for one in chapter.events if isinstance(one, Kvp))
     reports = (parse_report(one.value) for one in records if one.kind == "report")
     doubts = " ".join(report.get(DOUBTS, "") for report in reports)
@@ -173,8 +173,8 @@ def unadmitted(chapter: Chapter, earlier: Sequence[Chapter] = ()) -> list[str]:
     return [refused(one) for one in tried if not one.ok and not (works and f"the {one.how} that was given" in doubts)]
 
 
-def logins(chapter: Chapter) -> list[Login]:
-    """The last of each kind: one that was tried too early may be tried again."""
+def logins(chapter: BootEvents) -> list[Login]:
+    """The last attempt of each kind."""
     return list({(one.how, one.user): one for one in chapter.events if isinstance(one, Login)}.values())
 
 
@@ -183,8 +183,8 @@ def refused(login: Login) -> str:
     return "" if login.ok else f"{login.user} with the {login.how} was refused{why}"
 
 
-def contradictions(chapter: Chapter) -> list[str]:
-    """A verdict and the report that the host found with it must be of one mind."""
+def contradictions(chapter: BootEvents) -> list[str]:
+    """A verdict must agree with the PROVISIONING_REPORT that the host read with it."""
     found = []
     verdict: Told | None = None
     for one in chapter.events:
@@ -198,29 +198,29 @@ def contradictions(chapter: Chapter) -> list[str]:
     return found
 
 
-def given(chapter: Chapter, path: str) -> bool:
+def given(chapter: BootEvents, path: str) -> bool:
     answers = [one for one in chapter.events if isinstance(one, Request) and one.path == path]
     return any(one.status is not None and one.status < 300 for one in answers)
 
 
-def strays_of(chapter: Chapter) -> list[str]:
+def strays_of(chapter: BootEvents) -> list[str]:
     counts: dict[str, int] = {}
     for event in chapter.events:
         if isinstance(event, Request) and event.off_script:
             counts[event.path] = counts.get(event.path, 0) + 1
     return [
-        f"{path} was asked {count} more time{'s' if count > 1 else ''} than its script has answers"
+        f"{path} was requested {count} more time{'s' if count > 1 else ''} than its script has answers"
         for path, count in counts.items()
     ]
 
 
-def named(texts: Iterable[str], chapter: Chapter, chapters: list[Chapter]) -> list[str]:
+def named(texts: Iterable[str], chapter: BootEvents, chapters: list[BootEvents]) -> list[str]:
     return [text if len(chapters) == 1 else f"boot {chapter.boot.number}: {text}" for text in texts]
 
 
 def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final: Told | None) -> list[str]:
     if state not in STATES_FOR[expected.verdict]:
-        return [f"{EXPECTED[expected.verdict]} was expected, and the platform {BELIEVES[state]}"]
+        return [f"{EXPECTED[expected.verdict]} was expected, but the platform {BELIEVES[state]}"]
     complaints = []
     if at is not None and at > expected.within_secs:
         complaints.append(f"the verdict came after {at:.1f} s, later than {expected.within_secs:g} s")
@@ -232,22 +232,22 @@ def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final:
     return complaints
 
 
-def remarks(chapter: Chapter, report: dict[str, str]) -> Iterable[str]:
+def remarks(chapter: BootEvents, report: dict[str, str]) -> Iterable[str]:
     if "vm_id" in report and report["vm_id"] != chapter.boot.vm_id:
         yield f"the report is about vm_id {report['vm_id']}, this machine is {chapter.boot.vm_id}"
     if not any(one.kind == "ready" or says_no_login(one) for one in told(chapter)):
         yield from (f"a login as {login}, and Ready was not told" for login in map(refused, logins(chapter)) if login)
     machine = any(isinstance(one, End) and one.of == "machine" for one in chapter.events)
-    if machine and is_unheard(chapter.events):
-        yield f"the machine never asked for an address by DHCP: {UNHEARD}"
+    if machine and is_silent(chapter.events):
+        yield f"the machine sent no DHCP request: {NO_NETWORK}"
     yield from pool_remarks(chapter)
 
 
-def is_unheard(boot: Sequence[Event]) -> bool:
+def is_silent(boot: Sequence[Event]) -> bool:
     return not any(isinstance(one, Lease | Request) for one in boot)
 
 
-def pool_remarks(chapter: Chapter) -> Iterable[str]:
+def pool_remarks(chapter: BootEvents) -> Iterable[str]:
     reads = [one for one in chapter.events if isinstance(one, PoolRead) and not one.late]
     records = [one for one in chapter.events if isinstance(one, Kvp)]
     unread = next((one for one in reads if one.problem), None)

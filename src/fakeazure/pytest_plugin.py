@@ -1,7 +1,7 @@
-"""The pytest plugin: a platform for each test that asks for one, and the conversation in the report when it fails."""
+"""The pytest plugin: a platform for each test that uses the fixture, and its timeline in the report of a failure."""
 
-# pytest loads this in every run on a machine where we are installed, on any Python: nothing else is imported until a
-# test asks for it.
+# pytest loads this module in every run where the package is installed, on any Python: nothing else is imported until
+# a test uses a fixture.
 from __future__ import annotations
 
 import sys
@@ -13,19 +13,19 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fakeazure.fabric import Fabric
-    from fakeazure.faults import Script
-    from fakeazure.spec import Scenario
-    from fakeazure.vm import Vm
+    from fakeazure.platform.fabric import Fabric
+    from fakeazure.platform.faults import Script
+    from fakeazure.platform.scenario import Scenario
+    from fakeazure.platform.vm import Vm
 
 MARKER = "fakeazure(scenario=, vm=, media=, imds=, wireserver=, faults=, expect=, eject=): the platform of this test"
 OPTIONS = ("scenario", "vm", "media", "imds", "wireserver", "faults", "expect", "eject")
 TITLE = "fakeazure: the conversation"
 FABRIC = pytest.StashKey["Fabric"]()
-MARKED = pytest.StashKey[bool]()  # whether the machine that the markers describe was asked for
+MARKED = pytest.StashKey[bool]()  # set once the fixture of the marked machine was used
 TWO_MACHINES = """\
-{what} of the fakeazure marker and an override of the fixture fakeazure_vm each describe the machine, and only one of \
-them can be it: drop one, or let the override build on the other:
+{what} of the fakeazure marker and an override of the fixture fakeazure_vm each describe the machine: remove one, or \
+let the override build on the marked machine:
     @pytest.fixture
     def fakeazure_vm(fakeazure_vm): return dataclasses.replace(fakeazure_vm, name="web")"""
 
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def fakeazure_vm(request: pytest.FixtureRequest) -> Vm:
-    """The machine that was asked for. Override it, or say `@pytest.mark.fakeazure(vm=Vm(name="web"))`."""
+    """The VM of the test. Override it, or use `@pytest.mark.fakeazure(vm=Vm(name="web"))`."""
     options = options_of(request)
     request.node.stash[MARKED] = True
     vm: Vm = options.get("vm") or scenario_of(options).vm
@@ -45,22 +45,18 @@ def fakeazure_vm(request: pytest.FixtureRequest) -> Vm:
 
 @pytest.fixture
 def fakeazure(request: pytest.FixtureRequest, fakeazure_vm: Vm, tmp_path: Path) -> Iterator[Fabric]:
-    """A platform for `fakeazure_vm`: `.environment` leads a command to it, `.judge()` says what it believes."""
+    """A platform for `fakeazure_vm`: `.environment` points a command to it, `.judge()` gives the verdict."""
     options = options_of(request)
     scenario = scenario_of(options)
     check_one_machine(request, options, scenario)
-    from fakeazure.fabric import Fabric
+    from dataclasses import replace
+
+    from fakeazure.platform.fabric import Fabric
 
     pools = tmp_path / "fakeazure-kvp"
     pools.mkdir()
-    fabric = Fabric(
-        vm=fakeazure_vm,
-        media=options.get("media", scenario.media),
-        imds=options.get("imds", scenario.imds),
-        wireserver=options.get("wireserver", scenario.wireserver),
-        faults=faults_of(options) if "faults" in options else scenario.faults,
-        expect=options.get("expect", scenario.expect),
-        azure_init=scenario.azure_init,
+    fabric = Fabric.of(
+        replace(scenario, vm=fakeazure_vm, **marked_parts(options)),
         eject=options.get("eject", False),
         ledger=tmp_path / "fakeazure.jsonl",
         directory=tmp_path / "fakeazure",
@@ -72,7 +68,7 @@ def fakeazure(request: pytest.FixtureRequest, fakeazure_vm: Vm, tmp_path: Path) 
 
 
 def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the markers say, the nearest to the test last."""
+    """The options of all markers; the one nearest to the test wins."""
     if sys.version_info < (3, 11):  # noqa: UP036
         pytest.fail("fakeazure needs Python 3.11 or newer", pytrace=False)
     options: dict[str, Any] = {}
@@ -85,8 +81,9 @@ def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def scenario_of(options: dict[str, Any]) -> Scenario:
-    from fakeazure.catalogue import NoSuchScenario, find_scenario
-    from fakeazure.spec import Scenario, SpecInvalid
+    from fakeazure.platform.scenario import Scenario
+    from fakeazure.scenarios.catalogue import NoSuchScenario, find_scenario
+    from fakeazure.scenarios.spec import SpecInvalid
 
     try:
         return find_scenario(str(options["scenario"])) if "scenario" in options else Scenario()
@@ -96,7 +93,7 @@ def scenario_of(options: dict[str, Any]) -> Scenario:
 
 
 def check_one_machine(request: pytest.FixtureRequest, options: dict[str, Any], scenario: Scenario) -> None:
-    """Refuses a marker whose machine an override would silently replace."""
+    """Fails if an override of `fakeazure_vm` would silently replace the marked machine."""
     if MARKED in request.node.stash:
         return
     if "vm" in options:
@@ -105,8 +102,21 @@ def check_one_machine(request: pytest.FixtureRequest, options: dict[str, Any], s
         pytest.fail(TWO_MACHINES.format(what=f"scenario={options['scenario']!r}"), pytrace=False)
 
 
+def marked_parts(options: dict[str, Any]) -> dict[str, Any]:
+    """The parts of the scenario that a marker replaces."""
+    from fakeazure.platform.vm import Wireserver
+
+    parts: dict[str, Any] = {name: options[name] for name in ("media", "imds", "expect") if name in options}
+    if "wireserver" in options:
+        wireserver = options["wireserver"]
+        parts["wireserver"] = Wireserver(enable=wireserver) if isinstance(wireserver, bool) else wireserver
+    if "faults" in options:
+        parts["faults"] = faults_of(options)
+    return parts
+
+
 def faults_of(options: dict[str, Any]) -> tuple[Script, ...]:
-    from fakeazure.faults import BadFault, parse_script
+    from fakeazure.platform.faults import BadFault, parse_script
 
     try:
         return tuple(map(parse_script, options["faults"]))

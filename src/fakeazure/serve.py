@@ -1,289 +1,185 @@
-"""The platform's doors: HTTP/1.1 from one thread, answering as the script says; on loopback unless told where."""
+"""`fakeazure serve`: a platform for one machine or many, until a stop signal."""
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import socket
-import struct
-import threading
-from collections.abc import Callable
+import argparse
+import ipaddress
+import queue
+import signal
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from pathlib import Path
+from urllib.parse import quote
 
-from fakeazure.faults import OFF_SCRIPT_STATUS, Answer, Pace
-from fakeazure.http import HEAD_LIMIT, BadRequest, HttpRequest, Response, json_response, read_request
+from fakeazure.arguments import SERVICES
+from fakeazure.machines.ssh_key import with_fresh_key
+from fakeazure.machines.workspace import Workspace
+from fakeazure.platform.addresses import ANY_PORT, Address, Endpoints
+from fakeazure.platform.events import Told
+from fakeazure.platform.fleet import By, Fleet, NotDistinct, TooManyMachines, raise_file_limit
+from fakeazure.platform.http_server import CannotListen
+from fakeazure.platform.machine import Machine
+from fakeazure.platform.scenario import Scenario
+from fakeazure.scenarios.catalogue import find_scenario
+from fakeazure.serve_output import output_for
 
-GARBAGE = b"\x00\xff{ this was never JSON \xfe"
-HTML = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body><h1>Sign in to continue</h1></body></html>"
-RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-LOOPBACK = ("127.0.0.1", 0)  # any free port
-QUEUE = 4096  # connections that wait to be taken: thousands of machines may start at once
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a conversation went: the answer given (None: none was), and why it was that one."""
-
-    response: Response | None
-    answer: Answer | None = None  # None: the script had no more
-    scripted: bool = False
-    arrived: float
-    note: str = ""
-
-    @property
-    def heard(self) -> bool:
-        return self.response is not None and self.answer is not None and self.answer.heard
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MOST_VMS = 1_000_000
+UNKNOWN_LEDGER = "@strangers.jsonl"  # no machine has this file: quoting replaces an @ in its name
+Reports = queue.SimpleQueue[tuple[Machine, Told] | None]  # None: a stop signal
 
 
-class Service(Protocol):
-    """A service for one machine: what it would answer, what the script wants, and what it makes of it all."""
-
-    server: str
-
-    @property
-    def pace(self) -> Pace: ...
-    def now(self) -> float: ...
-    def scripted(self, request: HttpRequest) -> tuple[Answer | None, bool]: ...
-    def slow(self, request: HttpRequest) -> bool: ...  # takes long enough that others would wait
-    def answer(self, request: HttpRequest) -> Response: ...
-    def note(self, request: HttpRequest, outcome: Outcome) -> None: ...
+class CannotServe(Exception):
+    """The platform was not started; the text says why and what to do."""
 
 
-# Who sees to a request from this address, and the request as that one knows it; None: nobody, not even to say so.
-Reception = Callable[[str, HttpRequest], tuple[Service, HttpRequest] | None]
+@dataclass(frozen=True, slots=True)
+class ServedVm:
+    """A machine to be served, and its client address, if given."""
+
+    scenario: Scenario
+    address: str | None = None
 
 
-class Line(asyncio.StreamReader):
-    """A connection as we read it, that also tells when the other side has gone."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(limit=HEAD_LIMIT, loop=loop)
-        self.left = asyncio.Event()
-
-    def feed_eof(self) -> None:
-        super().feed_eof()
-        self.left.set()
-
-    def set_exception(self, exc: Exception) -> None:
-        super().set_exception(exc)
-        self.left.set()
-
-
-class CannotListen(OSError):
-    """A door that does not open: the text says why, and what to do."""
-
-    def __init__(self, at: tuple[str, int], cause: OSError) -> None:
-        host, port = at
-        reasons = {
-            errno.EADDRINUSE: f"another program listens at {host}:{port}: end it, or choose another port",
-            errno.EADDRNOTAVAIL: f"{host} is no address of this computer: choose one that is, or give it this one "
-            f"(ip address add {host}/32 dev lo)",
-            errno.EACCES: f"port {port} is for root alone: become root, or choose a port from 1024 on",
-        }
-        super().__init__(reasons.get(cause.errno or 0, f"cannot listen at {host}:{port}: {cause.strerror or cause}"))
-
-
-class Doors:
-    """Listens at as many addresses as are wanted. A closed door keeps its port, and refuses connections."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._stopping = asyncio.Event()
-        self._sockets: list[tuple[socket.socket, Reception]] = []
-        self._closed: list[socket.socket] = []
-        self._talks: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=self._run, name="fakeazure", daemon=True)
-
-    def open(self, reception: Reception, *, closed: bool = False, at: tuple[str, int] = LOOPBACK) -> str:
-        listener = socket.socket()
-        if at[1]:  # a port somebody chose, who may come back to it before the last connections are forgotten
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(at)
-            if not closed:
-                listener.listen(QUEUE)
-        except OSError as error:
-            listener.close()
-            raise CannotListen(at, error) from None
-        listener.setblocking(False)
-        if closed:
-            self._closed.append(listener)
-        else:
-            self._sockets.append((listener, reception))
-        host, port = listener.getsockname()
-        return f"http://{host}" if port == 80 else f"http://{host}:{port}"
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join()
-        for listener in (*self._closed, *(listener for listener, _ in self._sockets)):
-            listener.close()
-        if not self._loop.is_closed():
-            self._loop.close()
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-
-    async def _serve(self) -> None:
-        # A client that goes away at a bad moment is its own affair, not a line on somebody's terminal.
-        self._loop.set_exception_handler(lambda *_: None)
-        servers = [
-            await self._loop.create_server(self._talker(reception), sock=listener, backlog=QUEUE)
-            for listener, reception in self._sockets
-        ]
-        await self._stopping.wait()
-        for server in servers:
-            server.close()
-        for talk in self._talks:
-            talk.cancel()
-        await asyncio.gather(*self._talks, return_exceptions=True)
-        await asyncio.sleep(0)  # lets the closed connections go
-        await self._loop.shutdown_default_executor()
-
-    def _talker(self, reception: Reception) -> Callable[[], asyncio.StreamReaderProtocol]:
-        def begin() -> asyncio.StreamReaderProtocol:
-            line = Line(self._loop)
-
-            def talk(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                task = self._loop.create_task(converse(reception, line, writer))
-                self._talks.add(task)
-                task.add_done_callback(self._talks.discard)
-
-            return asyncio.StreamReaderProtocol(line, talk, loop=self._loop)
-
-        return begin
-
-
-async def converse(reception: Reception, line: Line, writer: asyncio.StreamWriter) -> None:
-    """One connection, from its first request to its end."""
+def main(options: argparse.Namespace) -> int:
+    imds, wireserver, host_plugin = (parse_address(getattr(options, name), option=f"--{name}") for name in SERVICES)
+    vms = served_vms(options)
     try:
-        while await exchange(reception, line, writer):
-            pass
-    except (ConnectionError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        pass
+        raise_file_limit(len(vms))
+        with stop_signals() as reports, Workspace() as workspace:
+            return serve(options, vms, workspace.directory, reports, listen_at=(imds, wireserver, host_plugin))
+    except (TooManyMachines, NotDistinct, CannotListen) as error:
+        raise CannotServe(str(error)) from None
+
+
+def parse_address(text: str | None, *, option: str) -> Address:
+    if text is None:
+        return ANY_PORT
+    address, _, port = text.rpartition(":")
+    try:
+        ipaddress.IPv4Address(address)
+        if not (port.isascii() and port.isdigit() and int(port) < 65536):
+            raise ValueError(port)
+    except ValueError:
+        raise CannotServe(f"{option} {text}: not an IPv4 address and a port, such as 127.0.0.1:8080") from None
+    return address, int(port)
+
+
+def served_vms(options: argparse.Namespace) -> list[ServedVm]:
+    if options.vm and options.scenario:
+        raise CannotServe(f"{options.scenario} and --vm exclude each other: each --vm names its scenario file")
+    if options.vm:
+        return [served_vm(text) for text in options.vm]
+    scenario = find_scenario(options.scenario) if options.scenario else Scenario()
+    if options.vms is None:
+        return [ServedVm(scenario)]
+    if not (options.vms.isascii() and options.vms.isdigit() and 0 < int(options.vms) <= MOST_VMS):
+        raise CannotServe(f"--vms {options.vms}: not a number from 1 to {MOST_VMS}")
+    return [ServedVm(numbered(scenario, n)) for n in range(1, int(options.vms) + 1)]
+
+
+def served_vm(text: str) -> ServedVm:
+    file, at, address = text.rpartition("@")
+    try:
+        return (
+            ServedVm(find_scenario(file), str(ipaddress.IPv4Address(address))) if at else ServedVm(find_scenario(text))
+        )
+    except ipaddress.AddressValueError:
+        return ServedVm(find_scenario(text))  # a file name with an @
+
+
+def numbered(scenario: Scenario, n: int) -> Scenario:
+    name = f"{scenario.vm.name}-{n}"
+    return replace(scenario, vm=replace(scenario.vm, name=name, id=str(uuid.uuid5(uuid.UUID(scenario.vm.id), name))))
+
+
+@contextmanager
+def stop_signals() -> Iterator[Reports]:
+    """The queue of health reports; a stop signal puts None into it."""
+    reports: Reports = queue.SimpleQueue()
+    # nohup ignores SIGHUP, and it stays ignored.
+    handled = [
+        number for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN or number != signal.SIGHUP
+    ]
+    before = {number: signal.signal(number, lambda *_: reports.put(None)) for number in handled}
+    try:
+        yield reports
     finally:
-        writer.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-async def exchange(reception: Reception, line: Line, writer: asyncio.StreamWriter) -> bool:
-    """One request and its answer; False when the connection is to end."""
-    address = str(writer.get_extra_info("peername")[0])
+def serve(
+    options: argparse.Namespace,
+    vms: Sequence[ServedVm],
+    directory: Path,
+    reports: Reports,
+    *,
+    listen_at: Endpoints,
+) -> int:
+    by: By = options.by or ("anyone" if len(vms) == 1 else "path")
+    unknown, ledgers = ledger_files(options.ledger, [one.scenario.vm.name for one in vms])
+    output = output_for(as_json=options.json)
+    fleet = Fleet(by=by, ledger=unknown, directory=directory, listen_at=listen_at)
     try:
-        asked = await read_request(line, writer)
-    except BadRequest as error:
-        await refuse(reception, writer, address=address, why=str(error))
-        return False
-    if asked is None:
-        return False
-    if (admitted := reception(address, asked)) is None:
-        reset(writer)
-        return False
-    service, request = admitted
-    arrived = service.now()
-    answer, scripted = service.scripted(request)
-    if (pause := service.pace.pause(answer)) != 0:
-        note = "the platform stopped first"
-        try:
-            if await client_leaves(line, within=pause):
-                note = "the client left first"
-                return False
-            note = ""
-        finally:
-            if note:
-                service.note(
-                    request, Outcome(response=None, answer=answer, scripted=scripted, arrived=arrived, note=note)
-                )
-    response = await respond(service, request, answer)
-    # First into the ledger, then onto the wire: who has an answer finds it in the ledger.
-    service.note(request, Outcome(response=response, answer=answer, scripted=scripted, arrived=arrived))
-    if response is None or (answer is not None and answer.kind == "lost"):
-        reset(writer)
-        return False
-    if answer is not None and answer.kind == "truncate":
-        await send_part(writer, response, service, count=int(answer.amount))
-        return False
-    await send(writer, response, service, keep_alive=request.keep_alive)
-    return request.keep_alive
+        media = options.media or directory / "media"
+        media.mkdir(parents=True, exist_ok=True)
+        key, vms = with_shared_key(vms, directory)
+        for one, ledger in zip(vms, ledgers, strict=True):
+            machine = fleet.add(
+                one.scenario,
+                address=one.address,
+                ledger=ledger,
+                eject=True,
+                on_told=lambda machine, told: reports.put((machine, told)),
+            )
+            write_files(machine, media)
+        fleet.start()
+        output.begin(fleet, media=media, key=key)
+        while report := reports.get():
+            output.told(*report)
+        output.end(fleet)
+        return 0 if all(machine.judge().ok for machine in fleet.machines.values()) else 1
+    finally:
+        fleet.stop()
 
 
-async def refuse(reception: Reception, writer: asyncio.StreamWriter, *, address: str, why: str) -> None:
-    """For what is not HTTP: whoever would be asked from there says no, and notes it."""
-    refusal = json_response(400, {"error": f"Bad request. {why}"})
-    if admitted := reception(address, HttpRequest(method="?", target="?")):
-        service, broken = admitted
-        service.note(broken, Outcome(response=refusal, arrived=service.now(), note=why))
-        await send(writer, refusal, service, keep_alive=False)
+def ledger_files(path: Path | None, names: Sequence[str]) -> tuple[Path | None, Sequence[Path | None]]:
+    """The ledger of requests that belong to no machine, and one for each machine. A single machine may have a file."""
+    if path is None:
+        return None, [None] * len(names)
+    if len(names) == 1 and not path.is_dir():
+        if not path.absolute().parent.is_dir():
+            raise CannotServe(f"--ledger {path}: no such directory")
+        return None, [path]
+    path.mkdir(parents=True, exist_ok=True)
+    return path / UNKNOWN_LEDGER, [path / f"{stem(name)}.jsonl" for name in names]
 
 
-async def respond(service: Service, request: HttpRequest, answer: Answer | None) -> Response | None:
-    if answer is None:
-        return json_response(OFF_SCRIPT_STATUS, {"error": "fakeazure: the scenario's script has no answer left"})
-    if answer.kind in ("reset", "restart"):
-        return None
-    if answer.kind == "garbage":
-        return Response(status=200, headers={"Content-Type": "application/json; charset=utf-8"}, body=GARBAGE)
-    if answer.kind == "html":
-        return Response(status=200, headers={"Content-Type": "text/html"}, body=HTML)
-    if answer.kind == "status":
-        return await scripted_status(service, request, answer)
-    response = await own_answer(service, request)
-    if answer.kind == "oversized":
-        return replace(response, body=response.body.ljust(int(answer.amount)))
-    return response
+def stem(name: str) -> str:
+    """The machine's name as a file name."""
+    return quote(name, safe="")
 
 
-async def own_answer(service: Service, request: HttpRequest) -> Response:
-    if service.slow(request):
-        return await asyncio.to_thread(service.answer, request)
-    return service.answer(request)
+def with_shared_key(vms: Sequence[ServedVm], directory: Path) -> tuple[Path | None, Sequence[ServedVm]]:
+    """One new key pair for all machines whose scenario lists no keys: a thousand pairs would take too long."""
+    keyless = next((one.scenario for one in vms if not one.scenario.own_keys), None)
+    if keyless is None:
+        return None, vms
+    keyed, private = with_fresh_key(keyless, directory)
+    return private, [
+        one if one.scenario.own_keys else replace(one, scenario=with_keys_of(keyed, one.scenario)) for one in vms
+    ]
 
 
-async def scripted_status(service: Service, request: HttpRequest, answer: Answer) -> Response:
-    if answer.heard and answer.body is None:
-        own = await own_answer(service, request)
-        return replace(own, status=answer.status, headers={**own.headers, **answer.headers})
-    if answer.body is None:
-        response = json_response(answer.status, {"error": f"fakeazure: the scenario says {answer.text}"})
-    else:
-        kind = {"Content-Type": "application/json"}
-        response = Response(status=answer.status, headers=kind, body=answer.body.encode())
-    return replace(response, headers={**response.headers, **answer.headers})
+def with_keys_of(keyed: Scenario, scenario: Scenario) -> Scenario:
+    return replace(scenario, vm=replace(scenario.vm, keys=keyed.vm.keys))
 
 
-async def client_leaves(line: Line, *, within: float | None) -> bool:
-    """Waits; True as soon as the client closes the connection, False if it is still there at the end."""
-    try:
-        async with asyncio.timeout(within):
-            return await line.left.wait()
-    except TimeoutError:
-        return False
-
-
-async def send(writer: asyncio.StreamWriter, response: Response, service: Service, *, keep_alive: bool) -> None:
-    whole = response.head(keep_alive=keep_alive, server=service.server) + response.body
-    for part, takes in service.pace.parts(whole):
-        if takes:
-            await asyncio.sleep(takes)
-        writer.write(part)
-        await writer.drain()
-
-
-async def send_part(writer: asyncio.StreamWriter, response: Response, service: Service, *, count: int) -> None:
-    """Promises the whole and breaks off after `count` bytes of the body; without a body, within the head."""
-    head = response.head(keep_alive=False, server=service.server)
-    if response.body:
-        writer.write(head + response.body[: min(count, len(response.body) - 1)])
-    else:
-        writer.write(head[: len(head) // 2])
-    await writer.drain()
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    connection = writer.get_extra_info("socket")
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-    writer.transport.abort()
+def write_files(machine: Machine, directory: Path) -> None:
+    """The medium, and a configuration of azure-init that names it and the services."""
+    machine.write_media(directory / f"{stem(machine.vm.name)}.iso")
+    config = directory / f"{stem(machine.vm.name)}.toml"
+    config.write_text(machine.config_text(**machine.azure_init), encoding="utf-8")

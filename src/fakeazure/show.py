@@ -1,4 +1,4 @@
-"""The ledger for a reader: a timeline of what was asked and told, and the platform's verdict in a sentence."""
+"""The ledger as text: the timeline of requests and reports, and the verdict."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TextIO
 from urllib.parse import urlsplit
 
-from fakeazure.events import Boot, Ejected, End, Event, Kvp, Lease, Login, MediaMade, PoolRead, Request, Told
-from fakeazure.http import phrase
 from fakeazure.judge import Judgement, counted
-from fakeazure.report import parse_report
+from fakeazure.platform.events import Boot, Ejected, End, Event, Kvp, Lease, Login, MediaMade, PoolRead, Request, Told
+from fakeazure.platform.http import phrase
+from fakeazure.platform.report import parse_report
 
 COLOURS = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
 WIDTH = 110
@@ -42,7 +42,7 @@ def timeline(events: Sequence[Event], paint: Palette) -> list[str]:
             start = event.t
             lines.append(paint("bold", f"  boot {event.number}"))
         for n, text in enumerate(describe(event, paint, width=min(width, 64))):
-            # What was told came with the request above it, at the same moment.
+            # A report belongs to the request above it and has the same time.
             stamp = " " * 10 if n or isinstance(event, Told | Kvp) else f"{event.t - start:8.3f} s"
             lines.append(f"{paint('dim', stamp)}  {text}")
     if not any(isinstance(event, Request) for event in events):
@@ -59,7 +59,7 @@ def describe(event: Event, paint: Palette, *, width: int) -> list[str]:
         case MediaMade():
             return [f"the platform inserts a {event.format.upper()} disc ({event.size:,} bytes)"]
         case Ejected():
-            return ["the platform takes the disc away"]
+            return ["the platform ejects the disc"]
         case Lease():
             return [describe_lease(event)]
         case Login():
@@ -95,7 +95,7 @@ def describe_request(event: Request, paint: Palette, *, width: int) -> str:
 
 
 def describe_told(event: Told, paint: Palette) -> list[str]:
-    unsure = "" if event.acknowledged else paint("dim", "  (heard, but the machine cannot know)")
+    unsure = "" if event.acknowledged else paint("dim", "  (received, but the machine got no answer)")
     if event.kind == "ready":
         return [paint("good", "     tells: Ready") + unsure]
     if event.kind == "progress":
@@ -109,12 +109,12 @@ def describe_told(event: Told, paint: Palette) -> list[str]:
 
 
 def describe_lease(event: Lease) -> str:
-    named = f", calling itself {printable(event.hostname)!r}" if event.hostname else ""
+    named = f", with the host name {printable(event.hostname)!r}" if event.hostname else ""
     given = {
-        "discover": f"looks for a DHCP server and is offered {event.address or 'nothing'}",
-        "request": f"gets the address {event.address}" if event.address else "asks for an address and is refused",
-        "inform": f"asks DHCP for its settings, having {event.address or 'an address'} already",
-        "release": f"gives the address {event.address or 'it had'} back",
+        "discover": f"DHCP discover: offered {event.address or 'nothing'}",
+        "request": f"DHCP request: gets {event.address}" if event.address else "DHCP request: refused",
+        "inform": f"DHCP inform: has {event.address or 'an address'} already",
+        "release": f"DHCP release: returns {event.address or 'its address'}",
     }[event.kind]
     return f"{printable(event.mac)} {given}{named}"
 
@@ -128,25 +128,25 @@ def describe_login(event: Login, paint: Palette) -> str:
 
 def describe_pool_read(event: PoolRead, paint: Palette) -> str:
     if event.problem:
-        return paint("warn", f"the host cannot read the machine's records: {printable(event.problem)}")
+        return paint("warn", f"the host cannot read the key-value pool: {printable(event.problem)}")
     found = counted(event.count, "record") if event.count else "no record"
     them = "it" if event.count == 1 else "them"
-    late = paint("warn", f"  (after the verdict: Azure's own would not have {them})") if event.late else ""
-    return f"the host finds {found} of the machine{late}"
+    late = paint("warn", f"  (after the verdict: Azure's host would not read {them})") if event.late else ""
+    return f"the host reads {found} from the key-value pool{late}"
 
 
 def describe_end(event: End, paint: Palette) -> str:
     if event.exit_code is None:
-        return paint("bad", f"the {event.of} is stopped: its time is up")
+        return paint("bad", f"the {event.of} is stopped at the deadline")
     if event.stopped:
-        return paint("warn", f"the {event.of} is stopped: fakeazure was asked to end")
+        return paint("warn", f"the {event.of} is stopped: fakeazure got a signal")
     if event.of == "machine" and event.exit_code == 0:
         return "the machine is off"
     return f"the {event.of} ends with status {event.exit_code}"
 
 
 def worth_showing(event: Kvp) -> bool:
-    """What went well is long, and in the ledger."""
+    """Only reports, failures and unknown keys; the rest is in the ledger."""
     failed = any(word in event.text for word in (" failed", " ERROR ", " WARN "))
     return event.kind in ("report", "other") or (event.kind in ("diagnostic", "cloud-init") and failed)
 
@@ -156,7 +156,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """What a machine says reaches a terminal: without its escape sequences."""
+    """Without control characters, which could change the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -176,7 +176,7 @@ def verdict(judgement: Judgement, paint: Palette) -> list[str]:
         "failed": f"failed{when}: {printable(judgement.reason) or 'no reason given'}",
         "waiting": "none, the platform is still waiting",
         "lied": "the machine lied",
-        "off-script": "none, the machine left the script",
+        "off-script": "none, more requests than scripted answers",
     }[judgement.state]
     if judgement.ok:
         lines = [paint("good", f"Verdict: {believed}") + " (as expected)"]

@@ -1,3 +1,3 @@
-"""The version: the agent's, said here once more, for neither package imports the other."""
+"""The version. It repeats the agent's: neither package imports the other."""
 
 VERSION = "0.1.0"

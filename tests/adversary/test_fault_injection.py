@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from fakeazure import Expect, Vm
-from fakeazure.events import Told
+from fakeazure.platform.events import Told
 from support.bench import PYTHON, SRC, Bench, Benches
 from support.bounds import SEED, sample
 from support.need import need

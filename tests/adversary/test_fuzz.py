@@ -42,7 +42,7 @@ from azureinit.sources.ovf import Ovf, parse_ovf
 from azureinit.sources.redact import redact
 from azureinit.sources.route import is_told_of, leads, parse_address
 from azureinit.sources.udf import is_udf, read_udf_file
-from fakeazure.media import disc
+from fakeazure.platform.media import disc
 from support.bounds import SEED, bounded
 from support.fuzz import SECRET, Target, run
 from support.images import Memory

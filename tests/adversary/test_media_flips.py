@@ -13,7 +13,7 @@ import pytest
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.media import read_image
-from fakeazure.media import disc
+from fakeazure.platform.media import disc
 from support.bounds import SEED, sample
 from support.images import EMBEDDED, LONG, SHORT, Udf, genisoimage, mkudffs
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Login
+from fakeazure.platform.events import Login
 from support.bounds import sample
 from support.container import debian_root, lay_agent
 from support.need import need, need_root

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fakeazure.judge import judge
-from fakeazure.report import parse_report
+from fakeazure.platform.report import parse_report
 from support.installed import Boot, Disk, Images, Machines
 
 pytestmark = pytest.mark.newer

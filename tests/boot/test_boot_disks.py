@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import fakeazure
-from fakeazure.events import Ejected, Event, Kvp, Lease, Login, MediaMade, Request, Told, read_events
+from fakeazure.platform.events import Ejected, Event, Kvp, Lease, Login, MediaMade, Request, Told, read_events
 from support.disks import debian_disk, with_tree
 from support.need import need, need_root
 from support.staged import staged

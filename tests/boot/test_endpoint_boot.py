@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Lease, Request, Told
+from fakeazure.platform.events import Lease, Request, Told
 from support.container import PROJECT
 from support.container_roots import Root
 from support.dhcp_clients import CLIENTS, PROFILE, START

@@ -1,4 +1,4 @@
-"""`fakeazure container`: whole Debians with the platform around them, honest and lying, ended politely and not."""
+"""`fakeazure container` with whole Debian systems: true and false reports, normal ends and kills."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Boot as Booted, Ejected, End, Event, Kvp, Lease, Login, Request, Told
 from fakeazure.judge import judge
+from fakeazure.platform.events import Boot as Booted, Ejected, End, Event, Kvp, Lease, Login, Request, Told
 from support.container_roots import ONLINE, SOURCE, Root, until
 from support.installed import Images
 from support.need import need, need_root
@@ -34,7 +34,7 @@ StandardOutput=journal+console
 ExecStart=/bin/sh -c 'grep OPTION_245 /run/systemd/netif/leases/*; ls /sys/class/net; ip route'
 ExecStart=/bin/sh -c 'echo medium $(head -c 33000 /dev/sr0 | tail -c 232 | tr -cd A-Z0-9)'
 """
-# Takes the owner's key away when the machine is shut down.
+# Removes the owner's key at shutdown.
 FORGET = """
 [Service]
 Type=oneshot
@@ -138,7 +138,7 @@ def test_a_machine_that_says_nothing_in_time_is_shut_down_and_its_console_shown(
     assert "Verdict: none, the platform is still waiting" in said
     shown = "\n".join(console_of(said))
     assert shown and not re.search("halt|umount|stopp", shown, re.IGNORECASE)
-    assert "the machine is stopped: its time is up" in said
+    assert "the machine is stopped at the deadline" in said
     assert "by DHCP" not in said
 
 
@@ -154,9 +154,9 @@ def test_a_machine_without_a_network_is_told_so_and_its_console_shown_to_who_can
         running.kill()
     assert running.returncode == 128 + signal.SIGTERM
     assert any("it is up" in line for line in console_of(complaints))
-    assert "the machine is stopped: fakeazure was asked to end" in said
+    assert "the machine is stopped: fakeazure got a signal" in said
     assert re.search(r"Deadline: a verdict within 600 s, but it was stopped after [\d.]+ s\n", said)
-    assert "Note: the machine never asked for an address by DHCP: has it a network configuration?" in said
+    assert "Note: the machine sent no DHCP request: does it have a network configuration?" in said
 
 
 def console_of(complaints: str) -> list[str]:
@@ -210,7 +210,7 @@ def chapters(events: tuple[Event, ...]) -> list[list[Event]]:
 def test_an_image_whose_cloud_init_is_enabled_is_refused_and_one_where_it_is_off_is_not(
     images: Images, tmp_path: Path
 ) -> None:
-    """Debian's own package: in a container it finds no Azure, and azure-init would provision; on Azure it would not."""
+    """Debian's package: in a container it detects no Azure, and azure-init would provision; on Azure it would not."""
     root = Root(images, tmp_path, "cloud-init")
     code, said = root.boot()
     assert (code, said.splitlines()[-1].partition(": on Azure")[0]) == (
@@ -274,14 +274,14 @@ def test_who_is_asked_to_end_shuts_the_machine_down_and_says_what_there_was(root
 def test_only_root_can_and_everybody_is_told_before_anything_else() -> None:
     need_root()
     nobody = (need("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups")
-    assert fake("/nowhere", before=nobody) == (2, "fakeazure: only root can boot a container: run it with sudo\n")
+    assert fake("/nowhere", before=nobody) == (2, "fakeazure: booting a container needs root: run it with sudo\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["/nowhere"], "/nowhere is not a directory: name the root directory of a system"),
-        (["/proc"], "/proc is not the root of a system that boots: there is no systemd and no init in it"),
+        (["/proc"], "/proc cannot boot: it has neither systemd nor another init"),
         (["/", "--ledger", "/nowhere/ledger"], "--ledger /nowhere/ledger: no such directory"),
     ],
 )
@@ -314,19 +314,19 @@ def test_where_control_groups_cannot_be_made_that_is_said(root: Root) -> None:
     (root.layer / "sbin/init").touch()
     code, said = fake(str(root.layer), before=("unshare", "--mount", "sh", "-ec", script, "sh"))
     last = said.splitlines()[-1]
-    assert code == 2 and last.startswith("fakeazure: cannot make a control group for the machine: /sys/fs/cgroup/")
-    assert last.endswith(": read-only file system; run it where root may do so")
+    assert code == 2 and last.startswith("fakeazure: cannot create a control group for the machine: /sys/fs/cgroup/")
+    assert last.endswith(": read-only file system; run it where root may create one")
 
 
 def has_logged_in(root: Root) -> bool:
-    """The platform has."""
+    """Whether the platform has logged in."""
     begun = root.ledger.exists() and root.ledger.stat().st_size > 0
     return begun and any(isinstance(event, Login) for event in root.events())
 
 
 @contextlib.contextmanager
 def staying(root: Root, *, suite: str = "trixie") -> Iterator[subprocess.Popen[str]]:
-    """A machine that stays; if it is there at the end, its platform is killed."""
+    """A machine with --stay; its platform is killed at the end of the test."""
     running = root.start("--stay", "--ledger", str(root.ledger), suite=suite)
     try:
         yield running
@@ -336,7 +336,7 @@ def staying(root: Root, *, suite: str = "trixie") -> Iterator[subprocess.Popen[s
 
 
 def control_groups(running: subprocess.Popen[str]) -> set[str]:
-    """The names of those that the machine was given."""
+    """The names of the machine's control groups."""
     texts = [Path(f"/proc/{pid}/cgroup").read_text() for pid in descendants(running.pid) if alive(pid)]
     return {part for text in texts for part in re.split(r"[/\n]", text) if part.startswith("fakeazure-")}
 
@@ -361,7 +361,7 @@ def network_of(pid: int) -> str:
 
 
 def alive(pid: int) -> bool:
-    """One that nobody has collected is dead all the same."""
+    """False also for a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

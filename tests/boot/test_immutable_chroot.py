@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fakeazure import Fabric, Vm
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.container import PROJECT, debian_root, free_port
 from support.immutable_trees import OTHER_KEY, VENDOR_GROUP, VENDOR_PASSWD, ignition_ran
 from support.need import need, need_root

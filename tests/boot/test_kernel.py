@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from azureinit.sources.udf import MOST_NAMES
-from fakeazure import Fabric, Media, Vm, media as discs
+from fakeazure import Fabric, Media, Vm
+from fakeazure.platform import media as discs
 from support.container import lay_agent
 from support.need import need, need_root
 from support.qemu import SUITE, Guest, GuestFailed, running

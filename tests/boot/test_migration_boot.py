@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Login
-from fakeazure.media import files
-from fakeazure.vm import Media, Vm
+from fakeazure.platform.events import Login
+from fakeazure.platform.media import files
+from fakeazure.platform.vm import Media, Vm
 from support.boot_checks import WAAGENT_MARKER, is_its_own, is_quiet, prepare_for_waagent
 from support.container import debian_root
 from support.installed import Boot, Disk, Images

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Lease
+from fakeazure.platform.events import Lease
 from support.container_roots import ONLINE, Root, until
 from support.dhcp_clients import CLIENTS, PROFILE, START
 from support.installed import Images

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Ejected
+from fakeazure.platform.events import Ejected
 from support.boot_checks import OURS, READY, is_orderly, is_provisioned
 from support.container import PROJECT
 from support.disks import DISK_SIZE, MEGABYTE, debian_disk, with_tree

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Login
+from fakeazure.platform.events import Login
 from support.differences import Contents, States, changes, differences
 from support.host_keys import carried, shown, told
 from support.installed import NETWORK, Boot, Disk, Images

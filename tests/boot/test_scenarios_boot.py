@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.catalogue import find_scenario, names, scenario_text
-from fakeazure.events import Request, read_events
 from fakeazure.judge import judge
+from fakeazure.platform.events import Request, read_events
+from fakeazure.scenarios.catalogue import find_scenario, names, scenario_text
 from support.bounds import ALL
 from support.installed import SOURCE, Images
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fakeazure.events import Told
+from fakeazure.platform.events import Told
 from support.installed import Boot, Machines
 
 pytestmark = pytest.mark.newer

@@ -26,7 +26,7 @@ from urllib.parse import quote
 import pytest
 
 from fakeazure import Expect, Imds, Media, Vm
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import KEYGEN, Bench, Benches
 from support.need import need, need_root
 from support.trees import listing

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.clock import NoFaketime, find_library
-from fakeazure.events import read_events
 from fakeazure.judge import judge
+from fakeazure.machines.faketime import NoFaketime, find_library
+from fakeazure.platform.events import read_events
 from support.bench import PYTHON, SRC
 from support.need import unfit
 from support.trees import make_tree

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure import Estate, Expect, Fabric, Machine, Scenario, Vm
+from fakeazure import Expect, Fabric, Fleet, Machine, Scenario, Vm
 from support.bench import PYTHON, QUICK, SRC
 from support.trees import make_tree
 
@@ -23,14 +23,14 @@ def start(machine: Machine, directory: Path) -> subprocess.Popen[str]:
 
 
 def test_every_machine_gets_its_own_name_and_tells_its_own_verdict(tmp_path: Path) -> None:
-    with Estate(by="path") as estate:
-        machines = [estate.add(Scenario(vm=Vm(name=f"web-{n}"))) for n in range(4)]
-        machines.append(estate.add(Scenario(vm=Vm(name="bad", username="root"), expect=Expect(verdict="failure"))))
+    with Fleet(by="path") as fleet:
+        machines = [fleet.add(Scenario(vm=Vm(name=f"web-{n}"))) for n in range(4)]
+        machines.append(fleet.add(Scenario(vm=Vm(name="bad", username="root"), expect=Expect(verdict="failure"))))
         agents = [start(machine, tmp_path / machine.vm.name) for machine in machines]
         said = [agent.communicate(timeout=60)[1] for agent in agents]
         assert [machine.judge().state for machine in machines] == ["ready"] * 4 + ["failed"], said
         assert all(machine.judge().ok for machine in machines)
-        assert not estate.ledger.requests
+        assert not fleet.ledger.requests
     for n in range(4):
         assert (tmp_path / f"web-{n}/root/etc/hostname").read_text() == f"web-{n}\n"
 

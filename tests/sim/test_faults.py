@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fakeazure import Expect, Imds, Media, Vm
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import Bench, Benches
 from support.need import need_root
 from support.trees import changed, listing

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fakeazure.events import Kvp, read_events
 from fakeazure.judge import judge
+from fakeazure.platform.events import Kvp, read_events
 from support.bench import PYTHON, SRC
 
 VM_ID = "52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fakeazure import Vm
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import Bench, Benches
 from support.immutable_trees import OTHER_KEY, azure_linux, coreos, flatcar, ignition_ran
 from support.need import need_root

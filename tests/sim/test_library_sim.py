@@ -13,7 +13,7 @@ from azureinit import Config, Machine, Provision, PublicKey, Secret, User
 from azureinit.config.model import Imds as ImdsConfig, Wireserver
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaUnreadable, NoSpace, StepFailed, VerdictUndelivered
 from fakeazure import Expect, Fabric, Imds, Media, Vm
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.trees import make_tree
 
 HEALTH = "/provisioning/health"

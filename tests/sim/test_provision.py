@@ -14,7 +14,7 @@ import pytest
 
 from azureinit.memory.sealed import seal
 from fakeazure import Expect, Imds, Key, Media, Vm
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import PYTHON, SRC, Bench, Benches
 from support.need import need_root
 from support.trees import changed, listing

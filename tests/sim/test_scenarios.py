@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.catalogue import find_scenario, names
-from fakeazure.events import Kvp, Request, read_events
 from fakeazure.judge import judge
+from fakeazure.platform.events import Kvp, Request, read_events
+from fakeazure.scenarios.catalogue import find_scenario, names
 from support.bench import PYTHON, SRC
 from support.enacted import enacted_steps, planned_steps
 from support.trees import changed, listing, make_tree
@@ -88,7 +88,7 @@ def test_the_agent_is_honest(name: str, tmp_path: Path) -> None:
     if judgement.state in ("ready", "failed"):
         told = [event for event in read_events(ledger) if isinstance(event, Kvp) and event.kind == "report"]
         assert told and not any(event.late for event in told), "the host had the report with the verdict"
-    unasked = [line for line in ran.stdout.splitlines() if "were never asked for" in line]
+    unasked = [line for line in ran.stdout.splitlines() if "were not used" in line]
     assert not unasked, "a fault that nobody meets tests nothing"
 
 

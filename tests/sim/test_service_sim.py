@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from fakeazure import Imds, Media, Vm
-from fakeazure.fabric import Fabric
+from fakeazure.platform.fabric import Fabric
 from support.bench import QUICK
 from support.need import need_root, unfit
 from support.overlay_system import System

@@ -10,7 +10,7 @@ from azureinit.kvp.entries import parse_entries
 from azureinit.kvp.records import parse_records
 from azureinit.kvp.report import REPORT_KEY, Report, parse_report
 from fakeazure import Expect, Imds, Media, Vm
-from fakeazure.events import Kvp, Told
+from fakeazure.platform.events import Kvp, Told
 from support.bench import Bench, Benches
 from support.need import need_root
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fakeazure import Imds, Media, Vm
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import Benches
 
 DROPIN = "etc/ssh/sshd_config.d/00-azure-init.conf"

@@ -20,9 +20,9 @@ from azureinit.sources.certificates import Certificates, read_certificates
 from azureinit.sources.goalstate import GoalState, read_goal_state, wireserver
 from azureinit.telemetry.console import fingerprint
 from fakeazure import Expect, Fabric, Imds, Media, Vm, Wireserver
-from fakeazure.certificates import certificate_file
-from fakeazure.media import ovf_env
-from fakeazure.vm import PUBLIC_KEY
+from fakeazure.platform.certificates import certificate_file
+from fakeazure.platform.media import ovf_env
+from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import Benches
 from support.need import need
 

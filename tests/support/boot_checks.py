@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fakeazure.events import Request
+from fakeazure.platform.events import Request
 from support.installed import Boot, Disk
 
 WAAGENT_MARKER = "/var/lib/waagent/provisioned"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fakeazure import groups
+from fakeazure.machines import cgroups
 from support.need import need, unfit
 
 PROJECT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ class Container:
             (place / name).mkdir()
         self.port = free_port()
         self.console = place / "console"
-        self._groups = groups.below_ours(f"azure-init-test-{secrets.token_hex(5)}")
+        self._groups = cgroups.below_ours(f"azure-init-test-{secrets.token_hex(5)}")
         self._outer: subprocess.Popen[bytes] | None = None
         self._pid = 0
         self.write("etc/ssh/sshd_config.d/90-port.conf", f"Port {self.port}\nListenAddress 127.0.0.1\n")
@@ -159,9 +159,9 @@ class Container:
         options = ["--boot", "--register=no", "--keep-unit", "--quiet", f"--directory={self.place}/root"]
         options += ["--machine=azure-init-test", "--console=pipe", "--resolv-conf=off", "--timezone=off"]
         options += [f"--bind-ro={path}" for path in bind]
-        groups.make(self._groups)
+        cgroups.make(self._groups)
         lone = (
-            *groups.joining(self._groups),
+            *cgroups.joining(self._groups),
             "setpriv",
             "--pdeathsig",
             "KILL",
@@ -255,7 +255,7 @@ class Container:
             self._outer.kill()
             self._outer.wait()
             self._outer = None
-            groups.remove(self._groups)
+            cgroups.remove(self._groups)
 
 
 def find_init(outer: int) -> int:

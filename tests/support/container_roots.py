@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fakeazure
-from fakeazure.events import Event, read_events
+from fakeazure.platform.events import Event, read_events
 from support.container import UNIT
 from support.installed import NETWORK, Images
 

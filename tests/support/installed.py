@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import fakeazure
-from fakeazure.events import Event, Lease, Request, Told, read_events
+from fakeazure.platform.events import Event, Lease, Request, Told, read_events
 from support.container import PROJECT, debian_root, find_init, inside, lay_agent
 
 Found = TypeVar("Found")

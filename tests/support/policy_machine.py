@@ -78,10 +78,10 @@ def try_policy(policy: Policy, root: Path, agent: Path, place: Path, *, timeout:
 
 def main(spec: str, lower: str, agent: str, place: str) -> None:
     from fakeazure import Expect, Fabric, Vm
-    from fakeazure.events import Login
     from fakeazure.judge import judge
-    from fakeazure.login import prove_login
-    from fakeazure.report import parse_report
+    from fakeazure.machines.login import prove_login
+    from fakeazure.platform.events import Login
+    from fakeazure.platform.report import parse_report
 
     policy = Policy(**json.loads(Path(spec).read_text()))
     top = Path(place) / "top"

@@ -349,7 +349,7 @@ def test_a_refusal_is_told_after_half_a_minute_where_no_medium_can_come(world: W
 @pytest.mark.newer
 def test_certificates_that_do_not_come_are_told_before_ten_minutes_are_over(world: Worlds, tmp_path: Path) -> None:
     from fakeazure import KeyPair, Media, Vm
-    from fakeazure.media import ovf_env
+    from fakeazure.platform.media import ovf_env
 
     need("openssl")
     one = world()

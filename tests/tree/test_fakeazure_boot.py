@@ -1,4 +1,4 @@
-"""What `fakeazure boot` does before, around and after a machine: disks, hardware, monitor, and refusals."""
+"""`fakeazure boot` without a whole machine: disk images, QEMU's command line, its monitor, and refusals."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import fakeazure
-from fakeazure import diskimage, qemu
-from fakeazure.console import last_lines
-from fakeazure.guest import Guest
-from fakeazure.qmp import NoMonitor
-from fakeazure.vm import Disk, Interface, Vm
+from fakeazure.machines import disk_image, qemu
+from fakeazure.machines.console import last_lines
+from fakeazure.machines.qemu_process import QemuProcess
+from fakeazure.machines.qmp import NoMonitor
+from fakeazure.platform.vm import Disk, Interface, Vm
 from support.need import need
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
@@ -51,16 +51,16 @@ def written(file: Path, data: bytes) -> Path:
     ],
 )
 def test_a_disk_tells_its_format_itself(data: bytes, form: str, tmp_path: Path) -> None:
-    assert diskimage.read_format(written(tmp_path / "disk", data), bootable=True) == form
+    assert disk_image.read_format(written(tmp_path / "disk", data), bootable=True) == form
 
 
 @pytest.mark.parametrize(
     ("data", "says"),
     [
         (b"", "too small for a disk"),
-        (bytes(4096), "no disk that could boot: it has no partition table"),
-        (b"\x1f\x8b" + bytes(4096), "packed with gzip: unpack it first"),
-        (b"\xfd7zXZ\x00" + bytes(4096), "packed with xz: unpack it first"),
+        (bytes(4096), "not bootable: it has no partition table"),
+        (b"\x1f\x8b" + bytes(4096), "compressed with gzip: decompress it first"),
+        (b"\xfd7zXZ\x00" + bytes(4096), "compressed with xz: decompress it first"),
     ],
 )
 def test_what_is_no_disk_is_refused_in_a_sentence(data: bytes, says: str, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_is_no_disk_is_refused_in_a_sentence(data: bytes, says: str, tmp_pa
 
 
 def test_a_disk_without_a_table_will_do_for_a_kernel_of_its_own(tmp_path: Path) -> None:
-    assert diskimage.read_format(written(tmp_path / "disk", bytes(4096)), bootable=False) == "raw"
+    assert disk_image.read_format(written(tmp_path / "disk", bytes(4096)), bootable=False) == "raw"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_disk_without_a_table_will_do_for_a_kernel_of_its_own(tmp_path: Path) 
         (["missing.img"], "missing.img: no such file or directory"),
         (["/"], "/: is a directory"),
         (["disk", "--kernel", "missing"], "--kernel missing: no such file"),
-        (["disk", "--append", "quiet"], "name it with --kernel"),
+        (["disk", "--append", "quiet"], "--initrd and --append need --kernel"),
         (["disk", "--ledger", "/no/such/place"], "--ledger /no/such/place: no such directory"),
         (["disk", "no-such-scenario"], "no-such-scenario"),
     ],
@@ -187,18 +187,18 @@ def table(*starts: int, kind: int = 0x83) -> bytes:
 
 
 def test_partitions_are_found_in_either_kind_of_table() -> None:
-    assert list(diskimage.parse_partitions(io.BytesIO(table(2048, 4096)))) == [2048, 4096]
+    assert list(disk_image.parse_partitions(io.BytesIO(table(2048, 4096)))) == [2048, 4096]
     head = (b"EFI PART" + bytes(64) + struct.pack("<QII", 2, 3, 128)).ljust(512, b"\0")
     entries = [b"\1" * 32 + struct.pack("<QQ", start, start + 9) + bytes(80) for start in (34, 9000)]
     disk = table(1, kind=0xEE) + head + entries[0] + bytes(128) + entries[1]
-    assert list(diskimage.parse_partitions(io.BytesIO(disk))) == [34, 9000]
+    assert list(disk_image.parse_partitions(io.BytesIO(disk))) == [34, 9000]
 
 
 @given(
     st.binary(max_size=2048), st.sampled_from([b"", table(7), table(1, kind=0xEE), table(1, kind=0xEE) + b"EFI PART"])
 )
 def test_no_table_breaks_the_reader(data: bytes, start: bytes) -> None:
-    assert all(isinstance(where, int) for where in diskimage.parse_partitions(io.BytesIO(start + data)))
+    assert all(isinstance(where, int) for where in disk_image.parse_partitions(io.BytesIO(start + data)))
 
 
 @pytest.mark.parametrize("form", ["raw", "qcow2"])
@@ -212,22 +212,22 @@ def test_a_file_is_read_out_of_a_disk_that_nobody_mounts(form: str, tmp_path: Pa
     subprocess.run([mke2fs, "-q", "-t", "ext4", "-d", tree, "-E", f"offset={2048 * 512}", raw, "8M"], check=True)
     subprocess.run([qemu_img, "convert", "-f", "raw", "-O", form, raw, disk], check=True)
     found = [
-        diskimage.read_file(disk, names, form=form, directory=tmp_path)
+        disk_image.read_file(disk, names, form=form, directory=tmp_path)
         for names in (("/var/lib/hyperv/pool", "/lib/hyperv/pool"), ("/lib/hyperv/none",))
     ]
     assert found == [b"record", None]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "raw", "tree"]
-    with pytest.raises(diskimage.DiskInvalid, match="no ext4 file system is on the disk"):
-        diskimage.read_file(written(tmp_path / "other", table(8)), ("/x",), form="raw", directory=tmp_path)
+    with pytest.raises(disk_image.DiskInvalid, match="the disk has no ext4 file system"):
+        disk_image.read_file(written(tmp_path / "other", table(8)), ("/x",), form="raw", directory=tmp_path)
 
 
 def test_a_layer_takes_what_is_written(tmp_path: Path) -> None:
     need("qemu-img")
     disk, layer = written(tmp_path / "disk", BOOTABLE + bytes(1 << 20)), tmp_path / "layer"
-    diskimage.make_layer(disk, layer, form="raw")
-    assert diskimage.read_format(layer, bootable=True) == "qcow2"
-    with pytest.raises(diskimage.DiskInvalid, match="disk"):
-        diskimage.make_layer(disk, layer, form="qcow2")
+    disk_image.make_layer(disk, layer, form="raw")
+    assert disk_image.read_format(layer, bootable=True) == "qcow2"
+    with pytest.raises(disk_image.DiskInvalid, match="disk"):
+        disk_image.make_layer(disk, layer, form="qcow2")
 
 
 def test_the_drive_follows_the_platforms_disc(tmp_path: Path) -> None:
@@ -236,10 +236,10 @@ def test_the_drive_follows_the_platforms_disc(tmp_path: Path) -> None:
         assert guest.ended() == ""
         for _ in range(2):
             written(medium, bytes(4096))
-            guest.follow_medium()
+            guest.update_drive()
             assert guest.disc() == str(medium)
             medium.unlink()
-            guest.follow_medium()
+            guest.update_drive()
             assert guest.disc() is None
 
 
@@ -252,7 +252,7 @@ def test_a_panic_on_the_console_is_an_end(tmp_path: Path) -> None:
             console.write(b"syncing: no init\n")
         assert guest.ended() == "panicked"
         assert guest.last_lines() == ["[  1.0] Kernel panic - not syncing: no init"]
-        guest.power_off()  # without waiting for a kernel that does nothing any more
+        guest.power_off()  # does not wait for the panicked kernel
         assert guest.ended() == "powered itself off"
 
 
@@ -262,7 +262,7 @@ def test_a_panic_on_the_console_is_an_end(tmp_path: Path) -> None:
         "\x1b[!p\x1b]104\x1b\\login:",  # a terminal is reset
         "\x1b[0;1;39mlo\x1b[0mgin\x1b[?25h:\x1b[K",
         "\x1b]0;a title\x07login:\x1b(B",
-        "\x1bP+q544e\x1b\\login:\x1b7",  # it is asked its name
+        "\x1bP+q544e\x1b\\login:\x1b7",  # a query of the terminal's name
         "\x1b]0;never ended\nlogin:",
         "login:\r\n\x1b[2J\r\n\r\n",
     ],
@@ -295,15 +295,15 @@ def test_hardware_that_qemu_does_not_know_is_a_sentence(tmp_path: Path) -> None:
 def test_a_directory_with_a_long_name_is_refused_with_what_to_do(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
-    with pytest.raises(NoMonitor, match="too long for the name of a socket: name a shorter place, as TMPDIR="):
+    with pytest.raises(NoMonitor, match="too long for a socket: use a shorter directory, as TMPDIR="):
         idle(deep, tmp_path / "medium")
 
 
-def idle(tmp_path: Path, medium: Path, *more: str) -> Guest:
-    """A machine that is on and never begins."""
+def idle(tmp_path: Path, medium: Path, *more: str) -> QemuProcess:
+    """A QEMU whose CPU never starts."""
     command = [
         need(qemu.PROGRAM), *qemu.BARE, "-S", "-m", "16", "-accel", "tcg",
         "-chardev", f"socket,id=monitor,path={tmp_path}/monitor", "-mon", "chardev=monitor,mode=control",
         "-device", "ide-cd,id=cd", *more,
     ]  # fmt: skip
-    return Guest(command, directory=tmp_path, console=tmp_path / "console", group=0, medium=medium)
+    return QemuProcess(command, directory=tmp_path, console=tmp_path / "console", group=0, medium=medium)

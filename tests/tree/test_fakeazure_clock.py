@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import fakeazure
-from fakeazure.clock import NoFaketime, find_library
+from fakeazure.machines.faketime import NoFaketime, find_library
 from support.need import unfit
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)

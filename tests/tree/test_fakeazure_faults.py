@@ -1,4 +1,4 @@
-"""Faults as data: each answer as a client meets it, and the end of a script."""
+"""Fault scripts: each answer as a client sees it, and the end of a script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fakeazure import Fabric, Imds, Wireserver
-from fakeazure.faults import BadFault, Pace, parse_answer, parse_answers, parse_script
+from fakeazure.platform.faults import BadFault, Pace, parse_answer, parse_answers, parse_script
 
 INSTANCE = "/metadata/instance"
 HEALTH = "/provisioning/health"
@@ -59,7 +59,7 @@ def test_running_off_the_end_is_an_error_and_never_begins_anew() -> None:
         tell(fabric)
         judgement = fabric.judge()
     assert judgement.state == "off-script" and not judgement.ok
-    assert judgement.complaints == ("/metadata/instance was asked 2 more times than its script has answers",)
+    assert judgement.complaints == ("/metadata/instance was requested 2 more times than its script has answers",)
 
 
 def test_other_paths_are_not_touched() -> None:
@@ -166,19 +166,19 @@ def test_scripts_of_one_fabric_do_not_run_on_in_another() -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (True, "True is no answer"),
-        (99, "99 is no HTTP status"),
-        ("700", "700 is no HTTP status"),
-        (1.5, "1.5 is no answer"),
-        ("slow", "'slow' is no answer"),
-        ("slow soon", "'slow soon' is no answer"),
-        ("truncate 5 apples", "is no answer"),
-        ("truncate 5x", "is no answer"),
-        ("maybe", "'maybe' is no answer"),
-        ("", "'' is no answer"),
+        (True, "True is not an answer"),
+        (99, "99 is not an HTTP status"),
+        ("700", "700 is not an HTTP status"),
+        (1.5, "1.5 is not an answer"),
+        ("slow", "'slow' is not an answer"),
+        ("slow soon", "'slow soon' is not an answer"),
+        ("truncate 5 apples", "is not an answer"),
+        ("truncate 5x", "is not an answer"),
+        ("maybe", "'maybe' is not an answer"),
+        ("", "'' is not an answer"),
         ({"status": "many"}, "status 'many' is not a number"),
         ({"state": 200}, "an answer has no state"),
-        ([], "[] is no answer"),
+        ([], "[] is not an answer"),
     ],
 )
 def test_what_is_no_answer_is_refused(answer: Any, says: str) -> None:
@@ -187,7 +187,9 @@ def test_what_is_no_answer_is_refused(answer: Any, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(("answers", "says"), [([], "empty list"), (["ok*", 503], "nothing can follow it")])
+@pytest.mark.parametrize(
+    ("answers", "says"), [([], "list of answers is empty"), (["ok*", 503], "nothing can follow it")]
+)
 def test_scripts_that_cannot_be_meant_are_refused(answers: list[Any], says: str) -> None:
     with pytest.raises(BadFault, match=says):
         parse_answers(answers)

@@ -1,4 +1,4 @@
-"""The metadata service beyond its one document: paths into it, formats, its other endpoints, and whom it refuses."""
+"""The metadata service: paths, formats, the other endpoints, and refusals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import Fabric, Imds, Vm
-from fakeazure.http import HttpRequest
-from fakeazure.imds import VERSIONS, Standing, answer
-from fakeazure.instance import SINCE, document
-from fakeazure.vm import Disk, Interface
+from fakeazure.platform.http import HttpRequest
+from fakeazure.platform.imds import VERSIONS, Standing, answer
+from fakeazure.platform.imds_document import SINCE, document
+from fakeazure.platform.vm import Disk, Interface
 from support.need import need
 
 VERSION = "api-version=2023-11-15"

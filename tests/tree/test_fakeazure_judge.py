@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakeazure import Fabric, Media, Vm
-from fakeazure.vm import Imds
+from fakeazure.platform.vm import Imds
 
 
 @pytest.mark.parametrize(

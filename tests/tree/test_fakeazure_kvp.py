@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import fakeazure
 from fakeazure import Fabric, Vm, show
-from fakeazure.events import Kvp, PoolRead, Told
-from fakeazure.kvp import GUEST_POOL, Record, events_of
+from fakeazure.platform.events import Kvp, PoolRead, Told
+from fakeazure.platform.kvp import GUEST_POOL, Record, events_of
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 VM_ID = "52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.login import try_login
+from fakeazure.machines.login import try_login
 from support.need import need
 
 pytestmark = pytest.mark.newer

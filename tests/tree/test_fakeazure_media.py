@@ -1,4 +1,4 @@
-"""The provisioning media: read back by a reader of the test's own, and looked at by the tools that know the formats."""
+"""The provisioning media: read back by an independent reader, and checked by file system tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fakeazure import Fabric, Key, Media, Vm
-from fakeazure.media import LABEL, disc, image, ovf_env
+from fakeazure.platform.media import LABEL, disc, image, ovf_env
 from support.need import need
 
 SECTOR = 2048
@@ -28,7 +28,7 @@ def output(*command: str) -> str:
 
 
 class Udf:
-    """A reader that trusts nothing: every descriptor's tag, checksum and CRC is checked on the way to the files."""
+    """A strict reader: it checks the tag, checksum and CRC of every descriptor."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -1,4 +1,4 @@
-"""A network of our own: real namespaces, with and without privileges, and a real client at the end of the cable."""
+"""Network namespaces, with and without privileges, and a real DHCP client in one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import fakeazure
-from fakeazure.network import gateway_for
-from fakeazure.vm import Interface
+from fakeazure.platform.addresses import gateway_for
+from fakeazure.platform.vm import Interface
 from support.need import need, need_root, unfit
 
 pytestmark = pytest.mark.newer
@@ -22,20 +22,20 @@ NOBODY = 65534
 MAC = "00:0d:3a:12:34:56"
 LAY = """
 import json, subprocess
-from fakeazure.network import enter_network, make_veth
+from fakeazure.machines.network import enter_network, make_veth
 enter_network()
 make_veth(mac="00:0d:3a:12:34:56")
 said = subprocess.run(("ip", "-json", "address"), capture_output=True, check=True).stdout
 print(json.dumps({one["ifname"]: [one.get("address"), *(a["local"] for a in one["addr_info"])]
                   for one in json.loads(said)}))
 """
-# The client is the machine: it goes into a network of its own, and is given its end of the cable.
+# The client enters its own network namespace and gets the inner interface.
 CLIENT = """
 import ctypes, os, socket, struct, subprocess, sys, tempfile
 from pathlib import Path
-from fakeazure.dhcp import Dhcp, Offer, parse_options
-from fakeazure.ledger import Ledger
-from fakeazure.network import enter_network, make_veth, unshare, CLONE_NEWNET
+from fakeazure.platform.dhcp import Dhcp, Offer, parse_options
+from fakeazure.platform.ledger import Ledger
+from fakeazure.machines.network import enter_network, make_veth, unshare, CLONE_NEWNET
 
 def machine(go, ready):
     unshare(CLONE_NEWNET)
@@ -52,11 +52,11 @@ def machine(go, ready):
         for junk in (b"", b"junk"):
             client.sendto(junk, ("255.255.255.255", 67))
         for wanted, asked in (2, b"\\x35\\x01\\x01"), (5, b"\\x35\\x01\\x03\\x32\\x04\\x0a\\x00\\x00\\x04"):
-            for again in range(20):  # a cable that was put in just now loses the first word, and all clients know it
+            for again in range(20):  # an interface that just came up loses the first packets, so clients repeat them
                 client.sendto(head + asked + b"\\x0c\\x05web-1\\xff", ("255.255.255.255", 67))
                 try:
                     while (options := parse_options(client.recv(4096)[240:]))[53] != bytes((wanted,)):
-                        pass  # an answer to what was asked twice
+                        pass  # the reply to a repeated message
                 except TimeoutError:
                     continue
                 print(options[53].hex(), options[245].hex(), flush=True)
@@ -142,7 +142,7 @@ def test_a_real_client_gets_its_lease_and_the_ledger_has_it() -> None:
 
 def test_without_the_ip_tool_one_sentence_says_what_to_install() -> None:
     script = """
-from fakeazure import network
+from fakeazure.machines import network
 network.SBIN = ()
 try:
     network.ip("link")
@@ -157,11 +157,11 @@ except network.NoNetwork as error:
 
 
 def test_where_the_kernel_refuses_one_sentence_says_so() -> None:
-    """A filter of system calls is what containers have; here, a limit of none."""
+    """Containers filter the system call; the test sets the limit of namespaces to 0."""
     need_root()
     script = """
 from pathlib import Path
-from fakeazure.network import CLONE_NEWUSER, NoNetwork, enter_network, unshare
+from fakeazure.machines.network import CLONE_NEWUSER, NoNetwork, enter_network, unshare
 import os
 unshare(CLONE_NEWUSER)
 Path("/proc/self/uid_map").write_text("0 0 1")
@@ -174,7 +174,7 @@ except NoNetwork as error:
     ran = python(script)
     if ran.returncode != 0:
         unfit("a limit of network namespaces cannot be set here")
-    assert ran.stdout.startswith("cannot make a network of its own: ")
+    assert ran.stdout.startswith("cannot create a network namespace: ")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The pytest plugin, in a pytest of its own as another project runs it."""
+"""The pytest plugin, in a nested pytest run as in another project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fakeazure import Fabric, Imds, Vm
 from support.plugins import UNKNOWN_TO_PYTEST
 
 SRC = Path(__file__).parents[2] / "src"
-# An agent of another project: it knows the platform through its environment alone.
+# An agent of another project: it finds the platform through its environment.
 AGENT = """
 import os, urllib.request
 def ask(url, data=None):
@@ -136,9 +136,9 @@ def test_an_override_may_build_on_the_marked_machine(project: pytest.Pytester, m
 @pytest.mark.parametrize(
     ("marker", "says"),
     [
-        ("scenario='imds-htm'", "no scenario is called imds-htm; did you mean imds-html?"),
+        ("scenario='imds-htm'", "there is no scenario imds-htm; did you mean imds-html?"),
         ("scenario='none.toml'", "none.toml: No such file or directory"),
-        ("faults=[{'path': '/', 'answers': [99]}]", "99 is no HTTP status that a platform answers with (200 to 599)"),
+        ("faults=[{'path': '/', 'answers': [99]}]", "99 is not an HTTP status from 200 to 599"),
         ("faults=[{'path': '/'}]", "a script has no answers: {'path': '/'}"),
         ("machine=1", "the fakeazure marker has no machine; it has scenario, vm, *"),
         ("'imds-html'", "the fakeazure marker has no 'imds-html'; it has scenario, vm, *"),

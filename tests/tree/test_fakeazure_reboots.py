@@ -1,4 +1,4 @@
-"""Several boots of one machine, and one that never asks for an address."""
+"""Several boots of one machine, and the warning without a DHCP request."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import argparse
 import pytest
 
 from fakeazure import Fabric
-from fakeazure.events import Lease, Login, Told
+from fakeazure.arguments import boot_count
 from fakeazure.judge import judge
-from fakeazure.ledger import Ledger
-from fakeazure.reboots import NetworkWatch, boot_count, is_settled
+from fakeazure.machines.reboots import NetworkWatch, was_ready_before
+from fakeazure.platform.events import Lease, Login, Told
+from fakeazure.platform.ledger import Ledger
 
 
 def told(kind: str, ledger: Ledger) -> None:
@@ -21,16 +22,16 @@ def login(ledger: Ledger, *, ok: bool) -> None:
     ledger.add(Login(t=ledger.now(), how="key", user="azureuser", ok=ok, text="" if ok else "Permission denied"))
 
 
-def test_a_machine_is_settled_from_its_second_boot_on_where_the_platform_believes_ready() -> None:
+def test_a_machine_was_ready_before_from_its_second_boot_on_where_the_platform_believes_ready() -> None:
     with Fabric() as fabric:
-        assert not is_settled(fabric.ledger)
+        assert not was_ready_before(fabric.ledger)
         told("ready", fabric.ledger)
-        assert fabric.ledger.has_verdict and not is_settled(fabric.ledger)
+        assert fabric.ledger.has_verdict and not was_ready_before(fabric.ledger)
         fabric.reboot()
-        assert not fabric.ledger.has_verdict and is_settled(fabric.ledger)
+        assert not fabric.ledger.has_verdict and was_ready_before(fabric.ledger)
         told("failed", fabric.ledger)
         fabric.reboot()
-        assert not is_settled(fabric.ledger)
+        assert not was_ready_before(fabric.ledger)
 
 
 @pytest.mark.parametrize(("ok", "complaints"), [
@@ -58,11 +59,11 @@ def test_that_no_address_was_asked_for_is_said_once_and_only_then(capsys: pytest
     with Fabric() as fabric:
         soon, later = NetworkWatch(fabric.ledger, seconds=0), NetworkWatch(fabric.ledger, seconds=3600)
         for watch in (soon, soon, later):
-            watch.look()
-        said = "after 0 s the machine has not asked for an address by DHCP: has it a network configuration?"
+            watch.check()
+        said = "after 0 s the machine has not sent a DHCP request: does it have a network configuration?"
         assert capsys.readouterr().err == f"fakeazure: {said}\n"
         fabric.ledger.add(Lease(t=1, kind="discover", mac="00:0d:3a:00:00:01", address="10.0.0.4"))
-        NetworkWatch(fabric.ledger, seconds=0).look()
+        NetworkWatch(fabric.ledger, seconds=0).check()
         assert capsys.readouterr().err == ""
 
 

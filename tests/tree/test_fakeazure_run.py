@@ -16,7 +16,8 @@ import pytest
 
 import fakeazure
 from azureinit import version as agent_version
-from fakeazure import version, words
+from fakeazure import version
+from fakeazure.machines import azure_init_command
 from support.need import need
 from support.trees import make_tree
 
@@ -127,8 +128,8 @@ def test_a_command_that_was_not_to_report_and_does_is_wrong(tmp_path: Path) -> N
 
 def test_an_agent_that_ends_well_and_reports_nothing_is_judged_all_the_same(tmp_path: Path) -> None:
     done = fake(tmp_path, "run", *agent("imds()"))
-    assert done.returncode == 1 and "Wrong: Ready was expected, and the platform was told no verdict" in done.stdout
-    assert "say --no-verdict before the --" in done.stdout
+    assert done.returncode == 1 and "Wrong: Ready was expected, but the platform was told no verdict" in done.stdout
+    assert "use --no-verdict before the --" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -145,14 +146,14 @@ def test_an_agent_that_ends_well_and_reports_nothing_is_judged_all_the_same(tmp_
     ],
 )
 def test_what_provisions_is_told_by_the_words_of_azure_init_alone(command: str, provisions: bool) -> None:
-    assert words.provisions(command.split()) is provisions
+    assert azure_init_command.provisions(command.split()) is provisions
 
 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("imds()", "Wrong: Ready was expected, and the platform was told no verdict"),
-        ("tell(FAILED)", "Wrong: Ready was expected, and the platform was told of a failure"),
+        ("imds()", "Wrong: Ready was expected, but the platform was told no verdict"),
+        ("tell(FAILED)", "Wrong: Ready was expected, but the platform was told of a failure"),
         ("tell(READY); tell(FAILED)", "Wrong: told Ready, and then a failure, in one boot"),
         ("tell(READY); tell(READY)", "Wrong: told Ready twice in one boot"),
     ],
@@ -180,13 +181,13 @@ def test_faults_are_played_and_shown(tmp_path: Path) -> None:
     done = fake(tmp_path, "run", file, *agent("import urllib.error\n" + textwrap.dedent(body)))
     assert done.returncode == 0
     assert "503 Service Unavailable  (scripted: 503)" in done.stdout
-    assert "1 of the scripted answers for /metadata/instance were never asked for" in done.stdout
+    assert "1 of the scripted answers for /metadata/instance were not used" in done.stdout
 
 
 def test_a_command_that_says_nothing_in_time_is_stopped(tmp_path: Path) -> None:
     file = scenario(tmp_path, "[expect]\nwithin_secs = 0.3\n")
     done = fake(tmp_path, "run", file, "--", "sleep", "60")
-    assert done.returncode == 1 and "its time is up" in done.stdout
+    assert done.returncode == 1 and "at the deadline" in done.stdout
 
 
 def test_a_daemon_is_ended_once_it_has_told_its_verdict(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_the_disc_is_gone_after_the_verdict_unless_the_scenario_keeps_it(tmp_pat
         'disc = os.environ["FAKEAZURE_MEDIA"]; assert os.path.exists(disc); tell(READY); assert {} os.path.exists(disc)'
     )
     done = fake(tmp_path, "run", *agent(body.format("not")))
-    assert "the platform takes the disc away" in done.stdout and "the command ends with status 0" in done.stdout
+    assert "the platform ejects the disc" in done.stdout and "the command ends with status 0" in done.stdout
     done = fake(tmp_path, "run", scenario(tmp_path, "[media]\neject = false\n"), *agent(body.format("")))
     assert "the command ends with status 0" in done.stdout
 
@@ -251,23 +252,23 @@ def test_the_proxy_agents_stub_is_found_on_the_path_where_the_scenario_has_one(t
     ("arguments", "says"),
     [
         ([], "required: VERB"),
-        (["run", "ordinry", "--", "true"], "no scenario is called ordinry; did you mean ordinary?"),
-        (["scenarios", "none"], "no scenario is called none"),
-        (["scenarios", "--", "true"], "scenarios runs no command"),
+        (["run", "ordinry", "--", "true"], "there is no scenario ordinry; did you mean ordinary?"),
+        (["scenarios", "none"], "there is no scenario none"),
+        (["scenarios", "--", "true"], "scenarios takes no command"),
         (["fly"], "invalid choice"),
-        (["run"], "nothing to run: say the command after --, as in: fakeazure run -- azure-init --root DIR"),
-        (["run", "azure-init", "--root", "dir"], "unrecognized arguments: --root dir: say the command after --"),
-        (["run", "sh", "agent.sh"], "unrecognized arguments: agent.sh: say the command after --"),
+        (["run"], "no command to run: give the command after --, as in: fakeazure run -- azure-init --root DIR"),
+        (["run", "azure-init", "--root", "dir"], "unrecognized arguments: --root dir: give the command after --"),
+        (["run", "sh", "agent.sh"], "unrecognized arguments: agent.sh: give the command after --"),
         (["run", "--fast", "--", "true"], "unrecognized arguments: --fast\n"),
         (["serve", "--fast"], "unrecognized arguments: --fast\n"),
-        (["run", "--"], "nothing to run"),
+        (["run", "--"], "no command to run"),
         (["run", "/no/such.toml", "--", "true"], "/no/such.toml: No such file or directory"),
         (["run", "--ledger", "/no/such/file", "--", "true"], "--ledger /no/such/file: no such directory"),
-        (["run", "--", "/no/such/command"], "cannot run /no/such/command: no such file or directory; is it installed?"),
+        (["run", "--", "/no/such/command"], "cannot run /no/such/command: no such file or directory; install it"),
         (["run", "--", "/etc/passwd"], "cannot run /etc/passwd: permission denied; make it executable (chmod +x)"),
         (["run", "--ledger", "/", "--", "true"], "cannot set up the platform: /: is a directory"),
         (["judge", "/no/such/ledger"], "/no/such/ledger: No such file or directory"),
-        (["judge", "x", "--", "true"], "judge runs no command"),
+        (["judge", "x", "--", "true"], "judge takes no command"),
         (["new", "/no/such/file"], "/no/such/file: no such file or directory"),
     ],
 )
@@ -291,10 +292,10 @@ def test_new_writes_a_scenario_once(tmp_path: Path) -> None:
     done = fake(tmp_path, "new", str(file))
     assert (done.returncode, done.stdout) == (0, "")
     play = f"fakeazure run {file} -- azure-init --root DIR"
-    assert done.stderr == f"fakeazure: {file} is written; to play it: {play}\n"
+    assert done.stderr == f"fakeazure: {file} is written; to run it: {play}\n"
     assert file.read_text() == fake(tmp_path, "new").stdout
     again = fake(tmp_path, "new", str(file))
-    assert again.returncode == 2 and "is there already" in again.stderr
+    assert again.returncode == 2 and "already exists" in again.stderr
     assert fake(tmp_path, "run", str(file), *agent("imds(); tell(READY)")).returncode == 0
 
 
@@ -307,8 +308,8 @@ def test_every_verb_that_takes_a_scenario_names_the_default_and_run_warns_whoeve
     helps = {verb: fake(tmp_path, verb, "--help").stdout for verb in ("run", "serve", "boot", "container")}
     for text in helps.values():
         assert "[SCENARIO]" in text and "default: ordinary" in " ".join(text.split())
-    assert "an agent that is run as root changes this computer" in helps["run"]
-    assert "not written to, unless --keep" in helps["boot"]
+    assert "an agent that runs as root changes this host" in helps["run"]
+    assert "DISK is not changed, unless --keep" in helps["boot"]
 
 
 def test_no_example_lets_the_agent_provision_the_readers_own_computer(tmp_path: Path) -> None:
@@ -344,7 +345,7 @@ def test_nothing_outlives_a_signal(number: signal.Signals, tmp_path: Path) -> No
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while not pids.exists():
-        time.sleep(0.001)  # as soon as it is there: the command may be the first to know that it runs
+        time.sleep(0.001)  # the signal is to come as early as possible
     shell, sleeper = map(int, pids.read_text().split())
     running.send_signal(number)
     out, err = running.communicate(timeout=60)
@@ -352,7 +353,7 @@ def test_nothing_outlives_a_signal(number: signal.Signals, tmp_path: Path) -> No
     wait_until_gone(shell, sleeper, place=tmp_path / "place")
     assert "Traceback" not in err
     if number != signal.SIGKILL:
-        assert "the command is stopped: fakeazure was asked to end" in out
+        assert "the command is stopped: fakeazure got a signal" in out
         assert "Verdict: none, the platform is still waiting" in out
         assert re.search(r"Deadline: a verdict within 600 s, but it was stopped after [\d.]+ s\n", out)
 

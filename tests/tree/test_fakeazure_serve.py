@@ -1,4 +1,4 @@
-"""`fakeazure serve`, as a command: where it is, what it hears, and what it says in the end."""
+"""`fakeazure serve` as a command: its addresses, the verdicts, and the judgements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METADATA = "/metadata/instance?api-version=2023-11-15"
 
 
 class Serving:
-    """The command, and what it has said so far."""
+    """The running command, and its output so far."""
 
     def __init__(self, tmp_path: Path, *arguments: str) -> None:
         self.place = tmp_path / "place"
@@ -41,7 +41,7 @@ class Serving:
         self.said: list[str] = []
 
     def until(self, pattern: str) -> str:
-        """Reads on to the line that has it."""
+        """Reads up to the first line that matches."""
         assert self.process.stdout
         while line := self.process.stdout.readline():
             self.said.append(line)
@@ -143,7 +143,7 @@ def test_many_machines_in_json(serve: Callable[..., Serving], tmp_path: Path) ->
         ("ready", True), ("ready", True), ("waiting", False)
     ]  # fmt: skip
     (stranger,) = serving.events("stranger")
-    assert "which machine is this?" in stranger["note"]
+    assert "the path names no machine" in stranger["note"]
     assert sorted(path.name for path in ledgers.iterdir()) == [
         "@strangers.jsonl", "fake-vm-1.jsonl", "fake-vm-2.jsonl", "fake-vm-3.jsonl"
     ]  # fmt: skip
@@ -163,7 +163,7 @@ def test_machines_of_their_own_by_address(serve: Callable[..., Serving], tmp_pat
         )
     files = [f"{tmp_path}/web.toml@127.9.0.1", f"{tmp_path}/db.toml@127.9.0.2"]
     serving = serve("--by", "address", "--vm", files[0], "--vm", files[1])
-    serving.until("db +asks from 127.9.0.2")
+    serving.until("db +at address 127.9.0.2")
     places = dict(line.split(maxsplit=1) for line in serving.said)
     for address in ("127.9.0.1", "127.9.0.2"):
         assert ask(places["wireserver"].strip(), "/provisioning/health", body=READY, source=address) == 201
@@ -223,12 +223,12 @@ def test_a_port_can_be_had_again_at_once(serve: Callable[..., Serving]) -> None:
         (["--wireserver", "127.0.0.1:65536"], "--wireserver 127.0.0.1:65536: not an IPv4 address"),
         (
             ["--imds", "192.0.2.7:8080"],
-            "192.0.2.7 is no address of this computer: choose one that is, or give it this one",
+            "192.0.2.7 is not an address of this host: choose another, or add it",
         ),
         (["--vms", "0"], "--vms 0: not a number from 1 to 1000000"),
         (["--vms", "many"], "--vms many: not a number"),
-        (["no-such"], "no scenario is called no-such"),
-        (["imds-html", "--vm", "a.toml"], "imds-html or --vm: a machine's own file says all about it"),
+        (["no-such"], "there is no scenario no-such"),
+        (["imds-html", "--vm", "a.toml"], "imds-html and --vm exclude each other: each --vm names its scenario file"),
         (["--vm", "no-such.toml@127.0.0.1"], "no-such.toml: No such file or directory"),
         (["--ledger", "/no/such/place"], "--ledger /no/such/place: no such directory"),
         (["--media", "/dev/null/x"], "cannot set up the platform: "),

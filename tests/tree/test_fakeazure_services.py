@@ -1,4 +1,4 @@
-"""The metadata service and the health endpoint, asked over real sockets."""
+"""The metadata service and the health endpoint, over real sockets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import Fabric, Imds, Key, Media, Vm
-from fakeazure.http import HttpRequest
-from fakeazure.wireserver import answer as health_answer
+from fakeazure.platform.http import HttpRequest
+from fakeazure.platform.wireserver import answer as health_answer
 
 NEWEST = "/metadata/instance?api-version=2023-11-15&extended=true"
 READY = b'{"state":"Ready"}'

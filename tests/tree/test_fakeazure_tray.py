@@ -1,4 +1,4 @@
-"""The drive: a real loop device, whose disc comes and goes, and which the kernel takes back."""
+"""LoopDrive: a real loop device, insertion and ejection, and its release by the kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fakeazure
-from fakeazure.tray import NoDrive, Tray
+from fakeazure.machines.loop_drive import LoopDrive, NoDrive
 from support.need import need_root, unfit
 
 pytestmark = pytest.mark.newer
@@ -22,16 +22,16 @@ def backing(device: str) -> Path:
 
 
 @pytest.fixture
-def tray(tmp_path: Path) -> Tray:
+def tray(tmp_path: Path) -> LoopDrive:
     need_root()
     try:
-        return Tray(tmp_path / "disc")
+        return LoopDrive(tmp_path / "disc")
     except NoDrive as error:
         unfit(str(error))
         raise
 
 
-def test_a_disc_comes_and_goes_and_the_device_is_given_back(tray: Tray, tmp_path: Path) -> None:
+def test_a_disc_comes_and_goes_and_the_device_is_given_back(tray: LoopDrive, tmp_path: Path) -> None:
     image = tmp_path / "image"
     device = Path(tray.device)
     assert device.read_bytes() == b""
@@ -46,9 +46,10 @@ def test_a_disc_comes_and_goes_and_the_device_is_given_back(tray: Tray, tmp_path
     assert not backing(tray.device).exists()
 
 
-def test_a_killed_platform_leaves_no_device_behind(tray: Tray, tmp_path: Path) -> None:
+def test_a_killed_platform_leaves_no_device_behind(tray: LoopDrive, tmp_path: Path) -> None:
     tray.close()
-    script = "import os, pathlib, sys; from fakeazure.tray import Tray; t = Tray(pathlib.Path(sys.argv[1]))\n"
+    script = "import os, pathlib, sys; from fakeazure.machines.loop_drive import LoopDrive\n"
+    script += "t = LoopDrive(pathlib.Path(sys.argv[1]))\n"
     script += "print(t.device, flush=True); os.kill(os.getpid(), 9)"
     ran = subprocess.run(
         (sys.executable, "-c", script, str(tmp_path / "other")),

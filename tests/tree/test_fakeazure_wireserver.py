@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import Fabric, Interface, Media, Vm, Wireserver
-from fakeazure.events import Ejected, MediaMade
-from fakeazure.health import heard
-from fakeazure.http import HttpRequest
+from fakeazure.platform.events import Ejected, MediaMade
+from fakeazure.platform.health import accepted_health
+from fakeazure.platform.http import HttpRequest
 from support.need import need
 
 VERSION = {"x-ms-agent-name": "WALinuxAgent", "x-ms-version": "2012-11-30"}
@@ -254,7 +254,7 @@ def test_xml_that_is_no_report_is_refused() -> None:
 
 @given(body=st.one_of(st.binary(), st.text("<>/Health State&;\"'=!", max_size=80).map(str.encode)))
 def test_no_body_breaks_the_xml_endpoint(body: bytes) -> None:
-    found = heard(HttpRequest(method="POST", target="/machine?comp=health", body=body))
+    found = accepted_health(HttpRequest(method="POST", target="/machine?comp=health", body=body))
     assert found is None or found.kind in ("ready", "failed", "progress")
 
 

@@ -520,7 +520,7 @@ def test_a_disk_that_only_looks_like_the_medium_is_not_used_without_a_network(
 ) -> None:
     """Also when the time is over: IMDS is the only one that could say that it is not this VM's."""
     from fakeazure import Media, Vm
-    from fakeazure.media import image
+    from fakeazure.platform.media import image
 
     disc = image(Vm(password="pass-word", disable_password=False), Media())
     kernel = tmp_path / "kernel"

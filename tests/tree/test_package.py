@@ -44,7 +44,7 @@ def test_the_wheel_needs_no_third_party_package(wheel: Path) -> None:
     assert "Requires-Python: >=3.9" in metadata
     assert "Provides-Extra: fakeazure" in metadata
     names = set(archive.namelist())
-    assert {"azureinit/run/state.py", "fakeazure/cli.py", "fakeazure/scenario.toml"} <= names
+    assert {"azureinit/run/state.py", "fakeazure/cli.py", "fakeazure/scenarios/new.toml.in"} <= names
     entries = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
     assert "azure-init = azureinit.cli:command" in entries and "fakeazure = fakeazure.__main__:main" in entries
 

@@ -1,4 +1,4 @@
-"""The shipped scenarios: each a different platform, each explained in a line."""
+"""The shipped scenarios: each describes a different platform, and has a description."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.catalogue import NoSuchScenario, find_scenario, names, scenario_text
-from fakeazure.spec import SpecInvalid
+from fakeazure.scenarios.catalogue import NoSuchScenario, find_scenario, names, scenario_text
+from fakeazure.scenarios.spec import SpecInvalid
 
 
 def platform(name: str) -> str:
-    """What a machine can meet of it; what an agent is told to wait, and what is expected, are no part of that."""
+    """The parts that a machine can observe: not the settings of azure-init, nor the expectation."""
     content = tomllib.loads(scenario_text(name))
     return repr({key: content[key] for key in sorted(content.keys() - {"description", "expect", "azure-init"})})
 

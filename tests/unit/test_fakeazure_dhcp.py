@@ -1,4 +1,4 @@
-"""The platform's DHCP: what it understands, and to the byte what it answers."""
+"""The DHCP server: its parser, and its replies byte by byte."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from fakeazure.dhcp import NotDhcp, Offer, Question, answer, offers_for, parse_options, parse_request
-from fakeazure.vm import Interface, Leases, Vm
+from fakeazure.platform.dhcp import NotDhcp, Offer, Question, answer, offers_for, parse_options, parse_request
+from fakeazure.platform.vm import Interface, Leases, Vm
 
 pytestmark = pytest.mark.newer
 

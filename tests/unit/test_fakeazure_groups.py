@@ -1,4 +1,4 @@
-"""Where a machine's control groups are made, on each kind of host, and that they go again."""
+"""Control groups: their paths on each kind of host, creation and removal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure import groups
+from fakeazure.machines import cgroups
 
 UNIFIED = "26 23 0:22 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 HYBRID = """\
@@ -38,22 +38,22 @@ SCOPE = "0::/user.slice/user-0.slice/session-3.scope\n"
     ],
 )
 def test_ours_are_where_the_kernel_mounts_what_systemd_uses(mounts: str, ours: str, expected: list[str]) -> None:
-    assert list(map(str, groups.parse_groups(mounts, ours))) == expected
+    assert list(map(str, cgroups.parse_groups(mounts, ours))) == expected
 
 
 def test_without_any_that_is_said() -> None:
-    with pytest.raises(groups.NoGroups, match=r"^no control groups are mounted here: mount cgroup2 on /sys/fs/cgroup$"):
-        groups.make(())
+    with pytest.raises(cgroups.NoGroups, match=r"^no control groups are mounted: mount cgroup2 on /sys/fs/cgroup$"):
+        cgroups.make(())
 
 
 def test_what_cannot_be_made_is_named_with_its_reason(tmp_path: Path) -> None:
-    with pytest.raises(groups.NoGroups, match=r"machine: .*/nowhere/one: no such file or directory; run it where root"):
-        groups.make((tmp_path / "nowhere/one",))
+    with pytest.raises(cgroups.NoGroups, match=r"machine: .*/nowhere/one: no such file or directory; run it where"):
+        cgroups.make((tmp_path / "nowhere/one",))
 
 
 def test_all_below_goes_too_and_what_is_not_there_is_no_harm(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
-    groups.make((one,))
+    cgroups.make((one,))
     (one / "payload/system.slice/x.service").mkdir(parents=True)
-    groups.remove((one, other))
+    cgroups.remove((one, other))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The judge, on ledgers made up for it; and the ledger as a file."""
+"""The judge, on constructed ledgers; the ledger as a file; the timeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import Expect, Judgement
-from fakeazure.events import (
+from fakeazure.judge import judge
+from fakeazure.platform.events import (
     Boot,
     Ejected,
     End,
@@ -26,8 +27,7 @@ from fakeazure.events import (
     read_events,
     to_line,
 )
-from fakeazure.judge import judge
-from fakeazure.report import parse_report, split_report
+from fakeazure.platform.report import parse_report, split_report
 from fakeazure.show import Palette, timeline, verdict
 
 REPORT = 'result=error|reason=failed to provision hostname|agent=x|"native=a | b ""c"""|vm_id=7'
@@ -73,7 +73,7 @@ def test_the_commands_own_exit_status_does_not_count() -> None:
 def test_silence_is_waiting() -> None:
     judgement = judge([boot(), progress(), End(t=3, exit_code=0)])
     assert (judgement.state, judgement.ok) == ("waiting", False)
-    assert judgement.complaints == ("Ready was expected, and the platform was told no verdict",)
+    assert judgement.complaints == ("Ready was expected, but the platform was told no verdict",)
 
 
 def test_silence_may_be_expected() -> None:
@@ -94,9 +94,9 @@ def test_a_failure_in_plain_words_is_its_own_reason() -> None:
 @pytest.mark.parametrize(
     ("events", "says"),
     [
-        ([boot(), failed()], "Ready was expected, and the platform was told of a failure"),
-        ([boot(verdict="none"), failed()], "silence was expected, and the platform was told of a failure"),
-        ([boot(verdict="failure")], "a failure was expected, and the platform was told no verdict"),
+        ([boot(), failed()], "Ready was expected, but the platform was told of a failure"),
+        ([boot(verdict="none"), failed()], "silence was expected, but the platform was told of a failure"),
+        ([boot(verdict="failure")], "a failure was expected, but the platform was told no verdict"),
         ([boot(within_secs=5), ready(5.5)], "the verdict came after 5.5 s, later than 5 s"),
         ([boot(verdict="failure", reason="disk"), failed()],
          "the reason is 'failed to provision hostname', where 'disk' was expected"),
@@ -272,13 +272,16 @@ def test_a_line_cut_short_by_a_kill_does_not_spoil_the_ledger(tmp_path: Path) ->
         (to_line(boot()) + to_line(pool("x", "")), ":2: kind 'x' is not one of report, diagnostic"),
         (to_line(boot()) + to_line(End(t=1, exit_code=0, of="dog")), ":2: of 'dog' is not one of command, machine"),
         (to_line(boot()) + to_line(stray()).replace("{}", "[]"), ":2: headers is not a table"),
-        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"x": 1}}\n', ":1: expect is nothing"),
-        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"verdict": "x"}}\n', ":1: expect is nothing"),
+        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"x": 1}}\n', ":1: expect is not a valid"),
+        (
+            '{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"verdict": "x"}}\n',
+            ":1: expect is not a valid",
+        ),
         (
             '{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"within_secs": "x"}}\n',
-            ":1: expect is nothing",
+            ":1: expect is not a valid",
         ),
-        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"asks": [1]}}\n', ":1: expect is nothing"),
+        ('{"event": "boot", "t": 1, "number": 1, "vm_id": "", "expect": {"asks": [1]}}\n', ":1: expect is not a valid"),
     ],
 )
 def test_what_is_no_ledger_is_refused_with_its_line(content: str, says: str, tmp_path: Path) -> None:
@@ -305,7 +308,7 @@ def test_the_verdict_reads_as_a_sentence() -> None:
     ]
     assert shown(judge([boot(), failed()])).splitlines() == [
         "Verdict: failed after 1.000 s: failed to provision hostname",
-        "  Wrong: Ready was expected, and the platform was told of a failure",
+        "  Wrong: Ready was expected, but the platform was told of a failure",
         "  Deadline: a verdict within 600 s, kept",
     ]
     assert shown(judge([boot(), ready(), failed()])).splitlines()[0] == "Verdict: the machine lied"
@@ -316,11 +319,12 @@ def test_the_timeline_shows_every_event_and_no_control_characters() -> None:
     lines = timeline([*EVENTS, hostile, boot(2, t=20)], Palette(colour=False))
     text = "\n".join(lines)
     for part in ("UDF disc", "GET  /a?b", "scripted: reset", "no answer left", "in progress: wait", "native: a | b",
-                 "the machine cannot know", "time is up", "boot 2", "takes the disc away",
-                 "the host finds 3 records of the machine", "result=error|reason=no luck", "disk failed after 2 s",
-                 "1 record of the machine  (after the verdict", "cannot read the machine's records: Permission denied",
-                 "is offered 10.0.0.4, calling itself 'fake-vm'", "gets the address 10.0.0.4", "asks DHCP for its",
-                 "gives the address it had back", "logs in as ada with the key: it works",
+                 "the machine got no answer", "at the deadline", "boot 2", "ejects the disc",
+                 "the host reads 3 records from the key-value pool", "result=error|reason=no luck",
+                 "disk failed after 2 s", "1 record from the key-value pool  (after the verdict",
+                 "cannot read the key-value pool: Permission denied",
+                 "offered 10.0.0.4, with the host name 'fake-vm'", "DHCP request: gets 10.0.0.4", "DHCP inform: has",
+                 "DHCP release: returns its address", "logs in as ada with the key: it works",
                  "logs in as ada with the password: refused  (Permission denied)"):  # fmt: skip
         assert part in text
     assert "user succeeded" not in text, "what went well is in the ledger"
@@ -331,12 +335,12 @@ def test_the_timeline_shows_every_event_and_no_control_characters() -> None:
     ("end", "says"),
     [
         (End(t=1, exit_code=7), "the command ends with status 7"),
-        (End(t=1, exit_code=None), "the command is stopped: its time is up"),
-        (End(t=1, exit_code=-15, stopped=True), "the command is stopped: fakeazure was asked to end"),
+        (End(t=1, exit_code=None), "the command is stopped at the deadline"),
+        (End(t=1, exit_code=-15, stopped=True), "the command is stopped: fakeazure got a signal"),
         (End(t=1, exit_code=0, of="machine"), "the machine is off"),
         (End(t=1, exit_code=1, of="machine"), "the machine ends with status 1"),
-        (End(t=1, exit_code=None, of="machine"), "the machine is stopped: its time is up"),
-        (End(t=1, exit_code=0, of="machine", stopped=True), "the machine is stopped: fakeazure was asked to end"),
+        (End(t=1, exit_code=None, of="machine"), "the machine is stopped at the deadline"),
+        (End(t=1, exit_code=0, of="machine", stopped=True), "the machine is stopped: fakeazure got a signal"),
     ],
 )
 def test_an_end_says_whose_it_is_and_why(end: End, says: str) -> None:
@@ -344,12 +348,12 @@ def test_an_end_says_whose_it_is_and_why(end: End, says: str) -> None:
 
 
 def test_a_machine_that_never_asked_for_an_address_is_remarked_on() -> None:
-    silent = "the machine never asked for an address by DHCP: has it a network configuration?"
+    silent = "the machine sent no DHCP request: does it have a network configuration?"
     off = End(t=9, exit_code=None, of="machine")
     assert judge([boot(), off]).remarks == (silent,)
     assert judge([boot(), Lease(t=1, kind="discover", mac="00:0d:3a:00:00:01"), off]).remarks == ()
     assert judge([boot(), asked("/metadata/instance"), off]).remarks == ()
-    assert judge([boot(), End(t=9, exit_code=None)]).remarks == ()  # a command has no DHCP around it
+    assert judge([boot(), End(t=9, exit_code=None)]).remarks == ()  # DHCP does not apply to a command
 
 
 def test_an_empty_timeline_says_so() -> None:
@@ -364,7 +368,7 @@ def test_either_verdict_may_be_the_truth_but_silence_is_not() -> None:
     assert judge([boot(verdict="either"), ready()]).ok
     assert judge([boot(verdict="either"), failed()]).ok
     assert judge([boot(verdict="either")]).complaints == (
-        "a verdict was expected, and the platform was told no verdict",
+        "a verdict was expected, but the platform was told no verdict",
     )
 
 

@@ -1,4 +1,4 @@
-"""The host's end of the pool: what Hyper-V takes of it, and each record as a sentence."""
+"""The host's side of the key-value pool: Hyper-V's limits, and each record as a sentence."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import show
-from fakeazure.events import Kvp, PoolRead, parse_line, to_line
-from fakeazure.kvp import GUEST_POOL, RECORD, Host, Record, events_of, parse_pool, read_pool
+from fakeazure.platform.events import Kvp, PoolRead, parse_line, to_line
+from fakeazure.platform.kvp import GUEST_POOL, RECORD, Host, Record, events_of, parse_pool, read_pool
 
 VM_ID = "52d3a29b-c2e6-43db-9bff-bb2ff1bfd7e2"
 EVENT = "0c0ffee0-0000-4000-8000-000000000001"
@@ -81,7 +81,7 @@ def test_no_record_breaks_a_sentence_and_each_is_a_line_of_the_ledger(pairs: lis
 def test_a_report_is_a_sentence() -> None:
     assert said(("PROVISIONING_REPORT", SUCCESS)) == "the report says success (by azure-init/1)"
     assert said(("PROVISIONING_REPORT", FAILURE)) == "the report says error: no luck (by azure-init/1)"
-    assert said(("PROVISIONING_REPORT", "hello")) == "a report that is none: hello"
+    assert said(("PROVISIONING_REPORT", "hello")) == "not a valid report: hello"
     assert only(("PROVISIONING_REPORT", SUCCESS)).kind == "report"
 
 
@@ -126,7 +126,7 @@ def test_a_bomb_is_not_unpacked_whole() -> None:
 
 def test_an_unknown_encoding_is_said() -> None:
     event = only((diagnostic("event", encoding="rot13"), "uryyb"))
-    assert event.text == "azure-init/1: user (unreadable: nobody knows the encoding rot13)"
+    assert event.text == "azure-init/1: user (unreadable: unknown encoding rot13)"
 
 
 def rust(level: str, value: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The login that proves a machine, where there is nobody to answer; tests/boot has real ones."""
+"""The SSH login without a server; tests/boot has real ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.events import Login
-from fakeazure.login import NoSsh, try_login, write_answerer
+from fakeazure.machines.login import NoSsh, try_login, write_answerer
+from fakeazure.platform.events import Login
 from support.need import need
 
 pytestmark = pytest.mark.newer

@@ -1,4 +1,4 @@
-"""Whether cloud-init would be enabled on Azure: as its own generator decides, from files alone."""
+"""Whether cloud-init would be enabled on Azure, from files, as its generator decides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fakeazure.rival import is_enabled
+from fakeazure.machines.cloud_init import is_enabled
 
 Change = Callable[[Path], None]
 
@@ -50,7 +50,7 @@ def datasources(text: str, name: str = "90_dpkg.cfg") -> Change:
         (*PACKAGE, write("etc/cloud/ds-identify.cfg", "policy: search,found=all,maybe=all,notfound=disabled\n")),
         (*PACKAGE, write("etc/cloud/ds-identify.cfg", "datasource: Azure\n")),
         (*PACKAGE, link("etc/cloud/cloud-init.disabled", "/nowhere")),
-        (*PACKAGE, link(MASKED)),  # the generator says "enabled" all the same, and azure-init stands down
+        (*PACKAGE, link(MASKED)),  # the generator still enables cloud-init, and azure-init stands down
     ],
 )
 def test_it_would(changes: tuple[Change, ...], tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_it_would(changes: tuple[Change, ...], tmp_path: Path) -> None:
     [
         (),
         (PROGRAM,),
-        (GENERATOR,),  # a package that was removed leaves no program
+        (GENERATOR,),  # the package was removed: there is no program
         (*PACKAGE, write("etc/cloud/cloud-init.disabled", "")),
         (PROGRAM, link(WANTED, "/lib/systemd/system/cloud-init-local.service"), link(MASKED)),
         (*PACKAGE, link("etc/systemd/system-generators/cloud-init-generator")),

@@ -1,29 +1,29 @@
-"""Scenario files: what they may say, and how their mistakes are told, all at once and with their lines."""
+"""Scenario files: their settings, and the report of all mistakes with their lines."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from importlib import resources
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from fakeazure import Disk, Expect, Imds, Interface, Key, Media, Vm, Wireserver
-from fakeazure.clock import Clock
-from fakeazure.faults import WORDS
-from fakeazure.lines import key_lines
-from fakeazure.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
-from fakeazure.vm import Leases
+from fakeazure.platform.clock import Clock
+from fakeazure.platform.faults import WORDS
+from fakeazure.platform.vm import Leases
+from fakeazure.scenarios.catalogue import template
+from fakeazure.scenarios.spec import KNOWN, SpecInvalid, parse_scenario, read_scenario
+from fakeazure.scenarios.toml_lines import key_lines
 
 AMOUNT_OR_DATE = "an amount such as -3 years or +10m nor a date such as 2001-02-03"
-TEMPLATE = resources.files("fakeazure").joinpath("scenario.toml").read_text(encoding="utf-8")
+TEMPLATE = template()
 
 SECTIONS = [*KNOWN, "description", "faults", "azure-init"]
 NOTHING_RIGHT = [
     "s.toml:1: faults[0]: has no path",
-    f"s.toml:2: faults[0].answers[0]: 'slow' is no answer; an answer is one of {WORDS}",
+    f"s.toml:2: faults[0].answers[0]: 'slow' is not an answer; an answer is one of {WORDS}",
 ]
 
 
@@ -227,22 +227,22 @@ sink = true
         "s.toml:12: vm.temporary_disk: 'floppy' is not one of scsi, nvme, none",
         "s.toml:16: vm.interfaces[1].mac: '00:0d:3a' is not a MAC address such as 00:0d:3a:12:34:56",
         "s.toml:17: vm.interfaces[1].adress: is not known; did you mean address?",
-        "s.toml:18: vm.interfaces[1].address: 10.0.0.4 is taken already",
+        "s.toml:18: vm.interfaces[1].address: 10.0.0.4 is used already",
         "s.toml:19: vm.interfaces[1].prefix: 31 is not a number from 1 to 30",
-        "s.toml:22: vm.disks[1].lun: 1 is taken already",
+        "s.toml:22: vm.disks[1].lun: 1 is used already",
         "s.toml:23: vm.disks[1].size_gb: 0 is not a number from 1 to 65536",
         "s.toml:25: vm.disks[2].caching: 'none' is not one of None, ReadOnly, ReadWrite",
         "s.toml:26: vm.disks[2].lun: 64 is not a number from 0 to 63",
         f"s.toml:28: clock.offset: 'yesterday' is neither {AMOUNT_OR_DATE}",
         "s.toml:30: media.format: 'floppy' is not one of udf, iso, bridge",
         "s.toml:32: imds.api_versions: 'newest' is not a version such as 2023-11-15",
-        f"s.toml:35: faults[0].answers[1]: 'maybe' is no answer; an answer is one of {WORDS}",
-        f"s.toml:35: faults[0].answers[2]: True is no answer; an answer is one of {WORDS}",
+        f"s.toml:35: faults[0].answers[1]: 'maybe' is not an answer; an answer is one of {WORDS}",
+        f"s.toml:35: faults[0].answers[2]: True is not an answer; an answer is one of {WORDS}",
         "s.toml:37: faults[1].path: path 'metadata' does not begin with a slash",
-        "s.toml:38: faults[1].answers[0]: 99 is no HTTP status that a platform answers with (200 to 599)",
+        "s.toml:38: faults[1].answers[0]: 99 is not an HTTP status from 200 to 599",
         "s.toml:39: faults[2]: has no answers",
         "s.toml:41: faults[2].wait: is not known; known: path, answers",
-        "s.toml:44: faults[3].answers: 'ok*' is for ever, so nothing can follow it",
+        "s.toml:44: faults[3].answers: 'ok*' repeats for ever, so nothing can follow it",
         "s.toml:47: faults[4].answers: is not a list",
         "s.toml:49: expect.verdict: 'perhaps' is not one of ready, failure, none, either",
         "s.toml:50: expect.within_secs: -1 is not a number of seconds between 0 and 86400",
@@ -252,7 +252,7 @@ sink = true
 
 def test_an_address_is_taken_even_if_nobody_wrote_it() -> None:
     text = '[[vm.interfaces]]\naddress = "10.0.0.5"\n[[vm.interfaces]]\n'
-    assert problems(text) == ["s.toml:3: vm.interfaces[1].address: 10.0.0.5 is taken already"]
+    assert problems(text) == ["s.toml:3: vm.interfaces[1].address: 10.0.0.5 is used already"]
 
 
 def test_two_scripts_for_one_path_are_one_too_many() -> None:
