@@ -9,6 +9,7 @@ from __future__ import annotations
 import posix as os
 from _socket import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket, timeout  # without the enums of `socket`
 
+from azureinit.addresses import parse_url
 from azureinit.errors import AzureInitError, HttpFailed, HttpTimeout
 from azureinit.record import Record
 
@@ -169,22 +170,6 @@ class _Tally:
 
     def _weight(self, kind: tuple[int, str, str]) -> tuple[int, bool]:
         return self.kinds[kind], kind == self.same
-
-
-def parse_url(url: str) -> tuple[str, int, str]:
-    scheme, _, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    host, colon, port = authority.partition(":")
-    if authority.startswith("["):
-        host, _, port = authority[1:].partition("]")
-        colon, port = port[:1], port[1:]
-    plain = url.isascii() and url.isprintable() and " " not in url and not set(authority) & set("@?#")
-    if scheme != "http" or not plain or not host or colon not in ("", ":"):
-        raise HttpFailed(f"not a plain http:// address: {url!r}", endpoint=url)
-    port = port if colon else "80"
-    if not port.isdigit() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise HttpFailed(f"not a plain http:// address: {url!r}", endpoint=url)
-    return host, int(port), slash + path or "/"
 
 
 def _host_header(host: str, port: int) -> str:

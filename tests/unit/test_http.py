@@ -11,8 +11,9 @@ import uuid
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from azureinit.addresses import parse_url
 from azureinit.errors import HttpFailed, HttpTimeout, ImdsInvalid
-from azureinit.http import FINAL_ANSWERS, MAX_HEADERS, Response, Retry, parse_url, send
+from azureinit.http import FINAL_ANSWERS, MAX_HEADERS, Response, Retry, send
 from azureinit.machine import Clock
 from azureinit.record import replace
 from support.need import unfit
@@ -484,9 +485,9 @@ def test_plain_addresses_are_understood(url: str, parts: tuple[str, int, str]) -
     ],
 )
 def test_any_other_address_is_an_error_at_once(url: str) -> None:
-    with pytest.raises(HttpFailed, match="not a plain http:// address"):
+    with pytest.raises(HttpFailed, match="not a plain http:// URL"):
         parse_url(url)
-    with pytest.raises(HttpFailed, match="not a plain http:// address"):
+    with pytest.raises(HttpFailed, match="not a plain http:// URL"):
         ask(url, retry=ONCE)
 
 

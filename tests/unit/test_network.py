@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from azureinit.addresses import parse_ipv4
 from azureinit.facts.diagnosis import HOSTS, cards, diagnosis, vf_of, way_to
-from azureinit.facts.leases import Lease, link_of, parse_ipv4, parse_leases, read_leases
+from azureinit.facts.leases import Lease, link_of, parse_leases, read_leases
 from azureinit.facts.network import QUIET, Dns, Network, Silent, network_in_brief, parse_arp, parse_resolv
 from azureinit.machine import Machine
 from azureinit.machine.kmsg import last_lines, parse_record, read_kernel_log

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.backends.publish import PUBLISH
-from azureinit.facts.dhcp_client import TOOLS, Lessee, parse_way_out, read_lessee
+from azureinit.facts.dhcp_client import TOOLS, Lessee, platform_link, read_lessee
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Declined, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.publish import plan_publish
@@ -79,13 +79,13 @@ def argv(way: Way | Declined) -> list[str]:
     ],
 )
 def test_the_narrowest_and_then_the_cheapest_route_names_the_link(routes: str, link: str | None) -> None:
-    assert parse_way_out((HEADER + routes).encode()) == link
+    assert platform_link((HEADER + routes).encode()) == link
 
 
 @given(st.binary(max_size=400))
 def test_no_table_of_routes_is_too_strange_to_read(data: bytes) -> None:
-    parse_way_out(data)
-    parse_way_out(HEADER.encode() + data)
+    platform_link(data)
+    platform_link(HEADER.encode() + data)
 
 
 # ---- who took its lease

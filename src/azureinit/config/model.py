@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from azureinit.addresses import IMDS, WIRESERVER
 from azureinit.errors import ConfigInvalid
 from azureinit.record import Record
 
@@ -80,7 +81,7 @@ class PasswordProvisioners(Record):
 
 
 class Imds(Record):
-    endpoint: Url = "http://169.254.169.254"
+    endpoint: Url = f"http://{IMDS}"
     connection_timeout_secs: Timeout = 30.0
     request_timeout_secs: Timeout = 60.0
     retry_interval_secs: Seconds = 2.0
@@ -105,7 +106,7 @@ class Wireserver(Record):
     read_timeout_secs: Timeout = 60.0
     retry_interval_secs: Seconds = 2.0
     total_retry_timeout_secs: Seconds = 1200.0
-    health_endpoint: Url = "http://168.63.129.16/provisioning/health"
+    health_endpoint: Url = f"http://{WIRESERVER}/provisioning/health"
     discovery: Discovery = "dhcp"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _struct as struct
 
+from azureinit.addresses import format_ipv4
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -70,7 +71,7 @@ def parse_reply(message: bytes) -> Reply | None:
         kind=kind[0] if len(kind) == 1 else 0,
         transaction=transaction,
         mac=mac[:length],
-        address=dotted(given),
+        address=format_ipv4(given),
         options=options,
     )
 
@@ -83,9 +84,9 @@ def parse_offer(message: bytes, *, mac: bytes, transaction: int) -> Offer | None
     named = reply.options.get(WIRESERVER)
     return Offer(
         address=reply.address,
-        server=dotted(reply.options.get(SERVER, b"")),
-        router=dotted(reply.options.get(ROUTER, b"")[:4]),
-        wireserver=None if named is None else dotted(named),
+        server=format_ipv4(reply.options.get(SERVER, b"")),
+        router=format_ipv4(reply.options.get(ROUTER, b"")[:4]),
+        wireserver=None if named is None else format_ipv4(named),
         routes=chosen_routes(reply.options),
     )
 
@@ -131,11 +132,6 @@ def parse_classless_routes(data: bytes) -> tuple[ClasslessRoute, ...]:
         number = int.from_bytes(data[place + 1 : end - 4].ljust(4, b"\0"), "big")
         number &= 0xFFFFFFFF << 32 - prefix & 0xFFFFFFFF  # bits beyond the prefix are to be ignored
         gateway = data[end - 4 : end]
-        found.append((dotted(number.to_bytes(4, "big")), prefix, dotted(gateway) if any(gateway) else ""))
+        found.append((format_ipv4(number.to_bytes(4, "big")), prefix, format_ipv4(gateway) if any(gateway) else ""))
         place = end
     return tuple(found)
-
-
-def dotted(octets: bytes) -> str:
-    """Empty for what is not four bytes."""
-    return ".".join(map(str, octets)) if len(octets) == 4 else ""

@@ -65,7 +65,8 @@ def start_in_progress(walk: Walk) -> None:
 
 def wait_for_wireserver(walk: Walk, *, until: float) -> None:
     """In a boot the network may still be on its way up; what is tried before it is there only adds delays."""
-    from azureinit.sources.route import host_of, is_to_be_found, wait_for_route
+    from azureinit.addresses import host_of
+    from azureinit.sources.route import is_to_be_found, wait_for_route
 
     if not walk.located and is_to_be_found(walk.machine, walk.config):
         from azureinit.run.platform import locate
@@ -313,9 +314,9 @@ def look_at_the_network(walk: Walk, error: AzureInitError) -> None:
     if walk.looked_at_network or (isinstance(error.__cause__, HttpFailed) and error.__cause__.status):
         return
     walk.looked_at_network = True
+    from azureinit.addresses import host_of
     from azureinit.facts.diagnosis import HOSTS
     from azureinit.facts.network import network_in_brief, read_network
-    from azureinit.sources.route import host_of
 
     hosts = (HOSTS[0], host_of(walk.config.wireserver.health_endpoint)) if walk.located else HOSTS
     try:

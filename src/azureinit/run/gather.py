@@ -197,7 +197,8 @@ def _alone(
         return None
     if isinstance(failures.get("imds"), NoNetwork):
         return metadata  # also where a route has come since: IMDS has not been asked
-    from azureinit.sources.route import has_route, host_of
+    from azureinit.addresses import host_of
+    from azureinit.sources.route import has_route
 
     return None if has_route(walk.machine, host_of(walk.config.imds.endpoint)) else metadata
 

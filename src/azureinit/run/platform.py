@@ -6,19 +6,12 @@ address other than the usual one is used only if it answers, or if neither does.
 
 from __future__ import annotations
 
+from azureinit.addresses import WIRESERVER, has_host_route, has_route_to, is_host_address, parse_ipv4
 from azureinit.errors import LocalError
-from azureinit.facts.dhcp_client import parse_way_out
-from azureinit.facts.leases import is_a_host, read_standing
+from azureinit.facts.dhcp_client import platform_link
+from azureinit.facts.leases import read_standing
 from azureinit.record import Record, replace
-from azureinit.sources.route import (
-    USUAL,
-    is_to_be_found,
-    is_told_of,
-    leads,
-    parse_address,
-    read_table,
-    wait_for_route,
-)
+from azureinit.sources.route import is_to_be_found, read_table, wait_for_route
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -60,9 +53,9 @@ def locate(walk: Walk, *, until: float) -> None:
             return
         if found is None:
             return
-        if found.address != USUAL:
+        if found.address != WIRESERVER:
             found = _confirmed(walk, found, until=min(until, walk.machine.clock.monotonic() + PROBING))
-        level = DEBUG if found.address == USUAL else INFO
+        level = DEBUG if found.address == WIRESERVER else INFO
         walk.events.tell(
             level, "wireserver", f"the wireserver is at {found.address}: {found.how}", address=found.address
         )
@@ -71,7 +64,7 @@ def locate(walk: Walk, *, until: float) -> None:
 
 
 def with_host(config: Config, address: str) -> Config:
-    url = config.wireserver.health_endpoint.replace(f"//{USUAL}", f"//{address}", 1)
+    url = config.wireserver.health_endpoint.replace(f"//{WIRESERVER}", f"//{address}", 1)
     return replace(config, wireserver=replace(config.wireserver, health_endpoint=url))
 
 
@@ -81,14 +74,14 @@ def _confirmed(walk: Walk, found: Endpoint, *, until: float) -> Endpoint:
 
     clock = walk.machine.clock
     while True:
-        for address in (found.address, USUAL):
+        for address in (found.address, WIRESERVER):
             base = wireserver(with_host(walk.config, address))
             if is_wireserver(walk.config, base, clock=clock, deadline=until):
                 if address == found.address:
                     return found
                 why = f"no wireserver answers at {found.address} ({found.how})"
-                walk.events.tell(WARN, "wireserver", f"{why}: using {USUAL}")
-                return Endpoint(address=USUAL, how=f"the usual address, since {why}")
+                walk.events.tell(WARN, "wireserver", f"{why}: using {WIRESERVER}")
+                return Endpoint(address=WIRESERVER, how=f"the usual address, since {why}")
         if clock.monotonic() + PAUSE >= until:
             return found
         clock.sleep(PAUSE)
@@ -102,7 +95,7 @@ def find_endpoint(walk: Walk, *, until: float) -> Endpoint | None:
         found = asked(walk, until=min(until, clock.monotonic() + ASKING))
     if found is None and not way:
         found, way = _look(walk, until=until)
-    usual = Endpoint(address=USUAL, how="the usual address, since no DHCP server names another")
+    usual = Endpoint(address=WIRESERVER, how="the usual address, since no DHCP server names another")
     return found or (usual if way else None)
 
 
@@ -110,7 +103,7 @@ def _look(walk: Walk, *, until: float) -> tuple[Endpoint | None, bool]:
     """What this machine was told, once it can have been; and whether there is a way to the usual address."""
     if walk.context.booted is None:
         return told(walk), True
-    way = wait_for_route(walk.machine, USUAL, until=until, late=lambda: _lease(walk.machine) is not None)
+    way = wait_for_route(walk.machine, WIRESERVER, until=until, late=lambda: _lease(walk.machine) is not None)
     return told(walk) or _told_in_a_moment(walk), way
 
 
@@ -130,11 +123,11 @@ def told(walk: Walk) -> Endpoint | None:
             if problem not in walk.warned:
                 walk.warned.add(problem)
                 walk.events.tell(WARN, "wireserver", problem)
-        if found.lease is not None and is_a_host(found.lease.wireserver):
+        if found.lease is not None and is_host_address(found.lease.wireserver):
             how = f"option 245 of the lease of {found.lease.link} ({found.lease.client})"
             return Endpoint(address=found.lease.wireserver, how=how)
-    if is_told_of(table.decode("ascii", "replace"), parse_address(USUAL) or 0):
-        return Endpoint(address=USUAL, how="a route leads to it alone")
+    if has_host_route(table, parse_ipv4(WIRESERVER) or 0):
+        return Endpoint(address=WIRESERVER, how="a route leads to it alone")
     return None
 
 
@@ -164,7 +157,7 @@ def _addresses(card: Card) -> frozenset[str]:
 
 def read_card(machine: Machine, table: bytes | None = None) -> Card | None:
     """That of the best route to the platform; where there is none, the first one that could have it."""
-    link = parse_way_out(read_table(machine) or b"" if table is None else table)
+    link = platform_link(read_table(machine) or b"" if table is None else table)
     if link is not None:
         index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").strip()
         mac = (machine.read(f"/sys/class/net/{link}/address", limit=64) or b"").decode("ascii", "replace").strip()
@@ -190,7 +183,7 @@ def asked(walk: Walk, *, until: float) -> Endpoint | None:
         walk.events.tell(INFO, "wireserver", f"no DHCP server was asked: {link.name} {why}")
         return None
     try:
-        offer, odd = ask_server(walk.machine, link=link.name, mac=card.mac, is_a_host=is_a_host, until=until)
+        offer, odd = ask_server(walk.machine, link=link.name, mac=card.mac, until=until)
     except LocalError as error:
         walk.events.tell(INFO, "wireserver", f"no DHCP server was asked: {error}")
         return None
@@ -202,7 +195,7 @@ def asked(walk: Walk, *, until: float) -> Endpoint | None:
     if not _addresses(card):
         told = f"a DHCP server offers {offer.address} to {link.name}, and nobody on this machine takes it"
         walk.events.tell(WARN, "wireserver", told)
-    if not (offer.wireserver and is_a_host(offer.wireserver)):
+    if not (offer.wireserver and is_host_address(offer.wireserver)):
         return None
     how = f"option 245 of an offer on {link.name}, for nobody here has a lease"
     return Endpoint(address=offer.wireserver, how=how)
@@ -213,7 +206,7 @@ def mend(walk: Walk, host: str) -> bool:
 
     Tried once for each host, and never over a route that is there. False: the kernel announces it, if it came to be.
     """
-    if host in walk.mended or walk.machine.rooted or parse_address(host) is None:
+    if host in walk.mended or walk.machine.rooted or parse_ipv4(host) is None:
         return False
     try:
         _mend(walk, host)
@@ -234,8 +227,8 @@ def _mend(walk: Walk, host: str) -> None:
     lease = None if card is None else standing(machine, card).lease
     if card is None or lease is None or lease.address not in _addresses(card):
         return
-    table = (read_table(machine) or b"").decode("ascii", "replace")
-    for step in plan_route(host=host, lease=lease, leads=leads(table, parse_address(host) or 0)):
+    table = read_table(machine) or b""
+    for step in plan_route(host=host, lease=lease, leads=has_route_to(table, parse_ipv4(host) or 0)):
         if isinstance(step, Step):
             walk.mended.add(host)
             apply_step(machine, step, journal=MemoryJournal(), deadline=walk.context.deadline)

@@ -6,11 +6,12 @@ the network, and for IMDS to agree with what was applied.
 
 from __future__ import annotations
 
+from azureinit.addresses import host_of
 from azureinit.errors import NoNetwork
 from azureinit.facts.diagnosis import HOSTS, cards, diagnosis
 from azureinit.facts.network import read_network
 from azureinit.machine.service import notify
-from azureinit.sources.route import has_route, host_of
+from azureinit.sources.route import has_route
 from azureinit.telemetry.events import DEBUG, INFO
 
 TYPE_CHECKING = False

@@ -5,22 +5,19 @@ A DISCOVER is all that is sent: no address is taken, and no link is changed.
 
 from __future__ import annotations
 
+from azureinit.addresses import is_host_address
 from azureinit.machine.dhcp import discover, parse_offer
 from azureinit.machine.packets import Broadcast, new_transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from azureinit.machine import Machine
     from azureinit.machine.dhcp import Offer
 
 PAUSES = (1.0, 2.0, 4.0)  # seconds that an answer to each try is waited for
 
 
-def ask_server(
-    machine: Machine, *, link: str, mac: str, is_a_host: Callable[[str], bool], until: float
-) -> tuple[Offer | None, tuple[str, ...]]:
+def ask_server(machine: Machine, *, link: str, mac: str, until: float) -> tuple[Offer | None, tuple[str, ...]]:
     """The first offer that names a wireserver, else the first there was; and what was odd about others."""
     clock, card = machine.clock, bytes.fromhex(mac.replace(":", ""))
     started = clock.monotonic()
@@ -39,7 +36,7 @@ def ask_server(
                 offer = parse_offer(content, mac=card, transaction=transaction) if content else None
                 if offer is None:
                     continue
-                if offer.wireserver and is_a_host(offer.wireserver):
+                if offer.wireserver and is_host_address(offer.wireserver):
                     return offer, tuple(odd)
                 if offer.wireserver is not None:
                     said = offer.wireserver or "not four bytes"

@@ -109,7 +109,8 @@ def ask_sources(
         from azureinit.sources.imds import query_imds
 
         if route:
-            from azureinit.sources.route import host_of, wait_for_route
+            from azureinit.addresses import host_of
+            from azureinit.sources.route import wait_for_route
 
             host = host_of(config.imds.endpoint)
             if not wait_for_route(machine, host, until=deadline, late=lambda: mend is not None and mend(host)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.addresses import base_of
 from azureinit.errors import GoalStateInvalid, GoalStateMissing, HttpFailed
 from azureinit.http import Retry, send
 from azureinit.record import Record, replace
@@ -46,8 +47,7 @@ def wireserver(config: Config) -> str:
     url = config.wireserver.health_endpoint
     if url.endswith(HEALTH):
         return url[: -len(HEALTH)]
-    scheme, mark, rest = url.partition("://")
-    return scheme + mark + rest.partition("/")[0]
+    return base_of(url)
 
 
 def read_goal_state(

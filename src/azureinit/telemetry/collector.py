@@ -5,9 +5,9 @@ A variable for one signal counts before the one for all, both before the file. H
 
 from __future__ import annotations
 
+from azureinit.addresses import parse_url
 from azureinit.config.model import shown
 from azureinit.errors import HttpFailed
-from azureinit.http import parse_url
 from azureinit.record import Record, Secret
 from azureinit.telemetry.events import DEBUG, WARN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.addresses import path_of
 from azureinit.record import Record
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, TRACE, WARN
 from azureinit.version import VERSION
@@ -160,8 +161,7 @@ def _log_record(event: Event, run: Run) -> dict[str, Any]:
 
 def _request_name(event: Event) -> str:
     """`GET /metadata/instance`: without what would make every request a kind of its own."""
-    path = event.fields.get("url", "").partition("?")[0].partition("://")[2].partition("/")[2]
-    return f"{event.fields.get('method', 'HTTP')} /{path}"
+    return f"{event.fields.get('method', 'HTTP')} /{path_of(event.fields.get('url', ''))}"
 
 
 def _http_fields(fields: Mapping[str, str]) -> dict[str, object]:
