@@ -6,11 +6,11 @@ attempt can fail is counted and told when the request is given up.
 
 from __future__ import annotations
 
-import posix as os
-from _socket import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket, timeout  # without the enums of `socket`
+import os
 
 from azureinit.addresses import parse_url
 from azureinit.errors import AzureInitError, HttpFailed, HttpTimeout
+from azureinit.machine.sockets import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket, timeout
 from azureinit.record import Record
 
 TYPE_CHECKING = False

@@ -256,7 +256,7 @@ def test_a_lease_file_that_cannot_be_read_does_not_hide_the_next(tmp_path: Path)
     (tmp_path / "var/lib/dhcp/dhclient.eth0.leases").write_bytes(DHCLIENT)
     leases, problems = read_leases(Machine(root=str(tmp_path)), {})
     assert [lease.link for lease in leases] == ["eth0"]
-    assert problems == ("cannot read /var/lib/dhcp/dhclient.eth1.leases: Is a directory",)
+    assert problems == (f"cannot read {tmp_path}/var/lib/dhcp/dhclient.eth1.leases: Is a directory",)
 
 
 def test_what_is_no_lease_gives_none() -> None:

@@ -179,7 +179,7 @@ print(*sorted(name for name in sys.modules if name.startswith("azureinit.machine
         "azureinit.machine.clock",
         "azureinit.machine.durable",
         "azureinit.machine.files",
-        "azureinit.machine.paths",
+        "azureinit.machine.filetree",
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale, SubprocessTimeout
 from azureinit.machine import KERNEL, MOST_BYTES
 from azureinit.machine.durable import sync_elsewhere, sync_files
-from azureinit.machine.paths import without_links
+from azureinit.machine.files import without_links
 from azureinit.plan.actions import (
     Declined,
     EditLine,
@@ -84,7 +84,8 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
             _end_unit(machine, action.unit)
         raise
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
-        raise PlanStale(f"{action.makes} appeared while provisioning: {ran.told}", path=action.makes)
+        shown = machine.shown(action.makes)
+        raise PlanStale(f"{shown} appeared while provisioning: {ran.told}", path=shown)
     ran.check()
     if action.makes is not None:
         made = machine.real(action.makes)
@@ -109,7 +110,8 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
     looked_at = action.was is not None or action.check is not None
     before = machine.read(action.path, beneath=action.beneath) if looked_at else None
     if action.was is not None and before != _bytes(action.was):
-        raise PlanStale(f"{action.path} changed while provisioning", path=action.path)
+        shown = machine.shown(action.path)
+        raise PlanStale(f"{shown} changed while provisioning", path=shown)
     if action.path.startswith(KERNEL):
         from azureinit.machine.kernel import write_in_place
 

@@ -58,7 +58,7 @@ ROOTLESS = ("config", "kvp")  # they look at single files, in whatever tree
 
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Whatever a user or a platform does, what is told is a sentence."""
-    from azureinit.machine import open_streams
+    from azureinit.machine.this_process import open_streams
 
     open_streams()
     try:
@@ -80,7 +80,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def command() -> NoReturn:
     """What an installed `azure-init` calls."""
-    from azureinit.machine import leave
+    from azureinit.machine.this_process import leave
 
     leave(main())
 
@@ -172,8 +172,8 @@ def load(command: Command, machine: Machine) -> Loaded:
 
 
 def provision(command: Command, machine: Machine) -> int:
-    from azureinit.machine import set_umask
     from azureinit.machine.service import notify
+    from azureinit.machine.this_process import set_umask
     from azureinit.run.engine import provision, reject
 
     set_umask()

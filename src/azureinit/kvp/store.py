@@ -179,7 +179,8 @@ class Store:
 
     def _check_directory(self) -> None:
         if self.machine.stat(self.directory or ".") is not None and not self.machine.is_dir(self.directory or "."):
-            error = LocalError(f"cannot open {self.path}: Not a directory", path=self.path)
+            shown = self.machine.shown(self.path)
+            error = LocalError(f"cannot open {shown}: Not a directory", path=shown)
             error.errno = ENOTDIR
             raise error
 
@@ -210,9 +211,8 @@ class Store:
         try:
             return check(value)
         except KvpUnreadable as error:
-            raise LocalError(
-                f"{error}: {self.path}", hint="clearing the pool makes it usable", path=self.path
-            ) from None
+            shown = self.machine.shown(self.path)
+            raise LocalError(f"{error}: {shown}", hint="clearing the pool makes it usable", path=shown) from None
 
 
 def whole_seconds(nanoseconds: int) -> int:

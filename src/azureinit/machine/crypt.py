@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import posix as os
+import os
 
 from azureinit.errors import AzureInitError, LocalError, PasswordFailed, SubprocessFailed, ToolMissing
 from azureinit.record import Record, Secret

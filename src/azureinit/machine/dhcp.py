@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _struct as struct
+import struct
 
 from azureinit.addresses import format_ipv4
 from azureinit.record import Record

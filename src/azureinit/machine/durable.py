@@ -8,7 +8,7 @@ is synced whole, with one `syncfs`. The content of most files is synced when it 
 from __future__ import annotations
 
 import errno
-import posix as os
+import os
 
 from azureinit.errors import LocalError
 from azureinit.machine.files import DIRECTORY, local_error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import _stat as stat_
 import errno
-import posix as os
+import os
 import select
+import stat
 
 from azureinit.errors import LocalError, NoSpace, ReadOnly
 
+MOST_BYTES = 16 << 20  # of an account file; directories of whole companies have been seen in them
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 MAX_LINKS = 40
 END = 2  # where lseek counts from
@@ -55,13 +56,17 @@ def inside(base: str, path: str, *, final: bool) -> str:
             if target:
                 links += 1
                 if links > MAX_LINKS:
-                    raise LocalError(f"too many links at {path}", path=path)
+                    raise LocalError(f"too many links at {base}{path}", path=base + path)
                 if target.startswith("/"):
                     done = []
                 pending.extend([step for step in target.split("/") if step not in ("", ".")][::-1])
                 continue
         done.append(part)
     return "/".join(["", *done])
+
+
+def without_links(path: str) -> str:
+    return os.path.realpath(path)
 
 
 def open_beneath(base: str, below: str, path: str) -> tuple[int, str]:
@@ -128,6 +133,19 @@ def list_names(real: str, path: str) -> tuple[str, ...] | None:
         raise local_error(error, "list", path) from error
 
 
+def make_directories(path: str, *, mode: int) -> list[str]:
+    """Makes and returns the missing ones; only the last one gets the mode, the others 0777 and the umask."""
+    above = path.rstrip("/").rpartition("/")[0]
+    made = make_directories(above, mode=0o777) if above and not os.path.lexists(above) else []
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+        return made
+    return [*made, path]
+
+
 def create(name: str, directory: int | None) -> int:
     """A new file, unreadable to others until its mode is set; one that a dead run left is removed first."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -190,7 +208,7 @@ class ImageFile:
         except OSError as error:
             raise local_error(error, "open", path) from error
         try:
-            if stat_.S_ISBLK(os.fstat(self.fd).st_mode):
+            if stat.S_ISBLK(os.fstat(self.fd).st_mode):
                 _check_medium(self.fd)
             self.size = os.lseek(self.fd, 0, END)
         except OSError as error:

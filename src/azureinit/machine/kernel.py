@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import posix as os
-from _socket import sethostname  # without the enums of `socket`
+import os
 from sys import byteorder
 
 from azureinit.errors import LocalError, LockTimeout
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
+from azureinit.machine.sockets import sethostname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def write_in_place(machine: Machine, path: str, data: bytes) -> None:
         finally:
             os.close(file)
     except OSError as error:
-        raise local_error(error, "write", path) from error
+        raise local_error(error, "write", machine.shown(path)) from error
 
 
 def xfs_size(machine: Machine, mount: str) -> int | None:
@@ -101,7 +101,7 @@ def hold(machine: Machine, path: str, *, timeout: float, note: bytes = b"") -> b
     try:
         file = os.open(machine.real(path, final=False), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise local_error(error, "lock", path) from error
+        raise local_error(error, "lock", machine.shown(path)) from error
     until = machine.clock.monotonic() + timeout
     while True:
         try:
@@ -109,7 +109,8 @@ def hold(machine: Machine, path: str, *, timeout: float, note: bytes = b"") -> b
         except BlockingIOError:
             if machine.clock.monotonic() >= until:
                 os.close(file)
-                raise LockTimeout(f"another azure-init has held {path} for {timeout:g} s", path=path) from None
+                shown = machine.shown(path)
+                raise LockTimeout(f"another azure-init has held {shown} for {timeout:g} s", path=shown) from None
             machine.clock.sleep(0.1)
         else:
             return _exchange(file, note)

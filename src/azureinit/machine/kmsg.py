@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import posix as os
+import os
 from collections import deque
 
 TYPE_CHECKING = False

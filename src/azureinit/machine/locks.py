@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import fcntl
-import posix as os
+import os
 
 from azureinit.errors import LockTimeout
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class AccountLocks:
                 except (BlockingIOError, PermissionError):
                     self._pause(PASSWORD_LOCK, _record_lock_holder(self._password_lock))
         except OSError as error:
-            raise local_error(error, "lock", PASSWORD_LOCK) from error
+            raise local_error(error, "lock", self.machine.shown(PASSWORD_LOCK)) from error
 
     def _lock_files(self) -> None:
         """A lock appears whole, with our number in it: made elsewhere, once, and linked into each place."""
@@ -88,7 +88,7 @@ class AccountLocks:
             finally:
                 _unlink(mine)
         except OSError as error:
-            raise local_error(error, "lock", self.files[0]) from error
+            raise local_error(error, "lock", self.machine.shown(self.files[0])) from error
 
     def _lock_file(self, mine: str, file: str) -> None:
         lock = self.machine.real(f"{file}.lock", final=False)
@@ -121,8 +121,9 @@ class AccountLocks:
     def _pause(self, lock: str, holder: int | None) -> None:
         if self.machine.clock.monotonic() >= self.deadline:
             who = f"process {holder}" if holder else "an unknown process"
-            hint = f"end it, or remove {lock} if it is not at work on the accounts" if lock != PASSWORD_LOCK else ""
-            raise LockTimeout(f"{lock} was held by {who} for {self.waiting:g} s", hint=hint, path=lock)
+            shown = self.machine.shown(lock)
+            hint = f"end it, or remove {shown} if it is not at work on the accounts" if lock != PASSWORD_LOCK else ""
+            raise LockTimeout(f"{shown} was held by {who} for {self.waiting:g} s", hint=hint, path=shown)
         self.machine.clock.sleep(PAUSE)
 
     def _release(self) -> Exception | None:

@@ -5,12 +5,12 @@ The parsers are pure and take whole answers. What is cut off or of an unknown ki
 
 from __future__ import annotations
 
-import _socket as socket  # without the enums of `socket`
-import _struct as struct
-import posix as os
+import os
+import struct
 
 from azureinit.errors import LocalError
-from azureinit.machine import local_error
+from azureinit.machine import sockets
+from azureinit.machine.files import local_error
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ def _ask(kind: int, what: str) -> bytes:
     """The whole answer; asked again where it changed while it was told."""
     answer = b""
     try:
-        kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        kernel = sockets.socket(sockets.AF_NETLINK, sockets.SOCK_RAW | sockets.SOCK_CLOEXEC, sockets.NETLINK_ROUTE)
         try:
             kernel.settimeout(PATIENCE)
             kernel.bind((0, 0))
@@ -113,7 +113,7 @@ def _ask(kind: int, what: str) -> bytes:
     return answer
 
 
-def _answer(kernel: socket.socket, sequence: int) -> tuple[bytes, bool]:
+def _answer(kernel: sockets.socket, sequence: int) -> tuple[bytes, bool]:
     data = b""
     changed = False
     while len(data) < MOST_BYTES:
@@ -206,7 +206,7 @@ def _link(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Link:
 def _address(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Address | None:
     family, prefix, _flags, scope, index = fixed
     shown = _ip(parts.get(NEAR_END) or parts.get(FAR_END) or b"")  # where the ends differ, ours is the near one
-    if not shown or family not in (socket.AF_INET, socket.AF_INET6):
+    if not shown or family not in (sockets.AF_INET, sockets.AF_INET6):
         return None
     return Address(
         index=index,
@@ -220,11 +220,11 @@ def _address(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Address | None:
 def _routes(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Iterator[Route]:
     """More than one where several ways share the destination."""
     family, prefix, _source, _tos, table, _protocol, scope, type_, flags = fixed
-    if family not in (socket.AF_INET, socket.AF_INET6) or flags & CLONED:
+    if family not in (sockets.AF_INET, sockets.AF_INET6) or flags & CLONED:
         return
     route = Route(
         family=_version(family),
-        destination=_ip(parts.get(DESTINATION, b"")) or ("0.0.0.0" if family == socket.AF_INET else "::"),
+        destination=_ip(parts.get(DESTINATION, b"")) or ("0.0.0.0" if family == sockets.AF_INET else "::"),
         prefix=prefix,
         type=TYPES[type_] if type_ < len(TYPES) else str(type_),
         table=_number(parts.get(TABLE, b"")) or table,
@@ -253,12 +253,12 @@ def _gateway(parts: dict[int, bytes]) -> str:
 
 
 def _ip(data: bytes) -> str:
-    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(data))
-    return "" if family is None else socket.inet_ntop(family, data)
+    family = {4: sockets.AF_INET, 16: sockets.AF_INET6}.get(len(data))
+    return "" if family is None else sockets.inet_ntop(family, data)
 
 
 def _version(family: int) -> int:
-    return 4 if family == socket.AF_INET else 6
+    return 4 if family == sockets.AF_INET else 6
 
 
 def _number(data: bytes) -> int:

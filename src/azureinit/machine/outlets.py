@@ -5,21 +5,19 @@ None of them is worth a boot: what cannot be written is given up, nothing is rai
 
 from __future__ import annotations
 
-import _stat as stat
 import errno
 import fcntl
-import posix as os
-from _thread import allocate_lock
+import os
+import stat
 
 from azureinit.errors import LocalError
 from azureinit.machine.files import write_all
-from azureinit.machine.paths import is_same
+from azureinit.machine.threads import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
-
     from azureinit.machine import Machine
+    from azureinit.machine.sockets import socket
 
 STDERR = 2
 LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -90,7 +88,7 @@ class LogFile:
             return file  # another is putting it aside right now
         try:
             # Another may have done it before: then the file of that name is a new one.
-            if is_same(os.fstat(file), os.lstat(self.real)):
+            if os.path.samestat(os.fstat(file), os.lstat(self.real)):
                 os.rename(self.real, f"{self.real}.1")
         except FileNotFoundError:
             pass
@@ -170,9 +168,9 @@ class Datagrams:
 
     def _send(self, data: bytes) -> None:
         if self._socket is None:
-            import _socket  # all of socket that is needed, for a tenth of its import
+            from azureinit.machine.sockets import AF_UNIX, SOCK_DGRAM, socket
 
-            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+            self._socket = socket(AF_UNIX, SOCK_DGRAM)
             self._socket.settimeout(self.patience)
             self._socket.connect(self.address)
         try:
@@ -191,7 +189,8 @@ class Datagrams:
 def _send_as_file(connected: socket, data: bytes) -> None:
     """In memory and sealed, so that the reader may trust it not to change."""
     import sys
-    from _socket import SCM_RIGHTS, SOL_SOCKET
+
+    from azureinit.machine.sockets import SCM_RIGHTS, SOL_SOCKET
 
     file = os.memfd_create("azure-init", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:

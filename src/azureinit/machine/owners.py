@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from azureinit.errors import LocalError
-from azureinit.machine import MOST_BYTES
+from azureinit.machine.files import MOST_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.machine import Machine
+    from azureinit.machine.filetree import FileTree
 
 
-def find_ids(machine: Machine, name: str, file: str) -> tuple[int, int]:
+def find_ids(machine: FileTree, name: str, file: str) -> tuple[int, int]:
     """The number, and that of the group that goes with it."""
     if name.isdigit():
         return int(name), int(name)
@@ -30,4 +30,4 @@ def find_ids(machine: Machine, name: str, file: str) -> tuple[int, int]:
             return entry.pw_uid, entry.pw_gid
         except KeyError:
             pass
-    raise LocalError(f"no {name} in {file}", path=file)
+    raise LocalError(f"no {name} in {machine.shown(file)}", path=machine.shown(file))

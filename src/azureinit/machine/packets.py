@@ -5,11 +5,11 @@ Headers and checksums are ours to make and to check: the kernel's own network ha
 
 from __future__ import annotations
 
-import _struct as struct
-import posix as os
+import os
 import socket
+import struct
 
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

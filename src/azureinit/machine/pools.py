@@ -6,14 +6,14 @@ releases both. Every change is one write of whole records or one change of lengt
 
 from __future__ import annotations
 
-import _stat as stat
-import _struct as struct
 import errno
 import fcntl
-import posix as os
+import os
+import stat
+import struct
 
 from azureinit.errors import LocalError, LockTimeout
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,23 +103,24 @@ class PoolFile:
 
 def open_pool(machine: Machine, path: str, *, change: bool, create: bool = False, timeout: float) -> PoolFile | None:
     """Locked for others' changes, and with `change` for their reading too; None where there is no such file."""
+    shown = machine.shown(path)
     flags = (os.O_RDWR if change else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
         file = os.open(machine.real(path), flags | (os.O_CREAT if create else 0), 0o600)
     except (FileNotFoundError, NotADirectoryError) as error:
         if create:
-            raise local_error(error, "write", path) from error
+            raise local_error(error, "write", shown) from error
         return None
     except OSError as error:
-        raise local_error(error, "open", path) from error
+        raise local_error(error, "open", shown) from error
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise LocalError(f"cannot open {path}: it is not a regular file", path=path)
-        _lock(machine, file, path, exclusive=change, timeout=timeout)
+            raise LocalError(f"cannot open {shown}: it is not a regular file", path=shown)
+        _lock(machine, file, shown, exclusive=change, timeout=timeout)
     except BaseException:
         os.close(file)
         raise
-    return PoolFile(file, path)
+    return PoolFile(file, shown)
 
 
 def _lock(machine: Machine, file: int, path: str, *, exclusive: bool, timeout: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import posix as os
+import os
 import select
 
 from azureinit.errors import LocalError, SubprocessFailed, SubprocessTimeout, ToolMissing

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, socket  # without the enums of `socket`
-from posix import sysconf
+import os
 
 from azureinit.errors import AzureInitError
+from azureinit.machine.sockets import AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,6 @@ def boot_moment(machine: Machine) -> float:
     """When the first process began, by the monotonic clock: of a container, not of the kernel below it."""
     try:
         stat = machine.read("/proc/1/stat") or b""
-        return int(stat.rpartition(b")")[2].split()[STARTED]) / sysconf("SC_CLK_TCK")
+        return int(stat.rpartition(b")")[2].split()[STARTED]) / os.sysconf("SC_CLK_TCK")
     except (AzureInitError, IndexError, ValueError):
         return 0.0

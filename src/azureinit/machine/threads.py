@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _thread import TIMEOUT_MAX, allocate_lock, start_new_thread
+from _thread import TIMEOUT_MAX, allocate_lock as allocate_lock, get_ident as get_ident, start_new_thread
 from sys import setswitchinterval
 from time import monotonic
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import posix as os
+import os
 import select
-from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket  # without the enums of `socket`
 
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
+from azureinit.machine.sockets import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

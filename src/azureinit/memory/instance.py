@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from _stat import S_ISREG
+from stat import S_ISREG
 
 from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import MOST_BYTES, is_temporary

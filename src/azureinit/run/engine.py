@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from azureinit.errors import AzureInitError, LocalError, LockTimeout
+from azureinit.machine.threads import allocate_lock
 from azureinit.record import Record
 from azureinit.sources.identity import read_vm_id, stand_down
 from azureinit.telemetry.events import INFO, WARN

@@ -144,15 +144,13 @@ def _told_in_a_moment(walk: Walk) -> Endpoint | None:
 
 def standing(machine: Machine, card: Card) -> Standing:
     def held() -> frozenset[str]:
-        return _addresses(card)
+        return _addresses(machine, card)
 
     return read_standing(machine, link=card.link, index=card.index, mac=card.mac, held=held)
 
 
-def _addresses(card: Card) -> frozenset[str]:
-    from azureinit.machine.netlink import read_addresses
-
-    return frozenset(one.address for one in read_addresses() if one.index == card.index and one.family == 4)
+def _addresses(machine: Machine, card: Card) -> frozenset[str]:
+    return frozenset(one.address for one in machine.read_addresses() if one.index == card.index and one.family == 4)
 
 
 def read_card(machine: Machine, table: bytes | None = None) -> Card | None:
@@ -171,11 +169,10 @@ def read_card(machine: Machine, table: bytes | None = None) -> Card | None:
 
 def asked(walk: Walk, *, until: float) -> Endpoint | None:
     """Of the DHCP server, where nobody has a lease of it."""
-    from azureinit.machine.netlink import read_links
     from azureinit.sources.dhcp import ask_server
 
     card = read_card(walk.machine)
-    link = next((one for one in read_links() if card is not None and one.index == card.index), None)
+    link = next((one for one in walk.machine.read_links() if card is not None and one.index == card.index), None)
     if card is None or link is None or len(card.mac) != 17:
         return None
     if not (link.up and link.carrier):
@@ -192,7 +189,7 @@ def asked(walk: Walk, *, until: float) -> Endpoint | None:
     if offer is None:
         walk.events.tell(INFO, "wireserver", f"no DHCP server answers on {link.name}")
         return None
-    if not _addresses(card):
+    if not _addresses(walk.machine, card):
         told = f"a DHCP server offers {offer.address} to {link.name}, and nobody on this machine takes it"
         walk.events.tell(WARN, "wireserver", told)
     if not (offer.wireserver and is_host_address(offer.wireserver)):
@@ -225,7 +222,7 @@ def _mend(walk: Walk, host: str) -> None:
     machine = walk.machine
     card = read_card(machine)
     lease = None if card is None else standing(machine, card).lease
-    if card is None or lease is None or lease.address not in _addresses(card):
+    if card is None or lease is None or lease.address not in _addresses(machine, card):
         return
     table = read_table(machine) or b""
     for step in plan_route(host=host, lease=lease, leads=has_route_to(table, parse_ipv4(host) or 0)):

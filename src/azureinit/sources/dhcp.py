@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from azureinit.addresses import is_host_address
 from azureinit.machine.dhcp import discover, parse_offer
-from azureinit.machine.packets import Broadcast, new_transaction
+from azureinit.machine.packets import new_transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def ask_server(machine: Machine, *, link: str, mac: str, until: float) -> tuple[
     transaction = new_transaction()
     without: Offer | None = None
     odd: dict[str, None] = {}
-    with Broadcast(link) as wire:
+    with machine.broadcast(link) as wire:
         for pause in PAUSES:
             now = clock.monotonic()
             if now >= until:

@@ -7,9 +7,8 @@ that there is a password or customData it is not enough, since only the media ca
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, ProxyAgentFailed
+from azureinit.machine.threads import allocate_lock
 from azureinit.record import Record, Secret, replace
 from azureinit.sources.metadata import (
     SAVED,

@@ -7,7 +7,7 @@ extent in two places, every extent lies inside the volume. Fields without a twin
 
 from __future__ import annotations
 
-from _struct import unpack_from
+from struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.udf import Bounded

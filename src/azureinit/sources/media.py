@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from _stat import S_ISREG
+from stat import S_ISREG
 
 from azureinit.errors import AzureInitError, LocalError, MediaAbsent, MediaUnreadable, OvfInvalid
 from azureinit.record import Record, Secret

@@ -5,9 +5,8 @@ Two things make its state matter: IMDS refuses (401, 403), or the media ask for 
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from azureinit.errors import AzureInitError, ProxyAgentFailed, ProxyAgentMissing
+from azureinit.machine.threads import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -41,9 +41,7 @@ def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[
     try:
         if _leads(machine, address):
             return True
-        from azureinit.machine.watch import RouteWatch
-
-        with RouteWatch() as watch:  # looked again after that: nothing is announced to who was not listening
+        with machine.watch_routes() as watch:  # looked again after that: nothing is announced to who was not listening
             while not _leads(machine, address):
                 left = until - machine.clock.monotonic()
                 if left <= 0:

@@ -10,8 +10,8 @@ checksum in UDF, unless they lie inside the file entry.
 
 from __future__ import annotations
 
-from _struct import unpack_from
 from binascii import crc_hqx
+from struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _struct import unpack_from
+from struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.udf import HOLE, Volume, contents, extents, is_whole, node, plain, tag, unusable

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from _thread import get_ident
 from itertools import count
 
+from azureinit.machine.threads import get_ident
 from azureinit.record import Record
 
 TYPE_CHECKING = False

@@ -6,10 +6,10 @@ A boot may write so many records and no more, so that the pool lasts; the last o
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # all of threading that is needed
 from errno import ENOENT, ENOTDIR
 
 from azureinit.config.filters import Filter, parse_filter
+from azureinit.machine.threads import allocate_lock
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 from azureinit.version import VERSION
 
