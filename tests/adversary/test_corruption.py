@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from azureinit.machine import Machine
-from azureinit.memory.instance import Instance, read_pending, read_saved
+from azureinit.memory.instance import Instance, read_pending
 from azureinit.memory.journal import clear_leftovers, read_journal
-from azureinit.sources.gather import from_saved
+from azureinit.memory.saved import read_saved
 from fakeazure import Expect, Vm
 from support.bench import Bench, Benches
 from support.bounds import ALL, SEED, sample
@@ -115,8 +115,7 @@ def test_a_damaged_record_is_absent_or_says_the_same(wanted: Path, tmp_path: Pat
             return set(journal.done)
         if kind == "pending":
             return {json.dumps(read_pending(machine, instance), sort_keys=True)}
-        values = read_saved(machine, instance)
-        saved = None if values is None else from_saved(values)
+        saved = read_saved(machine, instance.path("saved"))
         secrets = (
             [] if saved is None else [secret and secret.reveal() for secret in (saved.password_hash, saved.custom_data)]
         )

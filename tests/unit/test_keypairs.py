@@ -15,6 +15,7 @@ from azureinit.facts.keypairs import read_pair_files
 from azureinit.facts.ssh import read_keys_files
 from azureinit.machine import Machine
 from azureinit.memory.journal import Journal, MemoryJournal
+from azureinit.memory.saved import metadata_from_saved
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
 from azureinit.plan.keypairs import pair_paths, plan_key_pairs
 from azureinit.plan.show import as_json, as_text
@@ -22,7 +23,6 @@ from azureinit.record import Secret, replace
 from azureinit.sources.certificates import Certificate, Certificates, pair
 from azureinit.sources.certified import certified
 from azureinit.sources.envelope import public_half
-from azureinit.sources.gather import from_saved
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import KeyPair, Metadata, from_ovf, merge
 from azureinit.sources.ovf import parse_ovf
@@ -109,10 +109,12 @@ def test_what_cannot_be_meant_is_refused(pairs: str, told: str) -> None:
 
 
 def test_an_earlier_run_kept_their_names_and_not_their_keys() -> None:
-    saved = from_saved({"username": "ada", "key_pairs": [["AB", "/x"], ["CD", None]], "thumbprints": [["EF", None]]})
+    saved = metadata_from_saved(
+        {"username": "ada", "key_pairs": [["AB", "/x"], ["CD", None]], "thumbprints": [["EF", None]]}
+    )
     assert saved.key_pairs == (KeyPair(thumbprint="AB", path="/x"), KeyPair(thumbprint="CD"))
     assert saved.thumbprints == (("EF", None),)
-    assert from_saved({"username": "ada"}).key_pairs == ()
+    assert metadata_from_saved({"username": "ada"}).key_pairs == ()
 
 
 # ---- which certificate

@@ -13,7 +13,7 @@ from stat import S_ISREG
 from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import MOST_BYTES, is_temporary
 from azureinit.machine.durable import make_durable
-from azureinit.record import Record, Secret
+from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,36 +161,6 @@ def read_verdict(machine: Machine) -> str | None:
     except LocalError:
         return None
     return None if data is None else data.decode("ascii", "replace")
-
-
-def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) -> None:
-    """Secrets are revealed here and nowhere else: into a 0600 file of ours."""
-    from binascii import b2a_base64
-
-    from azureinit.memory.sealed import seal
-
-    plain = {
-        key: {"base64": b2a_base64(value.reveal(), newline=False).decode()} if isinstance(value, Secret) else value
-        for key, value in sorted(values.items())
-    }
-    data = seal(plain)
-    if machine.read(instance.path("saved"), limit=MOST_BYTES) != data:
-        machine.write(instance.path("saved"), data, mode=0o600)
-
-
-def read_saved(machine: Machine, instance: Instance) -> dict[str, Any] | None:
-    from binascii import a2b_base64
-
-    values = _read(machine, instance.path("saved"))
-    if values is None:
-        return None
-    try:
-        return {
-            key: Secret(a2b_base64(value["base64"])) if isinstance(value, dict) else value
-            for key, value in values.items()
-        }
-    except (KeyError, TypeError, ValueError):
-        return None  # not what we write
 
 
 def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.kvp.report import encode_fields
+from azureinit.kvp.report import ALWAYS, ON_ERROR, PPS_TYPES, encode_fields
 from azureinit.record import Record
 from azureinit.version import VERSION
 
@@ -19,8 +19,7 @@ MAX_POOLED = 1022
 SHORTEST = 16  # of a value that is cut: less tells nothing
 CUT = "..."
 LONGEST_KEY = 64
-PPS_TYPES = ("None", "PreprovisionedOSDisk", "Running", "Savable")
-RESERVED = frozenset(("result", "reason", "agent", "pps_type", "vm_id", "timestamp", "documentation_url"))
+RESERVED = frozenset((*ALWAYS, *ON_ERROR))  # the report's own keys
 
 
 class Subject(Record):

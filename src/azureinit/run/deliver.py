@@ -12,14 +12,14 @@ from azureinit.memory.instance import (
     mark_provisioned,
     was_alone,
     write_pending,
-    write_saved,
     write_verdict,
 )
+from azureinit.memory.saved import needs_saving, write_saved
 from azureinit.report.health import size_on_the_wire
 from azureinit.report.protocol import send_progress, send_verdict
 from azureinit.report.verdict import Subject, success_report
 from azureinit.run.engine import ready_is_pending
-from azureinit.sources.metadata import SAVED, is_specialised
+from azureinit.sources.metadata import is_specialised
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -97,19 +97,8 @@ def save(walk: Walk, *, with_hash: bool = True) -> None:
     """What a later run still needs once the host has taken the media away."""
     metadata, instance = walk.metadata, walk.instance
     assert metadata is not None and instance is not None
-    media_only = metadata.has_password or metadata.custom_data is not None or metadata.guest_agent_off
-    media_only = media_only or metadata.proxy_agent or bool(metadata.key_pairs)
-    if not media_only and metadata.provenance.get("username", "imds") == "imds":
-        return
-    values = {field: getattr(metadata, field) for field in SAVED if getattr(metadata, field) is not None}
-    values["keys"] = [(key.data, key.path) for key in metadata.keys]
-    if metadata.thumbprints:
-        values["thumbprints"] = metadata.thumbprints
-    if with_hash and metadata.key_pairs:  # by name: the wireserver has their keys
-        values["key_pairs"] = [(pair.thumbprint, pair.path) for pair in metadata.key_pairs]
-    if with_hash and metadata.password_hash is not None:
-        values["password_hash"] = metadata.password_hash
-    write_saved(walk.machine, instance, values)
+    if needs_saving(metadata):
+        write_saved(walk.machine, instance.path("saved"), metadata, with_secrets=with_hash)
 
 
 def deliver(walk: Walk, failure: AzureInitError | None) -> int:

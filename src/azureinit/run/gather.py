@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from azureinit.errors import ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, VmIdUnknown
 from azureinit.facts.gather import read_facts
-from azureinit.memory.instance import ALONE, read_pending, read_saved, was_another
+from azureinit.memory.instance import ALONE, read_pending, was_another
 from azureinit.memory.journal import MemoryJournal, read_journal
+from azureinit.memory.saved import read_saved
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
 from azureinit.run.deliver import look_at_the_network, mend_route, wait_for_wireserver
 from azureinit.run.engine import know
-from azureinit.sources.gather import ask_sources, from_saved
+from azureinit.sources.gather import ask_sources
 from azureinit.sources.metadata import (
     IN_WORDS,
     asks_anything,
@@ -116,8 +117,7 @@ def recall(walk: Walk) -> Metadata | None:
     walk.journal.record_own_keys(walk.machine, walk.own_keys)  # where the id was not known when they were begun
     pending = read_pending(walk.machine, walk.instance) or {}
     walk.previous = pending.get("failure", "")
-    values = read_saved(walk.machine, walk.instance)
-    saved = None if values is None else from_saved(values)  # None as well for what has another shape
+    saved = read_saved(walk.machine, walk.instance.path("saved"))
     if pending.get("sources") == ALONE and walk.alone is None:
         walk.alone = saved
     return saved

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, ProxyAgentFailed
 from azureinit.machine.threads import allocate_lock
-from azureinit.record import Record, Secret, replace
+from azureinit.record import Record, replace
 from azureinit.sources.metadata import (
-    SAVED,
     Metadata,
     contradiction,
     from_imds,
@@ -279,33 +278,3 @@ def _read_media(
 
     until = min(deadline, machine.clock.monotonic() + config.provisioning_media.wait_secs)
     return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe, note=note)
-
-
-def from_saved(values: Mapping[str, object]) -> Metadata | None:
-    """What an earlier run of this VM kept of its media; None for what no run of ours has written."""
-    from azureinit.sources.imds import PublicKey
-    from azureinit.sources.metadata import KeyPair
-
-    kinds = {**SAVED, "password_hash": Secret}
-    kept = {key: value for key, value in values.items() if key in kinds and value is not None}
-    keys, named, thumbprints = (_pairs(values.get(key, ())) for key in ("keys", "key_pairs", "thumbprints"))
-    if not all(type(value) is kinds[key] for key, value in kept.items()):
-        return None
-    if keys is None or named is None or thumbprints is None:
-        return None
-    return Metadata(
-        **kept,  # type: ignore[arg-type]
-        keys=tuple(PublicKey(data=data, path=path) for data, path in keys),
-        key_pairs=tuple(KeyPair(thumbprint=thumbprint, path=path) for thumbprint, path in named),
-        thumbprints=tuple(thumbprints),
-    )
-
-
-def _pairs(value: object) -> list[tuple[str, str | None]] | None:
-    """A text and perhaps another one, any number of times; None for anything else."""
-    pairs: tuple[Any, ...] = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-        return None
-    if not all(isinstance(text, str) and (path is None or isinstance(path, str)) for text, path in pairs):
-        return None
-    return [(text, path) for text, path in pairs]

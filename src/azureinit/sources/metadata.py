@@ -25,7 +25,7 @@ from azureinit.errors import (
 from azureinit.pubkey import key_identity, key_name, one_line, parse_key
 from azureinit.record import Record, Secret, replace
 from azureinit.sources.identity import parse_vm_id
-from azureinit.sources.imds import PublicKey
+from azureinit.sources.imds import PublicKey as PublicKey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,19 +71,6 @@ class Metadata(Record):
     about: Mapping[str, str] = {}  # what else IMDS says of the machine, for whoever reads our telemetry
     provenance: dict[str, str] = {}  # noqa: RUF012 - frozen by Record, never changed
     warnings: tuple[str, ...] = ()
-
-
-# What a later boot still needs of the media, and its type; the keys, the pairs and the password's hash beside it.
-SAVED: dict[str, type] = {
-    "username": str,
-    "hostname": str,
-    "disable_password": bool,
-    "has_password": bool,
-    "custom_data": Secret,
-    "pps_type": str,
-    "guest_agent_off": bool,
-    "proxy_agent": bool,
-}
 
 
 def from_imds(imds: Imds) -> Metadata:
