@@ -118,8 +118,11 @@ def _parts(blob: bytes) -> list[bytes]:
 def _sha256(data: bytes) -> bytes:
     """hashlib loads all of OpenSSL, 4 ms; only a Python built without a SHA-256 of its own needs that."""
     try:
-        found = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256
+        else:
+            from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        import hashlib as found
-    digest: bytes = found.sha256(data).digest()
+        from hashlib import sha256
+    digest: bytes = sha256(data).digest()
     return digest
