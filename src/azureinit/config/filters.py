@@ -29,10 +29,6 @@ class Filter(Record):
         longest = max((prefix for prefix in self.targets if target.startswith(prefix)), key=len, default=None)
         return level >= (self.level if longest is None else self.targets[longest])
 
-    @property
-    def lowest(self) -> int:
-        return min(self.level, *self.targets.values()) if self.targets else self.level
-
 
 def target_of(name: str) -> str:
     """`report Ready` is libazureinit::report_ready."""

@@ -38,7 +38,6 @@ PIECE = 1 << 16
 UP, LOOPBACK = 0x1, 0x8
 CLONED = 0x200  # a remembered decision, not a route
 MAIN_TABLE, LOCAL_TABLE = 254, 255
-UNICAST = 1
 STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
 SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 TYPES = ("unspec", "unicast", "local", "broadcast", "anycast", "multicast", "blackhole", "unreachable", "prohibit",

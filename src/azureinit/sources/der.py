@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-INTEGER, BITS, OID, SEQUENCE, VERSION = 0x02, 0x03, 0x06, 0x30, 0xA0
+INTEGER, BITS, SEQUENCE, VERSION = 0x02, 0x03, 0x30, 0xA0
 RSA = bytes.fromhex("2a864886f70d010101")
 EC = bytes.fromhex("2a8648ce3d0201")
 ED25519 = bytes.fromhex("2b6570")

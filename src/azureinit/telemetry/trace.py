@@ -9,7 +9,6 @@ from azureinit.version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from azureinit.config.model import Config
     from azureinit.machine import Machine
@@ -116,22 +115,6 @@ def _object(event: Event) -> dict[str, object]:
         "parent": event.parent,
         "fields": dict(event.fields),
     }
-
-
-def read_trace(machine: Machine, path: str) -> tuple[dict[str, Any], ...]:
-    """Every whole line, the oldest first; what a killed run left unfinished is passed over."""
-    from azureinit.jsontext import loads
-
-    found = []
-    for file in (path + ".1", path):
-        for line in (machine.read(file, limit=2 * MOST_BYTES) or b"").split(b"\n"):
-            try:
-                value = loads(line.decode())
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                found.append(value)
-    return tuple(found)
 
 
 def collector_wanted(config: Config, environ: Mapping[str, str]) -> bool:
