@@ -1,7 +1,7 @@
-"""The one door to the network: one request under a Retry policy and an overall deadline.
+"""HTTP requests: one request under a Retry policy and an overall deadline.
 
-Plain HTTP/1.1 to an address we were given: no redirect is followed, no proxy asked, no device bound. Every way an
-attempt can fail is counted and told when the request is given up.
+Plain HTTP/1.1 to a given address: no redirects, no proxy, no bound device. Failed attempts are counted by kind, and the
+final error lists them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 MAX_HEADERS = 64 * 1024
 MAX_RETRY_AFTER = 60.0
-SHORTEST_DELAY = 0.05  # where a policy starts with none: it still grows
-TIMED_OUT = (TimeoutError, timeout)  # one and the same from Python 3.10 on
+SHORTEST_DELAY = 0.05  # seconds; the first delay that grows if a policy starts with 0
+TIMED_OUT = (TimeoutError, timeout)  # the same class from Python 3.10 on
 TRANSPORT = 0  # the status of an attempt that got no answer
 REQUEST_ID = "x-ms-client-request-id"
-FINAL_ANSWERS = 5  # so many of the same kind in a row, for `Retry.final_secs`, are not asked for again
+FINAL_ANSWERS = 5  # that many equal answers in a row, over `Retry.final_secs`, are final
 
 
 class Retry(Record):
-    """`statuses`, and attempts without an answer, are retried for as long as there is time.
+    """`statuses` and attempts without an answer are retried until the deadline.
 
-    Any other status is final: at once, or with `final_secs` once it has come for so long and FINAL_ANSWERS times in a
-    row. `final_secs` does the same for answers that `accept` refuses, which are retried without it.
+    Any other status is final: at once, or with `final_secs` after it has come for that long and FINAL_ANSWERS times in
+    a row. The same applies to answers that `accept` refuses; without `final_secs` those are retried.
     """
 
     connect_timeout: float
@@ -44,9 +44,9 @@ class Retry(Record):
     statuses: frozenset[int] = frozenset()
     growth: float = 1.5
     max_delay: float = 30.0
-    attempts: int = 0  # 0: as many as the budget holds
+    attempts: int = 0  # 0: no limit
     final_secs: float | None = None
-    at_once: frozenset[int] = frozenset()  # statuses that are final at once all the same
+    at_once: frozenset[int] = frozenset()  # statuses that are final at once, in spite of `final_secs`
 
 
 class Response(Record):
@@ -56,11 +56,11 @@ class Response(Record):
 
 
 class _Broken(Exception):
-    """An attempt that got no whole answer."""
+    """An attempt without a complete answer."""
 
 
 class _ConnectTimeout(TimeoutError):
-    """No connection came about in its time."""
+    """The connection timed out."""
 
 
 def send(
@@ -78,7 +78,7 @@ def send(
 ) -> Response:
     """The first usable answer. `accept` raises an AzureInitError for a malformed one, which is then retried.
 
-    Every attempt carries an id of its own, by which the platform's logs and ours can be matched.
+    Every attempt carries its own request id, which matches this log with the platform's.
     """
     host, port, path = parse_url(url)
     started = clock.monotonic()
@@ -133,7 +133,7 @@ class _Failure:
 
 
 class _Tally:
-    """All failures of a request: how often each was seen, and since when the last kind has been the same."""
+    """All failures of a request: how often each occurred, and since when the last kind has repeated."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}
@@ -161,7 +161,7 @@ class _Tally:
         return self.in_a_row >= FINAL_ANSWERS and now - self.since >= retry.final_secs
 
     def error(self, kind: type[HttpFailed], method: str, url: str, seconds: float, *, final: bool) -> HttpFailed:
-        """With the status and cause of the last failure where it ended the request, else of the most frequent one."""
+        """Carries status and cause of the last failure if it was final, otherwise of the most frequent one."""
         told = ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in self.texts.items())
         chosen = self.last[self.same if final and self.same else max(self.kinds, key=self._weight)]
         error = kind(f"{method} {url} failed for {seconds:.1f} s: {told}", endpoint=url)
@@ -194,7 +194,7 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
             raise TimeoutError
         return seconds
 
-    # An address goes straight to connect(): getaddrinfo would load the idna codec, 3 ms.
+    # connect() takes an address directly: getaddrinfo would load the idna codec, 3 ms.
     connection = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
     try:
         connection.settimeout(min(retry.connect_timeout, left()))
@@ -210,7 +210,7 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
 
 
 class _Stream:
-    """Bytes as they come, never more than the cap."""
+    """Received bytes, up to the limit."""
 
     def __init__(self, connection: socket, left: Callable[[], float], limit: int) -> None:
         self.connection, self.left, self.limit = connection, left, limit
@@ -258,7 +258,7 @@ def _response(stream: _Stream) -> Response:
     headers: dict[str, str] = {}
     while status // 100 == 1:
         status, headers = _head(stream.until(b"\r\n\r\n", MAX_HEADERS).decode("latin-1"))
-    # A refusal is told by its status alone: no broken body turns it into something to be tried again.
+    # A refusal is known by its status: a broken body must not turn it into a retry.
     body = _body(stream, headers) if status // 100 == 2 and status != 204 else b""
     return Response(status=status, headers=headers, body=body)
 
@@ -325,7 +325,7 @@ def _uuid() -> str:
 
 
 def _jitter() -> float:
-    """0.75 to 1: never longer than the delay, so that a Retry policy says what is waited at most."""
+    """A factor from 0.75 to 1: a pause is never longer than the policy's delay."""
     return 0.75 + os.urandom(1)[0] / 1020
 
 

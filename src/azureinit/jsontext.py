@@ -1,8 +1,9 @@
 """JSON without the `json` package, whose regular expressions cost every boot 3 ms, a tenth of its time.
 
 The scanner and the encoder are the C ones that `json` itself uses, called directly. They are private to CPython. The
-`json` package does the same work where they are missing, where they do not give the expected answer to a probe, or where
-they raise anything but ValueError. Both ways are stricter than `json` in one thing: NaN and the infinities are refused.
+`json` package does the same work where they are missing, where they do not give the expected answer to a probe, or
+where they raise anything but ValueError. Both ways are stricter than `json` in one thing: NaN and the infinities are
+refused.
 """
 
 from __future__ import annotations

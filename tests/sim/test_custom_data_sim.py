@@ -165,7 +165,7 @@ def test_a_program_that_takes_too_long_is_ended_with_all_it_started(system: Any)
     one = system(script, expect=Expect(verdict="failure", reason="failed to run customData"))
     one.configure(execute=True, execute_timeout_secs=0.5)
     ran = one.agent()
-    assert ran.returncode == 1 and "sh was ended after 0.5 s: what it said is in" in ran.stderr
+    assert ran.returncode == 1 and "sh was killed after 0.5 s: what it said is in" in ran.stderr
     assert one.fabric.judge().ok
     assert one.log.read_text() == "begun\n"
 

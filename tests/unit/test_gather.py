@@ -379,7 +379,7 @@ def test_a_proxy_agent_that_hangs_is_ended_and_told(tmp_path: Path, media: Path)
     with Server(answer(403)) as server:
         found = gathered(tmp_path, settings(server.url, tmp_path / "nothing"), within=0.5)
     assert isinstance(found.failures["imds"], ProxyAgentFailed)
-    assert "IMDS refused with status 403, and azure-proxy-agent was ended after" in str(found.failures["imds"])
+    assert "IMDS refused with status 403, and azure-proxy-agent was killed after" in str(found.failures["imds"])
 
 
 def test_a_refusal_without_a_proxy_agent_is_asked_again_and_final_in_the_end(tmp_path: Path, media: Path) -> None:

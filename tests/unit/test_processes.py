@@ -183,7 +183,7 @@ LONGER = (0.5, 2.0, 8.0, 32.0)  # until a child has come to its first words: on 
 def test_a_child_that_hangs_is_ended_with_all_its_children(either_way: None, tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {tmp_path}/child; echo started >&2; wait"
     for seconds in LONGER:
-        with pytest.raises(SubprocessTimeout, match=f"sh was ended after {seconds:g} s") as raised:
+        with pytest.raises(SubprocessTimeout, match=f"sh was killed after {seconds:g} s") as raised:
             sh(script, timeout=seconds)
         if "started" in str(raised.value):
             break
@@ -192,7 +192,7 @@ def test_a_child_that_hangs_is_ended_with_all_its_children(either_way: None, tmp
 
 
 def test_a_child_that_floods_is_still_ended_in_time(either_way: None) -> None:
-    with pytest.raises(SubprocessTimeout, match=r"yes was ended after 0\.3 s"):
+    with pytest.raises(SubprocessTimeout, match=r"yes was killed after 0\.3 s"):
         MACHINE.run(("yes",), timeout=0.3)
 
 

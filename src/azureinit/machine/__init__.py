@@ -67,13 +67,13 @@ class Machine(FileTree):
         env: Mapping[str, str] | None = None,
         output: str | None = None,
     ) -> Ran:
-        """`output`: a log of its own for what it says on both streams, instead of in what is returned."""
+        """Run a program to its end. `output`: a log file that gets both streams; then the result holds neither."""
         from azureinit.machine.processes import run
 
         return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output)
 
     def start(self, argv: tuple[str, ...]) -> Callable[[float], Ran]:
-        """Goes on while we do; what is returned waits for its end, as many seconds as it is told."""
+        """Start a program and go on. The returned function waits for its end, at most the given number of seconds."""
         from azureinit.machine.processes import start
 
         return start(self, argv)
@@ -102,13 +102,13 @@ class Machine(FileTree):
         return kernel.mount_and_read(self, device, name, limit=limit)
 
     def hold(self, path: str, *, timeout: float, note: bytes = b"") -> bytes:
-        """Keep others of us out for as long as this process lives; what the last of them noted."""
+        """Lock a file against other azure-init processes until this process ends. Returns the last holder's note."""
         from azureinit.machine import kernel
 
         return kernel.hold(self, path, timeout=timeout, note=note)
 
     def is_another(self, pid: int) -> bool:
-        """True for a living process that is not us: our own number may have had a bearer before."""
+        """True for a live process other than this one. A recorded PID may have been reused by this process."""
         return pid not in (0, self.pid) and self.stat(f"/proc/{pid}") is not None
 
     def boot_id(self) -> str:

@@ -48,10 +48,10 @@ class FileTree:
         """True if the files are not those of the running system: then its kernel and services are left alone."""
         return self.root != "/"
 
-    # ---- where things lie
+    # ---- reading
 
     def real(self, path: str, *, final: bool = True) -> str:
-        """Where `path` lies for us. Links are followed inside the root; the last one only if `final`."""
+        """The real path. Links are resolved inside the root; the last component only if `final`."""
         if "\0" in path:
             raise LocalError(f"not a path: {path!r}")
         base = self._base_of(path)
@@ -66,7 +66,7 @@ class FileTree:
         return self.kernel if path.startswith(KERNEL) else self.root
 
     def read(self, path: str, *, limit: int = 1 << 20, beneath: str | None = None) -> bytes | None:
-        """None where there is no such file. `beneath`: a directory someone else owns; no link below it is followed."""
+        """None if there is no such file. `beneath`: a directory of another user; no link below it is followed."""
         if beneath is None:
             return read_file(self.real(path), self.shown(path), limit, os.O_NONBLOCK)
         try:
@@ -83,7 +83,7 @@ class FileTree:
     def read_with_status(
         self, path: str, *, limit: int = 1 << 20, beneath: str | None = None
     ) -> tuple[bytes, os.stat_result] | None:
-        """One open file's content and what it is: nobody can swap it between the two."""
+        """Content and status of the same open file, so that it cannot be swapped in between."""
         directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path))
         try:
             status: list[os.stat_result] = []
@@ -94,7 +94,7 @@ class FileTree:
             close(directory)
 
     def read_host(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        """A file the caller named on the command line: never under the root."""
+        """A file named on the command line: never under the root."""
         return read_file(path, path, limit, os.O_NONBLOCK)
 
     def names(self, path: str) -> tuple[str, ...] | None:
@@ -112,7 +112,7 @@ class FileTree:
             raise local_error(error, "look at", self.shown(path)) from error
 
     def read_link(self, path: str) -> str | None:
-        """What a link says; None where there is no link."""
+        """A link's target; None if there is no link."""
         try:
             return os.readlink(self.real(path, final=False))
         except OSError as error:
@@ -121,7 +121,7 @@ class FileTree:
             raise local_error(error, "read", self.shown(path)) from error
 
     def vendor_target(self, path: str) -> str | None:
-        """Where a link leads, if that is in /usr: the vendor's, and never written through."""
+        """The target of a link into /usr, which belongs to the vendor and is never written through."""
         if self.read_link(path) is None:
             return None
         followed = self.real(path)[len(self.root) :] if self.rooted else os.path.realpath(path)
@@ -132,7 +132,7 @@ class FileTree:
         return found is not None and stat.S_ISDIR(found.st_mode)
 
     def is_open(self, path: str) -> bool:
-        """False for what is there and we may not look into."""
+        """False for an existing path that this process may not read."""
         real = self.real(path)
         wanted = os.R_OK | os.X_OK if os.path.isdir(real) else os.R_OK
         return not os.path.lexists(real) or os.access(real, wanted)
@@ -144,7 +144,7 @@ class FileTree:
     def open_image(self, path: str) -> ImageFile:
         real = self.real(path)
         if not path.startswith(KERNEL) and self.rooted and not os.path.lexists(real):
-            real = path  # a medium named in the configuration is the host's
+            real = path  # a medium named in the configuration is the running system's
         return ImageFile(real, self.shown(path) if real != path else path)
 
     # ---- changing files
@@ -159,10 +159,10 @@ class FileTree:
         beneath: str | None = None,
         sync: bool = True,
     ) -> None:
-        """Replace a file whole: temporary beside it, synced, renamed over it. Unset mode and owner stay as they were.
+        """Replace a file atomically: write a temporary file beside it, sync, rename. Unset mode and owner are kept.
 
-        `beneath` is a directory someone else owns: below it no link is followed. Without `sync` the file may not
-        survive a power cut.
+        `beneath`: a directory of another user; no link below it is followed. Without `sync` the file may not survive a
+        power cut.
         """
         directory, name = self._place(path, beneath)
         temporary = temporary_path(name)
@@ -194,7 +194,7 @@ class FileTree:
             try:
                 unlink(temporary, directory)
             except OSError:
-                pass  # the first error is the one to tell; the next run removes the rest
+                pass  # report the first error; the next run removes the temporary file
             if isinstance(error, LocalError):
                 raise
             raise local_error(error, "write", self.shown(path)) from error
@@ -202,8 +202,8 @@ class FileTree:
             close(directory)
 
     def keep(self, path: str, copy: str) -> None:
-        """`copy` becomes another name of what is now at `path`, which is about to be replaced."""
-        # Another name of a link would show what is new; and where it leads may be another file system.
+        """Keep the file at `path`, which is about to be replaced, under the name `copy` as well."""
+        # A hard link to a symbolic link would show the new content, and its target may be on another file system: copy.
         found = self.read_with_status(path, limit=MOST_BYTES) if self.read_link(path) is not None else None
         name = self.real(copy, final=False)
         try:
@@ -221,7 +221,7 @@ class FileTree:
         return Appender(self.real(path, final=False), self.shown(path), mode)
 
     def make_dir(self, path: str, *, mode: int, owner: str | None = None, beneath: str | None = None) -> None:
-        """The directory, with that mode and owner; its parent must exist."""
+        """Make a directory, or set mode and owner of an existing one. Its parent must exist."""
         directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path))
         try:
             try:
@@ -245,7 +245,7 @@ class FileTree:
             close(directory)
 
     def make_dirs(self, path: str, *, mode: int) -> None:
-        """Every missing directory down to `path`; the ones there are left as they are."""
+        """Make every missing directory down to `path`. Existing ones are not changed."""
         try:
             for made in make_directories(self.real(path), mode=mode):
                 self.unsynced.changed(made)
@@ -278,7 +278,9 @@ class FileTree:
         return True
 
     def owner_ids(self, owner: str) -> tuple[int, int]:
-        """`name`, `name:group` or numbers, looked up in the target's own files, then in the running system's."""
+        """User and group id of `name`, `name:group` or numbers: from the target's files, then from the running
+        system's.
+        """
         if owner not in self._known_ids:
             from azureinit.machine.owners import find_ids
 
@@ -288,14 +290,14 @@ class FileTree:
         return self._known_ids[owner]
 
     def _place(self, path: str, beneath: str | None) -> tuple[int | None, str]:
-        """Where a name is to be made: an open directory and the name in it, or no directory and the whole path."""
+        """Where to make a name: an open directory and the name in it, or no directory and the real path."""
         try:
             if beneath is not None:
                 return open_beneath(self.real(beneath), path[len(beneath) :], self.shown(path))
             real = self.real(path, final=False).rstrip("/")
             if os.path.islink(real):
                 followed = self.real(path) if self.rooted else os.path.realpath(real)
-                # A dangling link is replaced, a living one honoured, but not into /usr.
+                # A dangling link is replaced; any other one is followed, except into /usr.
                 if os.path.isfile(followed) and self.vendor_target(path) is None:
                     real = followed
             return None, real
@@ -303,7 +305,7 @@ class FileTree:
             raise local_error(error, "write", self.shown(path)) from error
 
     def _seen(self, path: str, name: str, directory: int | None) -> str:
-        """The whole path of what `_place` found."""
+        """The real path of what `_place` found."""
         return name if directory is None else self.real(path, final=False)
 
 

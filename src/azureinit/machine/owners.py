@@ -1,4 +1,4 @@
-"""Whose number a name is: in the files of the machine that is set up, then in the running system's own."""
+"""User and group ids by name: from the target's account files, then from the running system's name service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def find_ids(machine: FileTree, name: str, file: str) -> tuple[int, int]:
-    """The number, and that of the group that goes with it."""
+    """The id, and that of the user's primary group."""
     if name.isdigit():
         return int(name), int(name)
     prefix = name.encode() + b":"

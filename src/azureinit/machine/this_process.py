@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def leave(status: int) -> NoReturn:
-    """End at once: a run has nothing to tear down that the kernel does not, and threads may still wait for answers."""
+    """Exit without cleanup: the kernel releases everything, and threads may still wait for answers."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -21,12 +21,12 @@ def leave(status: int) -> NoReturn:
 
 
 def open_streams() -> None:
-    """Python has none where it was started with closed ones, and the next file opened would take their number."""
+    """Open /dev/null for closed standard streams: the next opened file would get their descriptor."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open("/dev/null", "w"))  # noqa: SIM115 - for as long as we live
+            setattr(sys, name, open("/dev/null", "w"))  # noqa: SIM115 - open until the process ends
 
 
 def set_umask() -> None:
-    """Modes are ours to say, not whoever started us."""
+    """The agent decides the modes of its files, not the caller's umask."""
     os.umask(0o022)

@@ -1,4 +1,4 @@
-"""Removing a whole directory, without following a link and without leaving its file system."""
+"""Removal of directory trees, without following links and without leaving the file system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def remove_tree(machine: Machine, path: str) -> bool:
-    """True if there was something to remove; a file or a link is a tree of one. What can go does, if not all can."""
+    """Remove a directory tree, a file or a link; True if it existed. If something cannot be removed, the rest still is."""
     path = path.rstrip("/")
     shown = machine.shown(path)
     directory, _, name = machine.real(path, final=False).rpartition("/")
@@ -54,7 +54,7 @@ def _remove(name: str, above: int, *, path: str, device: int, failures: list[Loc
                 _remove(below, here, path=f"{path}/{below}", device=device, failures=failures)
         finally:
             os.close(here)
-        if len(failures) == already:  # else it is not empty, and the cause is told already
+        if len(failures) == already:  # otherwise it is not empty, and the cause is recorded
             os.rmdir(name, dir_fd=above)
     except FileNotFoundError:
         return False
