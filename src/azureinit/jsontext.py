@@ -101,7 +101,7 @@ def _private() -> tuple[Any, Any, Any]:
         value, end = scan(PROBE, 0)
         if end == len(PROBE) and all("".join(encode(value, 0)) == PROBE for encode in encoders):
             return scan, *encoders
-    except Exception:  # noqa: BLE001 - a private interface may fail in any way, and `json` does the same work
+    except Exception:  # noqa: BLE001, S110 - a private interface may fail in any way; `json` does the same work
         pass
     return None, None, None
 

@@ -23,7 +23,9 @@ AUTO = ("y", "6")
 
 
 class Method(Record):
-    """A crypt(3) method. `salt`: shortest, longest and default length. `added`: length of the hash after the setting."""
+    """A crypt(3) method. `salt`: shortest, longest and default length. `added`: length of the hash after the setting.
+
+    """
 
     name: str
     salt: tuple[int, int, int]

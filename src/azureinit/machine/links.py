@@ -1,6 +1,6 @@
-"""Accelerated networking: one card shows as two links, Hyper-V's synthetic one and a virtual function (VF) with its MAC.
+"""Accelerated networking: one card shows as two links, Hyper-V's synthetic one and a virtual function with its MAC.
 
-Configuration of the VF is ignored: the VF comes and goes with the host's hardware.
+Configuration of the virtual function (VF) is ignored: it comes and goes with the host's hardware.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The report in words the platform parses: one pipe-delimited record, quoted like CSV."""
+"""The provisioning report's content and size limits; kvp/report.py has its grammar."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ AGENT = f"Azure-Init/{VERSION}"
 DOCUMENTATION = "https://aka.ms/linuxprovisioningerror"
 MAX_DESCRIPTION = 4096
 MAX_POOLED = 1022
-SHORTEST = 16  # of a value that is cut: less tells nothing
+SHORTEST = 16  # letters of a value that is cut
 CUT = "..."
 LONGEST_KEY = 64
 RESERVED = frozenset((*ALWAYS, *ON_ERROR))  # the report's own keys
 
 
 class Subject(Record):
-    """Whom a report is about."""
+    """The VM that a report is about."""
 
     vm_id: str | None
     pps_type: str | None
@@ -39,7 +39,7 @@ def failure_report(
 
 
 def success_report(subject: Subject, doubts: tuple[str, ...] = ()) -> str:
-    """`doubts`: why the admin may not be able to log in, cut to what the pool holds."""
+    """`doubts`: why the admin may not be able to log in, cut to fit a record of the pool."""
     head = {"result": "success", "agent": AGENT}
     supporting = {"access": "; ".join(doubts)} if doubts else {}
     return _fitting(head, supporting, _tail(subject), limit=MAX_POOLED, size=size_in_the_pool)
@@ -52,7 +52,9 @@ def size_in_the_pool(text: str) -> int:
 def _fitting(
     head: dict[str, str], supporting: dict[str, str], tail: dict[str, str], *, limit: int, size: Callable[[str], int]
 ) -> str:
-    """At most `limit` by `size`: supporting data are cut, longest first, then left out, cause last; the rest never."""
+    """At most `limit` by `size`. Supporting data are cut, longest first, then dropped, the cause last; the rest is
+    kept.
+    """
 
     def report(longest: int) -> str:
         return _encode(head, {key: _cut(value, longest) for key, value in supporting.items()}, tail)
@@ -79,7 +81,7 @@ def _tail(subject: Subject) -> dict[str, str]:
 
 
 def _supporting(data: Mapping[str, str]) -> dict[str, str]:
-    """Keys that a reader can tell from the value and from the report's own."""
+    """Keys made of plain letters, and different from the report's own."""
     plain: dict[str, str] = {}
     for key, value in data.items():
         name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in key[:LONGEST_KEY]) or "_"
