@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import posix
 import threading
 from pathlib import Path
 
@@ -83,8 +82,8 @@ def test_a_batch_is_one_write(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> No
     pool.events.tell(INFO, "first", "so that the pool is known")
     pool.events.flush()
     writes: list[int] = []
-    real = posix.pwrite
-    monkeypatch.setattr(posix, "pwrite", lambda file, data, at: writes.append(len(data)) or real(file, data, at))
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: writes.append(len(data)) or real(file, data, at))
     for number in range(60):
         pool.events.tell(INFO, "one", f"of {number}")
     pool.events.flush()

@@ -346,4 +346,4 @@ def test_a_file_that_cannot_be_read_is_told_and_hides_no_other(stand: Stand, tmp
     (tmp_path / "var/lib/dhcp/dhclient.eth1.leases").mkdir(parents=True)
     found = stand(("var/lib/dhcp/dhclient.eth0.leases", lease()))
     assert found.lease is not None
-    assert found.told == ("cannot read /var/lib/dhcp/dhclient.eth1.leases: Is a directory",)
+    assert found.told == (f"cannot read {tmp_path}/var/lib/dhcp/dhclient.eth1.leases: Is a directory",)

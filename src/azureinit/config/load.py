@@ -153,7 +153,7 @@ class Layers:
         try:
             names = self.machine.names_host(path) if outside else self.machine.names(path)
         except LocalError as error:
-            self._unreadable(path, error)
+            self._unreadable(path if outside else self.machine.shown(path), error)
             return True
         for name in sorted(names or ()):
             if name.endswith(".toml") and name != ".toml":
@@ -170,7 +170,7 @@ class Layers:
             if error.errno in NO_FILE:
                 self._warning(f"{_file_name(path)}: ignored: it is not a file")
             else:
-                self._unreadable(path, error)
+                self._unreadable(path if outside else self.machine.shown(path), error)
             return True
         if data is not None:
             self._take_file(data, Origin(layer="file", name=_file_name(path), outside=outside))

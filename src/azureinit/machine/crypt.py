@@ -23,9 +23,7 @@ AUTO = ("y", "6")
 
 
 class Method(Record):
-    """A crypt(3) method. `salt`: shortest, longest and default length. `added`: length of the hash after the setting.
-
-    """
+    """A crypt(3) method. `salt`: shortest, longest and default length. `added`: length of the hash proper."""
 
     name: str
     salt: tuple[int, int, int]

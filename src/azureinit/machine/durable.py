@@ -72,9 +72,7 @@ def _sync_all(places: list[tuple[str, int]]) -> None:
 
 
 def sync_elsewhere(machine: Machine, path: str) -> None:
-    """Sync the changed directories on file systems other than that of `path`, which keeps the order of its own changes.
-
-    """
+    """Sync the changed directories on other file systems than that of `path`, which keeps its own changes in order."""
     own = _device(machine.real(path))
     elsewhere = [one for one in sorted(machine.unsynced.directories) if _device(one) not in (own, None)]
     _sync_all([(directory, DIRECTORY) for directory in elsewhere])

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def remove_tree(machine: Machine, path: str) -> bool:
-    """Remove a directory tree, a file or a link; True if it existed. If something cannot be removed, the rest still is.
-
-    """
+    """Remove a tree, a file or a link; True if it existed. If something cannot be removed, the rest still is."""
     path = path.rstrip("/")
     shown = machine.shown(path)
     directory, _, name = machine.real(path, final=False).rpartition("/")

@@ -30,9 +30,7 @@ def send_verdict(
     deadline: float,
     observe: Observe | None = None,
 ) -> None:
-    """Send Ready, or the report of a failure. `auto` switches to XML after three refusals of JSON, within the same
-    time.
-    """
+    """Send Ready, or a failure's report. `auto` switches to XML after three refusals of JSON, within the same time."""
     until = min(deadline, clock.monotonic() + config.wireserver.total_retry_timeout_secs)
     retry = policy(config) if protocol == JSON else replace(policy(config), statuses=RETRIED - NOT_HERE)
 

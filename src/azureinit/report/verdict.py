@@ -52,9 +52,7 @@ def size_in_the_pool(text: str) -> int:
 def _fitting(
     head: dict[str, str], supporting: dict[str, str], tail: dict[str, str], *, limit: int, size: Callable[[str], int]
 ) -> str:
-    """At most `limit` by `size`. Supporting data are cut, longest first, then dropped, the cause last; the rest is
-    kept.
-    """
+    """At most `limit` by `size`: supporting data are cut, longest first, then dropped, the cause last."""
 
     def report(longest: int) -> str:
         return _encode(head, {key: _cut(value, longest) for key, value in supporting.items()}, tail)

@@ -166,11 +166,17 @@ def _request_name(event: Event) -> str:
 
 def _http_fields(fields: Mapping[str, str]) -> dict[str, object]:
     found: dict[str, object] = {name: fields[key] for key, name in HTTP_TEXT.items() if key in fields}
-    if fields.get("status", "").isdigit():
-        found["http.response.status_code"] = int(fields["status"])
-    if fields.get("attempt", "").isdigit() and int(fields["attempt"]) > 1:
-        found["http.request.resend_count"] = int(fields["attempt"]) - 1
+    status, attempt = (_whole_number(fields.get(key, "")) for key in ("status", "attempt"))
+    if status is not None:
+        found["http.response.status_code"] = status
+    if attempt is not None and attempt > 1:
+        found["http.request.resend_count"] = attempt - 1
     return found
+
+
+def _whole_number(text: str) -> int | None:
+    """isdigit() alone would accept superscripts, which int() refuses."""
+    return int(text[:10]) if text.isascii() and text.isdigit() else None
 
 
 def _own_fields(fields: Mapping[str, str]) -> dict[str, object]:
