@@ -1,4 +1,4 @@
-"""What every key means, in a sentence: for the manual and for editors. Never on the boot path.
+"""The meaning of every key, in a sentence: for the manual and for editors. Never loaded by a boot.
 
 `python3 -m azureinit.config.docs` prints the reference block of docs/configuration.md; a test compares the two.
 """
@@ -158,7 +158,7 @@ KIND_NAMES = {
 
 
 def reference() -> str:
-    """The reference part of the manual: a table a section."""
+    """The reference part of the manual: one table for each section."""
     blocks = []
     for section, record in Config.defaults_.items():
         rows = [
@@ -187,7 +187,7 @@ def kind_name(kind: str) -> str:
 
 
 def toml(value: object) -> str:
-    """A value of ours as TOML. Text without control characters is written in TOML as it is in JSON."""
+    """A value as TOML. Text without control characters is the same in TOML and JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -196,7 +196,7 @@ def toml(value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """A value of ours as JSON has it; whole numbers without the .0 nobody writes."""
+    """A value as JSON; whole numbers without the trailing .0."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return list(value) if isinstance(value, tuple) else value

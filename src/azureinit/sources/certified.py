@@ -1,4 +1,4 @@
-"""Keys and pairs of keys that the media name by a certificate, made of what the platform gave. Pure."""
+"""Keys and key pairs that the media name by a certificate, made from the platform's certificates. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def certified(metadata: Metadata, known: Certificates) -> Metadata:
-    """With all of them, or an error that names the first that cannot be made."""
+    """Metadata with all of those keys, or an error that names the first one that cannot be made."""
     keys = (
         PublicKey(data=_public_key(_find(known, thumbprint)), path=path) for thumbprint, path in named_keys(metadata)
     )
@@ -27,7 +27,7 @@ def certified(metadata: Metadata, known: Certificates) -> Metadata:
 
 
 def keys_inside(text: str) -> tuple[str, ...]:
-    """The public key of every certificate in PEM, as OpenSSH writes it. Anything else is passed over."""
+    """The public key of every PEM certificate, in OpenSSH's format. Other text is skipped."""
     from azureinit.sources.der import certificate_key, openssh_key
     from azureinit.sources.envelope import body_of, decoded, pem_blocks
 

@@ -1,6 +1,6 @@
-"""What a DHCP server says of the wireserver, asked by ourselves where nobody on this machine has a lease to read.
+"""Asks a DHCP server for the wireserver's address, for machines without a readable lease.
 
-A DISCOVER is all that is sent: no address is taken, and no link is changed.
+Sends only a DISCOVER: no address is accepted, and no link is changed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.machine.dhcp import Offer
 
-PAUSES = (1.0, 2.0, 4.0)  # seconds that an answer to each try is waited for
+PAUSES = (1.0, 2.0, 4.0)  # seconds to wait for an answer to each attempt
 
 
 def ask_server(machine: Machine, *, link: str, mac: str, until: float) -> tuple[Offer | None, tuple[str, ...]]:
-    """The first offer that names a wireserver, else the first there was; and what was odd about others."""
+    """The first offer that names a wireserver, else the first offer; and what was wrong with others."""
     clock, card = machine.clock, bytes.fromhex(mac.replace(":", ""))
     started = clock.monotonic()
     transaction = new_transaction()
@@ -42,6 +42,6 @@ def ask_server(machine: Machine, *, link: str, mac: str, until: float) -> tuple[
                     said = offer.wireserver or "not four bytes"
                     odd[f"option 245 in the offer of {offer.server or 'a server'} is no wireserver: {said}"] = None
                 without = without or offer
-            if without is not None:  # who answered once says nothing else the next time
+            if without is not None:  # asking the same server again gives the same answer
                 break
     return without, tuple(odd)

@@ -1,4 +1,4 @@
-"""The goal state: who this machine is to the wireserver, and where its certificates lie."""
+"""The wireserver's goal state: the VM's container and instance id, and the URL of its certificates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SPOKEN = "2012-11-30"
 HEALTH = "/provisioning/health"
-# 403 is how the host throttles, 410 a goal state that was replaced while it was asked for.
+# 403: the host throttles. 410: the goal state was replaced during the request.
 RETRIED = frozenset((403, 408, 410, 429, *range(500, 600)))
 PROBE = 2.0  # seconds
 HEADERS = {"User-Agent": f"azure-init v{VERSION}", "x-ms-agent-name": "azure-init", "x-ms-version": SPOKEN}
@@ -35,7 +35,7 @@ INSTANCE, CERTIFICATES = ROLE + "/InstanceId", ROLE + "/Configuration/Certificat
 
 
 class GoalState(Record):
-    endpoint: str  # of the wireserver that gave it
+    endpoint: str  # of the wireserver that sent it
     incarnation: str
     container_id: str
     instance_id: str
@@ -43,7 +43,7 @@ class GoalState(Record):
 
 
 def wireserver(config: Config) -> str:
-    """Its base address, as the health endpoint tells it."""
+    """The wireserver's base URL, from the health endpoint."""
     url = config.wireserver.health_endpoint
     if url.endswith(HEALTH):
         return url[: -len(HEALTH)]
@@ -53,7 +53,7 @@ def wireserver(config: Config) -> str:
 def read_goal_state(
     config: Config, *, endpoint: str, clock: Clock, deadline: float, observe: Observe | None = None
 ) -> GoalState:
-    """Asked anew before each report: the container may change without the incarnation."""
+    """Fetch the goal state. Done before each report: the container may change without a new incarnation."""
     until = min(deadline, clock.monotonic() + config.wireserver.total_retry_timeout_secs)
 
     def get(path: str, parse: Callable[[bytes], T]) -> T:
@@ -69,7 +69,7 @@ def read_goal_state(
 
 
 def is_wireserver(config: Config, endpoint: str, *, clock: Clock, deadline: float) -> bool:
-    """Whether that address answers as a wireserver does, asked once."""
+    """Whether a wireserver answers at that address; one attempt."""
 
     def accept(response: Response) -> None:
         parse_versions(response.body)
@@ -100,7 +100,7 @@ def ask(
     headers: Mapping[str, str] = {},
     statuses: frozenset[int] = RETRIED,
 ) -> T:
-    """One of the wireserver's documents, parsed; one that does not parse is asked for again."""
+    """Fetch and parse one of the wireserver's documents; a malformed one is fetched again."""
     found: list[T] = []
 
     def accept(response: Response) -> None:

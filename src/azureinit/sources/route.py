@@ -1,4 +1,4 @@
-"""The way to the platform: waited for, not asked for again and again."""
+"""The route to the platform: waiting for it with kernel notifications, without polling."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 LINKS = "/sys/class/net"
-LOOK_ANYWAY = 5.0  # seconds; an announcement can get lost
+LOOK_ANYWAY = 5.0  # seconds after which the table is read without a notification, which may be lost
 
 
 def is_to_be_found(machine: Machine, config: Config) -> bool:
-    """Whether this machine's DHCP server has the last word on where the wireserver is."""
+    """Whether to look for the wireserver's address in DHCP leases and offers."""
     given = config.wireserver
     return given.discovery == "dhcp" and host_of(given.health_endpoint) == WIRESERVER and not machine.rooted
 
 
 def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[[], bool] | None = None) -> bool:
-    """True once there is one, or nobody can tell: then the first request will.
+    """True once there is a route, or if that cannot be determined.
 
-    `late` is asked whenever nothing was heard for a while: whether the wait is over all the same.
+    `late` is called after every quiet period; True ends the wait.
     """
     address = parse_ipv4(host)
     if address is None or is_loopback(address):
@@ -41,7 +41,7 @@ def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[
     try:
         if _leads(machine, address):
             return True
-        with machine.watch_routes() as watch:  # looked again after that: nothing is announced to who was not listening
+        with machine.watch_routes() as watch:  # read the table again after subscribing, so that no change is missed
             while not _leads(machine, address):
                 left = until - machine.clock.monotonic()
                 if left <= 0:
@@ -55,7 +55,7 @@ def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[
 
 
 def has_route(machine: Machine, host: str) -> bool:
-    """Also where it cannot be told."""
+    """True also if it cannot be determined."""
     address = parse_ipv4(host)
     try:
         return address is None or is_loopback(address) or _leads(machine, address)
@@ -69,7 +69,7 @@ def _leads(machine: Machine, address: int) -> bool:
 
 
 def read_table(machine: Machine) -> bytes | None:
-    """The kernel's routes, but for those of virtual functions. Beside one card and the loopback there is none."""
+    """The kernel's route table without virtual functions' routes. A machine with one card has no virtual function."""
     table = machine.read(ROUTE_TABLE, limit=MOST_TABLE_BYTES)
     if table is None or len(machine.names(LINKS) or ()) < 3:
         return table
