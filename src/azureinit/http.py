@@ -229,9 +229,9 @@ class _Stream:
     def until(self, mark: bytes, cap: int) -> bytes:
         while mark not in self.held:
             if len(self.held) > cap:
-                raise _Broken("answer has an endless header")
+                raise _Broken("answer has a header that is too long")
             if not self.more():
-                raise _Broken("connection closed before the answer was whole")
+                raise _Broken("connection closed before the answer was complete")
         found, _, self.held = self.held.partition(mark)
         return bytes(found)
 
@@ -240,7 +240,7 @@ class _Stream:
             raise _Broken(f"answer larger than {self.limit} bytes")
         while len(self.held) < length:
             if not self.more():
-                raise _Broken("connection closed before the answer was whole")
+                raise _Broken("connection closed before the answer was complete")
         data = bytes(self.held[:length])
         del self.held[:length]
         return data
@@ -276,7 +276,7 @@ def _head(text: str) -> tuple[int, dict[str, str]]:
         name, _, value = line.partition(":")
         name, value = name.strip().lower(), value.strip()
         if name == "content-length" and headers.get(name, value) != value:
-            raise _Broken("answer has two lengths")
+            raise _Broken("answer has two different lengths")
         headers[name] = value
     return int(code), headers
 
@@ -288,7 +288,7 @@ def _body(stream: _Stream, headers: Mapping[str, str]) -> bytes:
     if length is None:
         return stream.rest()
     if not (length.isascii() and length.isdigit() and len(length) < 16):
-        raise _Broken("answer has no sensible length")
+        raise _Broken("answer has an invalid length")
     return stream.exactly(int(length))
 
 
@@ -301,14 +301,14 @@ def _chunks(stream: _Stream) -> bytes:
         except ValueError:
             size = -1
         if size < 0:
-            raise _Broken("answer has a broken chunk")
+            raise _Broken("answer has a malformed chunk")
         if len(body) + size > stream.limit:
             raise _Broken(f"answer larger than {stream.limit} bytes")
         if size == 0:
             return bytes(body)
         body += stream.exactly(size)
         if stream.exactly(2) != b"\r\n":
-            raise _Broken("answer has a broken chunk")
+            raise _Broken("answer has a malformed chunk")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

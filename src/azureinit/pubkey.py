@@ -136,11 +136,11 @@ def _find_key(line: str) -> tuple[str, str]:
     if _word(rest) not in NAMES:
         rest = _after_options(line)
         if _word(rest) not in NAMES:
-            raise InvalidKey("the key does not name a kind that OpenSSH knows, neither at its start nor after options")
+            raise InvalidKey("the key has no type that OpenSSH knows, neither at its start nor after options")
     name = _word(rest)
     blob = _word(rest[len(name) :].lstrip(BLANK))
     if not blob:
-        raise InvalidKey(f"the {name} key has nothing after its kind")
+        raise InvalidKey(f"the {name} key has no data after its type")
     return name, blob
 
 
@@ -160,7 +160,7 @@ def _after_options(line: str) -> str:
             quoted = not quoted
         at += 1
     if quoted:
-        raise InvalidKey("the key's options have a quote that never ends")
+        raise InvalidKey("the key's options have an unclosed quote")
     return line[at:].lstrip(BLANK)
 
 
@@ -171,15 +171,15 @@ def _check_blob(name: str, blob: str) -> None:
         data = b""
     # Decoding skips invalid characters: only text that encodes back to itself was base64.
     if not data or b2a_base64(data, newline=False) != blob.encode("utf-8"):
-        raise InvalidKey(f"the {name} key is not whole: what follows its kind is not base64")
+        raise InvalidKey(f"the {name} key is incomplete: the text after its type is not base64")
     kind = ALIASES.get(name, name)
     parts = _parts(data, most=PARTS.get(kind, 1))
     if not parts or parts[0] != kind.encode():
-        raise InvalidKey(f"the {name} key says inside that it is of another kind")
+        raise InvalidKey(f"the {name} key has another key type inside")
     if kind not in PARTS:
         return  # a certificate: sshd checks its content
     if len(parts) != PARTS[kind] or sum(4 + len(part) for part in parts) != len(data):
-        raise InvalidKey(f"the {name} key is not whole: its inside is cut off or too long")
+        raise InvalidKey(f"the {name} key is incomplete or too long")
     if kind in ("ssh-ed25519", "sk-ssh-ed25519@openssh.com"):
         _check_ed25519(name, parts[1])
     elif kind in CURVES:
@@ -191,7 +191,7 @@ def _check_blob(name: str, blob: str) -> None:
 def _check_ed25519(name: str, key: bytes) -> None:
     """RFC 8032: the y of a point whose x can be computed."""
     if len(key) != ED25519_BYTES:
-        raise InvalidKey(f"the {name} key is not whole: it is {len(key)} bytes and not {ED25519_BYTES}")
+        raise InvalidKey(f"the {name} key is incomplete: it has {len(key)} bytes and not {ED25519_BYTES}")
     y = int.from_bytes(key, "little") & (1 << 255) - 1
     above, below = y * y - 1, ED25519_D * y * y + 1
     if pow(above * below, (ED25519_PRIME - 1) // 2, ED25519_PRIME) not in (0, 1):

@@ -344,7 +344,7 @@ def test_what_is_no_certificate_stays_and_is_told_without_its_content(inside: st
 def test_without_openssl_there_are_no_certificates_and_no_crash(tmp_path: Path) -> None:
     machine = Machine(root=str(tmp_path), search=(str(tmp_path),))
     certificates = read_certificates(machine, Config(), goal_state("http://127.0.0.1:9"), deadline=1e9)
-    assert certificates == Certificates(why="certificates cannot be asked for: openssl is not installed")
+    assert certificates == Certificates(why="certificates cannot be requested: openssl is not installed")
 
 
 def shim(tmp_path: Path, script: str) -> Machine:
@@ -380,7 +380,7 @@ def test_openssl_that_hangs_is_ended_with_the_deadline(tmp_path: Path) -> None:
     machine = shim(tmp_path, "exec sleep 60")
     deadline = machine.clock.monotonic() + 0.3
     certificates = read_certificates(machine, Config(), goal_state("http://127.0.0.1:9"), deadline=deadline)
-    assert "openssl was ended" in certificates.why
+    assert "openssl was killed" in certificates.why
 
 
 def test_no_private_key_is_ever_in_a_file_or_on_a_command_line(pairs: Pairs, tmp_path: Path) -> None:

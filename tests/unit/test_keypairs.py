@@ -146,12 +146,15 @@ def test_keys_that_imds_spells_out_are_not_made_again() -> None:
 @pytest.mark.parametrize(
     ("known", "told"),
     [
-        (Certificates(), f"no certificate {THUMBPRINT} to make a key of: the platform gave none of that thumbprint"),
-        (Certificates(why="no openssl"), f"no certificate {THUMBPRINT} to make a key of: no openssl"),
+        (
+            Certificates(),
+            f"no certificate {THUMBPRINT} to make a key from: the platform sent none with that thumbprint",
+        ),
+        (Certificates(why="no openssl"), f"no certificate {THUMBPRINT} to make a key from: no openssl"),
         (found(private_key=None), f"no private key of the certificate {THUMBPRINT}: the platform gave the certificate"),
         (
             found(public_key=None),
-            f"no certificate {THUMBPRINT} to make a key of: it is of a kind that OpenSSH does not",
+            f"no certificate {THUMBPRINT} to make a key from: OpenSSH does not support its key type",
         ),
     ],
 )

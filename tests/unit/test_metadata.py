@@ -552,9 +552,9 @@ def test_a_bad_key_among_good_ones_is_named_and_left_out() -> None:
     keys, told = usable(ADAS, "ssh-rsa AAAA bob@desk top", "not a key", source="media")
     assert keys == [ADAS]
     (second, third) = told
-    kind = "the ssh-rsa key says inside that it is of another kind"
+    kind = "the ssh-rsa key has another key type inside"
     assert second == f"key 2 (bob@desk top) from the provisioning media: {kind}; it is not used"
-    assert third.startswith("key 3 from the provisioning media: the key does not name a kind that OpenSSH knows")
+    assert third.startswith("key 3 from the provisioning media: the key has no type that OpenSSH knows")
 
 
 def test_where_no_key_is_good_every_one_is_named() -> None:

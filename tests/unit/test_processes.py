@@ -273,7 +273,7 @@ def test_a_log_of_its_own_takes_both_streams_in_order_and_nothing_is_told(tmp_pa
         assert (ran.status, ran.out, ran.err) == (4, b"", b"")
     with pytest.raises(SubprocessFailed) as raised:
         ran.check()
-    assert str(raised.value) == f"sh failed (exit status: 4): what it said is in {log}"
+    assert str(raised.value) == f"sh failed (exit status: 4): its output is in {log}"
     assert log.read_text() == "1\n2\n3\n" * 2
     assert log.stat().st_mode & 0o777 == 0o600
     assert sorted(os.listdir("/proc/self/fd")) == before
@@ -282,7 +282,7 @@ def test_a_log_of_its_own_takes_both_streams_in_order_and_nothing_is_told(tmp_pa
 def test_a_log_of_its_own_is_written_as_it_comes_and_outlives_a_timeout(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for seconds in LONGER:
-        with pytest.raises(SubprocessTimeout, match="what it said is in") as raised:
+        with pytest.raises(SubprocessTimeout, match="its output is in") as raised:
             MACHINE.run(("sh", "-c", "echo begun; sleep 1000"), timeout=seconds, output=str(log))
         assert "begun" not in str(raised.value)
         if log.read_text():

@@ -1,6 +1,4 @@
-"""Loads the layers: defaults, files, environment, flags; later ones win, key by key. All problems are reported at once.
-
-"""
+"""Loads the layers: defaults, files, environment, flags; later ones win, key by key. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ GROUPS_FLAG = "--groups"
 LARGEST_FILE = 1 << 26
 NO_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a directory, a link to itself, a socket
 MOST_WARNINGS = 20  # for each file
-HINT = "`azure-init config schema` tells every key and what it accepts, `azure-init config check FILE` tries one file"
+HINT = "`azure-init config schema` prints every key and its values, `azure-init config check FILE` tries one file"
 
 
 class Origin(Record):
@@ -121,7 +119,7 @@ class Layers:
 
         if not text.strip() or parse_filter(text) is not None:
             return bool(text.strip())
-        self.warnings.append(f"{FILTER_VARIABLE}: {shown(text)} is no filter: ignored")
+        self.warnings.append(f"{FILTER_VARIABLE}: {shown(text)} is not a filter: ignored")
         return False
 
     def loaded(self) -> Loaded:

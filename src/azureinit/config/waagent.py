@@ -98,7 +98,7 @@ class Imported(Record):
 def parse_waagent_conf(data: bytes) -> Conf:
     """Parses any bytes; an empty file is an error."""
     if not data:
-        raise ConfigInvalid("is empty", hint="WALinuxAgent refuses it too; remove it, or say something in it")
+        raise ConfigInvalid("is empty", hint="WALinuxAgent refuses it too; remove it, or add settings")
     said: dict[str, Said] = {}
     again = []
     for at, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
@@ -160,7 +160,7 @@ def translate(conf: Conf) -> Imported:
             try:
                 taken += _taken(option, said, told, value)
             except ConfigInvalid as error:
-                warnings.append(f"line {said.line}: {name}={told} is not taken: {option.ours} {error.message}")
+                warnings.append(f"line {said.line}: {name}={told} is not used: {option.ours} {error.message}")
     return Imported(
         taken=tuple(taken), warnings=tuple(warnings), **{name: tuple(rows) for name, rows in groups.items()}
     )
@@ -218,7 +218,7 @@ MEANT: dict[str, Callable[[Conf], object]] = {
 
 def _warnings(conf: Conf) -> Iterator[str]:
     for name, line in conf.again:
-        yield f"line {line}: {shown(name)} is said again in line {conf.said[name].line}, which is the one that counts"
+        yield f"line {line}: {shown(name)} is set again in line {conf.said[name].line}, which overrides it"
     for name, said in conf.said.items():
         option, at = BY_NAME.get(name), f"line {said.line}: {shown(name)}"
         if option is None:
@@ -227,22 +227,22 @@ def _warnings(conf: Conf) -> Iterator[str]:
                 yield f"{at} is not {near}: capitals count, and WALinuxAgent ignores it"
         elif option.ours and said.value and not _is_usable(option, conf):
             wrong = f"{at}={shown(said.value)} is not {option.kind}"
-            yield f"{wrong}, so WALinuxAgent takes its default; ours is kept"
+            yield f"{wrong}, so WALinuxAgent uses its default; azure-init's is kept"
     yield from _contradictions(conf)
 
 
 def _contradictions(conf: Conf) -> Iterator[str]:
     if conf.switch(EXECUTE) and conf.says(DECODE) and not conf.switch(DECODE):
-        yield f"{EXECUTE}=y means {DECODE}=y, whatever the file says of that"
+        yield f"{EXECUTE}=y means {DECODE}=y, regardless of the file's value"
     if conf.says(KEY_TYPE) and not conf.switch(REGENERATE):
-        yield f"{KEY_TYPE} means nothing where {REGENERATE} is n"
+        yield f"{KEY_TYPE} has no effect if {REGENERATE} is n"
     if conf.switch("ResourceDisk.EnableSwap"):
         if not conf.switch("ResourceDisk.Format"):
-            yield "ResourceDisk.EnableSwap=y means nothing where ResourceDisk.Format is n"
+            yield "ResourceDisk.EnableSwap=y has no effect if ResourceDisk.Format is n"
         elif not conf.number("ResourceDisk.SwapSizeMB", 0):
             yield "ResourceDisk.EnableSwap=y has no ResourceDisk.SwapSizeMB: there would be no swap"
     if conf.says("HttpProxy.Host") and conf.number("HttpProxy.Port") is None:
-        yield "HttpProxy.Host means nothing to WALinuxAgent without HttpProxy.Port"
+        yield "HttpProxy.Host has no effect in WALinuxAgent without HttpProxy.Port"
 
 
 # ---- which agent provisions
@@ -259,8 +259,8 @@ def agent_advice(conf: Conf, *, cloud_init: bool) -> tuple[str, ...]:
         )
     else:
         advice.append(
-            f"{AGENT}={shown(agent)}: WALinuxAgent tells the platform Ready at every start, whatever became of the "
-            f"machine, and never looks at the marker. Set {AGENT}=auto, so that only azure-init reports."
+            f"{AGENT}={shown(agent)}: WALinuxAgent reports Ready at every start, regardless of the machine's "
+            f"state, and ignores the marker. Set {AGENT}=auto, so that only azure-init reports."
         )
     if cloud_init:
         advice.append(

@@ -226,8 +226,8 @@ def read_boot_time(machine: Machine) -> int:
             number = line[len(b"btime ") :].strip()
             if number.isdigit():
                 return int(number)
-            raise LocalError("cannot tell when this machine booted: btime in /proc/stat is not a number")
-    raise LocalError("cannot tell when this machine booted: no btime in /proc/stat")
+            raise LocalError("cannot determine when this machine booted: btime in /proc/stat is not a number")
+    raise LocalError("cannot determine when this machine booted: no btime in /proc/stat")
 
 
 def _places(data: bytes, fields: set[bytes]) -> list[int]:

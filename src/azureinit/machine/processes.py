@@ -42,7 +42,7 @@ class Ran(Record):
     def told(self) -> str:
         """The end of its error output. Never its standard output, which may be a secret."""
         if self.output is not None:
-            return f"what it said is in {self.output}"
+            return f"its output is in {self.output}"
         return self.err.strip().decode("utf-8", "replace")[-TOLD:]
 
     def check(self) -> Ran:

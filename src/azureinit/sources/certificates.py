@@ -63,7 +63,7 @@ def read_certificates(
     try:
         transport = make_transport(machine, deadline=deadline)
     except AzureInitError as error:
-        return Certificates(why=f"certificates cannot be asked for: {error}")
+        return Certificates(why=f"certificates cannot be requested: {error}")
     told: list[str] = []
     for cipher in CIPHERS:
         try:
@@ -73,7 +73,7 @@ def read_certificates(
             told.append(f"{cipher}: {error}")
             if error.status == REFUSED and cipher != CIPHERS[-1]:
                 continue
-            text = f"the wireserver gives no certificates: {'; '.join(told)}"
+            text = f"the wireserver sent no certificates: {'; '.join(told)}"
             raise CertificatesMissing(text, endpoint=goal_state.endpoint) from error
         if file.format not in ("", PKCS12):
             return Certificates(why=f"the certificates come as {file.format[:60]!r}, which is not read here")
@@ -84,7 +84,7 @@ def read_certificates(
             return pair(opened, lambda key: public_half(machine, key, deadline=deadline))
         except AzureInitError as error:
             told.append(f"{cipher}: {error}")
-    return Certificates(why=f"the certificates cannot be opened here: {'; '.join(told)}")
+    return Certificates(why=f"the certificates cannot be decrypted here: {'; '.join(told)}")
 
 
 def _fetch(

@@ -40,7 +40,7 @@ def keys_inside(text: str) -> tuple[str, ...]:
 def _with_keys(pair: KeyPair, known: Certificates) -> KeyPair:
     found = _find(known, pair.thumbprint)
     if found.private_key is None:
-        why = known.why or "the platform gave the certificate without it"
+        why = known.why or "the platform sent the certificate without it"
         raise CertificatesMissing(f"no private key of the certificate {pair.thumbprint}: {why}")
     return replace(pair, public_key=_public_key(found), private_key=found.private_key)
 
@@ -48,13 +48,13 @@ def _with_keys(pair: KeyPair, known: Certificates) -> KeyPair:
 def _find(known: Certificates, thumbprint: str) -> Certificate:
     found = known.get(thumbprint)
     if found is None:
-        why = known.why or "the platform gave none of that thumbprint"
-        raise CertificatesMissing(f"no certificate {thumbprint} to make a key of: {why}")
+        why = known.why or "the platform sent none with that thumbprint"
+        raise CertificatesMissing(f"no certificate {thumbprint} to make a key from: {why}")
     return found
 
 
 def _public_key(found: Certificate) -> str:
     if found.public_key is None:
-        why = "it is of a kind that OpenSSH does not take"
-        raise CertificatesMissing(f"no certificate {found.thumbprint} to make a key of: {why}")
+        why = "OpenSSH does not support its key type"
+        raise CertificatesMissing(f"no certificate {found.thumbprint} to make a key from: {why}")
     return found.public_key

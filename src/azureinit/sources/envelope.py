@@ -49,7 +49,7 @@ class Transport(Record):
 
 def check_tool(machine: Machine) -> None:
     if machine.find(TOOL) is None:
-        told = f"{TOOL} is not installed: without it the certificates cannot be opened by which the media name keys"
+        told = f"{TOOL} is not installed: it is needed to decrypt the certificates by which the media name keys"
         raise ToolMissing(told, hint=f"install {TOOL}", command=TOOL)
 
 

@@ -44,7 +44,7 @@ class Guard:
 
     def declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
         if encoding is not None and encoding.lower() not in ENCODINGS:
-            raise self.invalid(f"{self.name} is written in an encoding that is not read here")
+            raise self.invalid(f"{self.name} has an unsupported encoding")
 
     def namespace(self, _prefix: str | None, uri: str | None) -> None:
         """A long namespace URI with thousands of elements would take quadratic time."""

@@ -60,11 +60,11 @@ def read_goal_state(
         try:
             return ask(config, endpoint + path, parse, clock=clock, deadline=until, observe=observe)
         except HttpFailed as error:
-            raise GoalStateMissing(f"the wireserver gives no goal state: {error}", endpoint=endpoint) from error
+            raise GoalStateMissing(f"the wireserver sent no goal state: {error}", endpoint=endpoint) from error
 
     versions = get("/?comp=versions", parse_versions)
     if SPOKEN not in versions:
-        raise GoalStateMissing(f"the wireserver speaks {', '.join(versions)} and not {SPOKEN}", endpoint=endpoint)
+        raise GoalStateMissing(f"the wireserver supports {', '.join(versions)} and not {SPOKEN}", endpoint=endpoint)
     return get("/machine/?comp=goalstate", lambda body: parse_goal_state(body, endpoint=endpoint))
 
 

@@ -31,9 +31,7 @@ def stand_down(machine: Machine, *, require_azure: bool) -> str | None:
     if require_azure and not is_azure(machine):
         return "this is not an Azure VM (platform.require_azure): nothing to do"
     if not machine.rooted and machine.stat(CLOUD_INIT) is not None and _asks_azure(machine):
-        return (
-            "cloud-init is enabled and provisions this machine (azure-init=force on the kernel's command line: we do)"
-        )
+        return "cloud-init is enabled and provisions this machine (override: azure-init=force on the kernel's command line)"
     return None
 
 
@@ -55,7 +53,7 @@ def read_vm_id(machine: Machine, configured: str) -> str | None:
         if found is None:
             raise ConfigInvalid(
                 f"platform.vm_id must be the UUID of a VM, not {configured!r}",
-                hint="remove it: the firmware knows the id",
+                hint="remove it: the firmware has the id",
             )
         return found
     try:

@@ -66,7 +66,7 @@ def both(data: bytes, at: int, kind: str = "I") -> int:
 def extent_of(record: bytes) -> tuple[int, int]:
     """Block and length of a directory record's file."""
     if record[1]:
-        raise damaged("a directory record has extended attributes, which this reader does not know")
+        raise damaged("a directory record has extended attributes, which this reader does not support")
     return both(record, 2), both(record, 10)
 
 
@@ -127,7 +127,7 @@ def contents(tree: Tree, record: bytes, name: str, *, limit: int) -> bytes:
     if record[25] & (IS_DIRECTORY | ASSOCIATED):
         raise damaged(f"{name} is not a plain file")
     if record[25] & GOES_ON or record[26] or record[27]:
-        raise damaged(f"{name} is interleaved or in several sections, which this reader does not know")
+        raise damaged(f"{name} is interleaved or in several sections, which this reader does not support")
     return tree.read(block, length) if length else b""
 
 
@@ -149,7 +149,7 @@ def entries(tree: Tree) -> Iterator[tuple[tuple[str, ...], bytes]]:
             raise MediaUnreadable("the root directory has too many entries")
         if seen == 1:
             if extent_of(record) != tree.extent:
-                raise damaged("the root directory does not name itself")
+                raise damaged("the root directory has no entry for itself")
             skip = rock_ridge_skip(record)
         elif record[25] & ASSOCIATED or record[32:34] == b"\1\1":
             continue

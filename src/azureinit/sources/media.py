@@ -178,7 +178,7 @@ class Search:
         if not failures:
             notes = ", ".join(f"{place.replace('/dev/', '')} ({found})" for place, found in places.items())
             looked = f"looked at {notes}" if notes else "no optical drive, no disk and no mount that looks like it"
-            return MediaAbsent(f"no provisioning medium came: {looked}"[:MOST_TEXT])
+            return MediaAbsent(f"no provisioning medium was found: {looked}"[:MOST_TEXT])
         first, *others = failures.values()
         if isinstance(first, OvfInvalid) and not others:
             return first

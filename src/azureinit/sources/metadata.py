@@ -315,7 +315,7 @@ def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError], *
     if (metadata.pps_type or "None").lower() != "none":
         raise PpsUnsupported(
             f"the platform asks for pre-provisioning of type {shown(metadata.pps_type or '')}, "
-            "which this agent cannot do yet",
+            "which this agent does not support yet",
             hint="deploy without pre-provisioning",
         )
     given_up = {name: error for name, error in failures.items() if "setting" not in error.data}

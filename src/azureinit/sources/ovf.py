@@ -181,5 +181,5 @@ def public_key(texts: dict[str, str]) -> OvfKey:
 def key_pair(texts: dict[str, str]) -> OvfKey:
     pair = public_key(texts)
     if pair.path and not pair.fingerprint:
-        raise OvfInvalid("a KeyPair in ovf-env.xml has a Path and no Fingerprint: nobody can tell which it is")
+        raise OvfInvalid("a KeyPair in ovf-env.xml has a Path and no Fingerprint: the key is unknown")
     return pair

@@ -35,8 +35,8 @@ class ProxyAgent:
             return "azure_proxy_agent.enable is false"
         if self.machine.find(NAME) is None:
             if demanded:
-                raise ProxyAgentMissing(f"{NAME} is asked for by the platform but not installed")
-            return f"{NAME} is neither installed nor asked for"
+                raise ProxyAgentMissing(f"{NAME} is requested by the platform but not installed")
+            return f"{NAME} is neither installed nor requested"
         with self._lock:
             if self._outcome is None:
                 self._outcome = self._status()

@@ -34,7 +34,7 @@ def redact(data: bytes) -> bytes:
         at = end
     data = b"".join((*pieces, data[at:]))
     if parse_ovf(data, limit=len(data)).password is not None:
-        raise OvfInvalid(f"the password could not be taken out of {NAME}")
+        raise OvfInvalid(f"the password could not be removed from {NAME}")
     return data
 
 

@@ -69,7 +69,7 @@ class Bounded:
     def spend(self, length: int) -> None:
         self._left -= length
         if self._left < 0:
-            raise MediaUnreadable("gave up: the medium sends the reader round and round")
+            raise MediaUnreadable("gave up: the medium's structures form a loop")
 
 
 class Volume:
@@ -102,7 +102,7 @@ class Volume:
     def descriptor(self, part: int, block: int, *kinds: int) -> bytes:
         data = self.read((part, block, self.block_size))
         if verified(data, location=block) not in kinds:
-            raise MediaUnreadable(f"block {block} of partition {part} holds something else than it should")
+            raise MediaUnreadable(f"block {block} of partition {part} has another descriptor than expected")
         return data
 
 
@@ -259,7 +259,7 @@ def add_partitions(volume: Volume, maps: list[bytes], partitions: dict[int, tupl
 
 
 def unusable(_block: int) -> tuple[int, int]:
-    raise MediaUnreadable("a partition is of a kind this reader does not know, or is not described")
+    raise MediaUnreadable("a partition has an unsupported type, or no description")
 
 
 def plain(start: int, blocks: int) -> Where:
@@ -277,7 +277,7 @@ def node(volume: Volume, part: int, block: int) -> Node:
     head = 216 if tag(data) == EXTENDED_FILE_ENTRY else 176
     attributes, descriptors = unpack_from("<2I", data, head - 8)
     if strategy != 4:
-        raise MediaUnreadable(f"a file entry uses strategy {strategy}, which this reader does not know")
+        raise MediaUnreadable(f"a file entry uses strategy {strategy}, which this reader does not support")
     if head + attributes + descriptors > len(data) or flags & 7 > EMBEDDED:
         raise MediaUnreadable(f"the file entry in block {block} is damaged")
     start = head + attributes

@@ -120,7 +120,7 @@ def metadata(volume: Volume, entry: bytes, base: int) -> Where:
     except MediaUnreadable:
         pieces = list(extents(volume, node(volume, base, mirror)))
     if any(part not in (base, HOLE) for part, _, _ in pieces):
-        raise MediaUnreadable("the metadata partition lies on a partition that it must not lie on")
+        raise MediaUnreadable("the metadata partition is on an invalid partition")
 
     def where(block: int) -> tuple[int, int]:
         left = block

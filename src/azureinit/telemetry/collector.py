@@ -130,12 +130,12 @@ def _destination(said: _Environment, signal: str, configured: str) -> Destinatio
     url = named if signal.upper() in where else f"{named.partition('?')[0].rstrip('/')}/v1/{signal}"
     if url.lower().startswith("https://"):
         hint = "name a collector on this machine or network"
-        said.complain(WARN, f"{where}: {public(named)} is not told, only http:// is spoken here: {hint}")
+        said.complain(WARN, f"{where}: {public(named)} is not used, only http:// is supported: {hint}")
         return None
     try:
         parse_url(url)
     except HttpFailed:
-        said.complain(WARN, f"{where}: {public(named)} is no http:// address: not told")
+        said.complain(WARN, f"{where}: {public(named)} is not an http:// URL: not used")
         return None
     _check_protocol(said, signal)
     return Destination(
@@ -159,7 +159,7 @@ def _check_protocol(said: _Environment, signal: str) -> None:
     if protocol not in ("", "http/json"):
         # A collector that accepts http/protobuf accepts JSON on the same port; gRPC has another port.
         level = DEBUG if protocol == "http/protobuf" else WARN
-        said.complain(level, f"{name}={shown(protocol)}: only http/json is spoken here, and used")
+        said.complain(level, f"{name}={shown(protocol)}: only http/json is supported, and used")
 
 
 def _headers(said: _Environment, name: str) -> dict[str, Secret]:
@@ -180,7 +180,7 @@ def _seconds(said: _Environment, name: str) -> float:
     if text.isascii() and text.isdigit() and len(text) < 10 and int(text):
         return int(text) / 1000
     if text:
-        said.complain(WARN, f"{name}={shown(text)} is no number of milliseconds: ignored")
+        said.complain(WARN, f"{name}={shown(text)} is not a number of milliseconds: ignored")
     return LONGEST_EXPORT
 
 

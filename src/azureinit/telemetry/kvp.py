@@ -42,7 +42,7 @@ def chosen_filter(text: str | None, warn: list[str]) -> Filter:
     """The configured filter, or the default."""
     found = parse_filter(text) if text and text.strip(" \t,") else DEFAULT
     if found is None:
-        warn.append(f"telemetry.kvp_filter: {text!r} is no filter: the built-in choice is used")
+        warn.append(f"telemetry.kvp_filter: {text!r} is not a filter: using the default")
     return found or DEFAULT
 
 

@@ -27,7 +27,7 @@ def log_filter(environ: Mapping[str, str], warnings: list[str]) -> Filter:
         return DEFAULT
     found = parse_filter(text)
     if found is None:
-        warnings.append(f"{VARIABLE}: {shown(text)} is no filter: ignored")
+        warnings.append(f"{VARIABLE}: {shown(text)} is not a filter: ignored")
     return found or DEFAULT
 
 

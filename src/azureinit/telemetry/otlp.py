@@ -67,7 +67,7 @@ class Otlp:
             for level, text in self._exchange(self._parts(heard), deadline):
                 tell(level, "otlp", text)
         except Exception as error:  # noqa: BLE001 - telemetry that cannot be sent never stops a run
-            tell(WARN, "otlp", f"nothing was told: {type(error).__name__}: {error}")
+            tell(WARN, "otlp", f"nothing was sent: {type(error).__name__}: {error}")
 
     def _parts(self, heard: list[Event]) -> dict[str, list[dict[str, Any]]]:
         run = Run(
@@ -99,7 +99,7 @@ class Otlp:
             heard: tuple[str, int, str] | None = clock.wait(inbox.get, until - clock.monotonic())
             if heard is None:
                 for signal, one in waiting.items():
-                    yield WARN, f"{one.address} did not take our {WHAT[signal]} within {self.budget:g} s"
+                    yield WARN, f"{one.address} did not accept the {WHAT[signal]} within {self.budget:g} s"
                 return
             signal, level, text = heard
             del waiting[signal]
@@ -110,10 +110,10 @@ class Otlp:
         try:
             said = partial_success(self._post(destination, records, until))
         except AzureInitError as error:
-            return WARN, f"our {what} were not told: {str(error).replace(destination.url, destination.address)}"
+            return WARN, f"{what} were not sent: {str(error).replace(destination.url, destination.address)}"
         except Exception as error:  # noqa: BLE001 - an invalid host name, or any other defect of a URL
-            return WARN, f"our {what} were not told to {destination.address}: {type(error).__name__}"
-        return DEBUG, f"{len(records)} {what} told to {destination.address}" + (f": {said}" if said else "")
+            return WARN, f"{what} were not sent to {destination.address}: {type(error).__name__}"
+        return DEBUG, f"{len(records)} {what} sent to {destination.address}" + (f": {said}" if said else "")
 
     def _post(self, destination: Destination, records: list[dict[str, Any]], until: float) -> bytes:
         known = resource(self.about, host_name=self.machine.hostname(), said=self.collector.resource)
