@@ -203,7 +203,7 @@ def test_an_envelope_for_someone_else_leaves_a_sentence(tmp_path: Path) -> None:
     with Fabric(faults=faults("/machine?comp=certificates", always)) as fabric:
         certificates = Agent(fabric, tmp_path).certificates()
     assert certificates.found == ()
-    assert "cannot be opened here" in certificates.why
+    assert "cannot be decrypted here" in certificates.why
 
 
 def test_torn_certificates_are_asked_for_again(tmp_path: Path) -> None:

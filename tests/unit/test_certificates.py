@@ -235,7 +235,7 @@ def test_an_envelope_for_someone_else_is_no_certificates_with_a_sentence(pairs: 
     wire = Wire(pkcs12(certificates=[certificate], key=key), tmp_path, recipient=certificate)
     certificates = ask(wire, tree(tmp_path))
     assert certificates.found == ()
-    assert "cannot be opened here" in certificates.why
+    assert "cannot be decrypted here" in certificates.why
     assert certificates.why.count("openssl cms failed") == 2
     assert wire.ciphers == ["AES128_CBC", "DES_EDE3_CBC"]
 
@@ -279,7 +279,7 @@ def test_a_goal_state_that_is_gone_is_asked_for_again(pairs: Pairs, tmp_path: Pa
 def test_a_wireserver_that_gives_none_is_an_error(first: bytes, says: str, tmp_path: Path) -> None:
     wire = Wire(b"", tmp_path, first)
     wire.server.answers = [first]
-    with pytest.raises(SourceError, match=f"gives no certificates: .*{says}"):
+    with pytest.raises(SourceError, match=f"sent no certificates: .*{says}"):
         ask(wire, tree(tmp_path))
 
 

@@ -151,7 +151,7 @@ def test_keys_that_imds_spells_out_are_not_made_again() -> None:
             f"no certificate {THUMBPRINT} to make a key from: the platform sent none with that thumbprint",
         ),
         (Certificates(why="no openssl"), f"no certificate {THUMBPRINT} to make a key from: no openssl"),
-        (found(private_key=None), f"no private key of the certificate {THUMBPRINT}: the platform gave the certificate"),
+        (found(private_key=None), f"no private key of the certificate {THUMBPRINT}: the platform sent the certificate"),
         (
             found(public_key=None),
             f"no certificate {THUMBPRINT} to make a key from: OpenSSH does not support its key type",

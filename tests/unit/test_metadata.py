@@ -560,7 +560,7 @@ def test_a_bad_key_among_good_ones_is_named_and_left_out() -> None:
 def test_where_no_key_is_good_every_one_is_named() -> None:
     with pytest.raises(InvalidKey) as alone:
         usable("ssh-rsa AAAA ada@laptop")
-    assert str(alone.value).startswith("key 1 (ada@laptop) from IMDS: the ssh-rsa key says inside")
+    assert str(alone.value).startswith("key 1 (ada@laptop) from IMDS: the ssh-rsa key has another key type inside")
     with pytest.raises(InvalidKey) as both:
         usable("ssh-rsa AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret")
     assert str(both.value).startswith("no key can be used: key 1 from IMDS: ")

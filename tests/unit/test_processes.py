@@ -207,7 +207,7 @@ def test_a_child_that_will_not_be_terminated_is_killed() -> None:
 
 
 def test_no_time_at_all_is_no_time() -> None:
-    with pytest.raises(SubprocessTimeout, match="ended after 0 s"):
+    with pytest.raises(SubprocessTimeout, match="killed after 0 s"):
         sh("exec sleep 1000", timeout=-5.0)
 
 

@@ -287,7 +287,7 @@ def test_a_type_that_nobody_makes_any_more_is_not_taken() -> None:
 def test_a_value_that_is_no_switch_is_told_and_not_taken() -> None:
     imported = translate(parsed("Logs.Console=yes\n"))
     assert imported.taken == ()
-    assert imported.warnings[0].startswith("line 1: Logs.Console=yes is not y or n, so WALinuxAgent takes its default")
+    assert imported.warnings[0].startswith("line 1: Logs.Console=yes is not y or n, so WALinuxAgent uses its default")
 
 
 @pytest.mark.parametrize(

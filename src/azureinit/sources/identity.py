@@ -31,7 +31,7 @@ def stand_down(machine: Machine, *, require_azure: bool) -> str | None:
     if require_azure and not is_azure(machine):
         return "this is not an Azure VM (platform.require_azure): nothing to do"
     if not machine.rooted and machine.stat(CLOUD_INIT) is not None and _asks_azure(machine):
-        return "cloud-init is enabled and provisions this machine (override: azure-init=force on the kernel's command line)"
+        return "cloud-init is enabled and provisions this machine (override: azure-init=force on the command line)"
     return None
 
 
