@@ -8,7 +8,7 @@
     |  +- NoSpace              no space left on device                    1 the disk is full
     |  +- ReadOnly             read-only file system                      1 the file system refuses every write
     |  +- PlanStale            file changed while provisioning            1 a file is not what the plan was made from
-    |  +- LockTimeout          lock not obtained                          1 someone holds the account files, or our lock
+    |  +- LockTimeout          lock not obtained                          1 another process holds the lock
     +- ToolMissing             program not found                          1 a program is not on this machine
     +- SubprocessFailed        subprocess failed                          1 a program ended with an error
     +- SubprocessTimeout       subprocess timed out                       1 a program was ended for taking too long

@@ -23,25 +23,25 @@ SECTIONS: dict[str, str] = {
     "provisioning_media": "The DVD that carries ovf-env.xml.",
     "azure_proxy_agent": "The guest proxy agent, where the platform asks for one.",
     "wireserver": "The platform's side of the health report.",
-    "report": "How the verdict is told.",
-    "telemetry": "What the host is told besides the verdict.",
-    "azure_init_data_dir": "Where markers and the journal lie.",
-    "azure_init_log_path": "Where the log lies.",
+    "report": "How the verdict is reported.",
+    "telemetry": "Diagnostics besides the verdict.",
+    "azure_init_data_dir": "The directory of markers and the journal.",
+    "azure_init_log_path": "The log file.",
     "platform": "Which machine this is.",
     "sources": "How the answers of several sources are awaited.",
     "user": "The account.",
-    "run": "The time a run has.",
-    "boot": "A run that is a boot's service.",
+    "run": "Time limits of a run.",
+    "boot": "A run as a service at boot.",
     "disk": "The machine's disks.",
     "waagent": "WALinuxAgent, where it was the provisioning agent before.",
     "hostname": "The host name, once the machine is provisioned.",
-    "custom_data": "What the VM was given as customData.",
+    "custom_data": "The VM's customData.",
     "kernel": "The kernel, its devices and its boot loader; each is undone by `azure-init deprovision`.",
 }
 
 KEYS: dict[str, str] = {
     "ssh.authorized_keys_path": "The authorized keys file, relative to the home directory unless absolute; "
-    "`%h`, `%u` and `%%` as sshd knows them.",
+    "`%h`, `%u` and `%%` as in sshd.",
     "ssh.query_sshd_config": "Ask sshd which authorized keys file it reads, and use that one if it answers.",
     "ssh.configure_sshd_password_authentication": "Switch sshd's password authentication on or off "
     "as the platform asks; false leaves sshd alone.",
@@ -49,8 +49,7 @@ KEYS: dict[str, str] = {
     "ssh.regenerate_host_keys": "Whether host keys that the image carries are removed and made anew when the VM is "
     "provisioned, once for each VM id. `auto`: those at sshd's default paths, unless cloud-init or WALinuxAgent has "
     "provisioned this VM before. `always`: those at other `HostKey` paths too, whatever the records say.",
-    "ssh.client_alive_interval": "Seconds of silence after which sshd asks whether a client is still there; 0 leaves "
-    "sshd's setting alone.",
+    "ssh.client_alive_interval": "Seconds of silence after which sshd probes a client; 0 leaves sshd's setting alone.",
     "access.required": "Whether provisioning fails where the admin cannot log in over SSH: `auto` where that is "
     "certain, true also where it is in doubt, false never; a warning is always given.",
     "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
@@ -62,83 +61,80 @@ KEYS: dict[str, str] = {
     "imds.endpoint": "Base URL of the service; the path is added to it.",
     "imds.connection_timeout_secs": "Longest wait for one connection.",
     "imds.request_timeout_secs": "Longest wait for one answer.",
-    "imds.retry_interval_secs": "First delay between two tries; later ones grow.",
-    "imds.total_retry_timeout_secs": "Longest time for all tries together.",
+    "imds.retry_interval_secs": "First delay between two attempts; later ones grow.",
+    "imds.total_retry_timeout_secs": "Longest time for all attempts together.",
     "imds.final_after_secs": "How long the same refusal (a status that is not retried) or unusable answer must have "
     "come, five times at least, before it is final.",
     "provisioning_media.enable": "Look for provisioning media at all.",
     "provisioning_media.path": "A device, an image file or a directory to read; empty means find the device.",
     "provisioning_media.eject": "Eject the media before Ready is reported; not where Ignition may read them again.",
-    "provisioning_media.wait_secs": "How long media is waited for when nothing else can give what it carries.",
-    "azure_proxy_agent.enable": "Wait for azure-proxy-agent when it stands between this machine and the platform.",
+    "provisioning_media.wait_secs": "How long to wait for media when no other source has what they carry.",
+    "azure_proxy_agent.enable": "Wait for azure-proxy-agent when the platform requires it.",
     "azure_proxy_agent.wait_secs": "How long azure-proxy-agent may take to be ready.",
     "wireserver.connection_timeout_secs": "Longest wait for one connection.",
     "wireserver.read_timeout_secs": "Longest wait for one answer.",
-    "wireserver.retry_interval_secs": "First delay between two tries; later ones grow.",
-    "wireserver.total_retry_timeout_secs": "Longest time for all tries together.",
+    "wireserver.retry_interval_secs": "First delay between two attempts; later ones grow.",
+    "wireserver.total_retry_timeout_secs": "Longest time for all attempts together.",
     "wireserver.health_endpoint": "Where the verdict is sent.",
-    "wireserver.discovery": "`dhcp` asks the leases for the platform's own address where `wireserver.health_endpoint` "
-    "names the usual one; `static` takes the usual one unasked.",
-    "report.protocol": "`json` is the platform's newer endpoint, `xml` the older one with its goal state; `auto` turns "
-    "to the older where the newer was refused three times.",
-    "report.host_key_fingerprint": "Tell the platform, after Ready, the fingerprint of the first of "
-    "`ssh.host_key_types` that is there.",
+    "wireserver.discovery": "`dhcp` looks for the wireserver's address in DHCP leases if "
+    "`wireserver.health_endpoint` names the usual one; `static` uses the configured one.",
+    "report.protocol": "`json` is the platform's newer endpoint, `xml` the older one with its goal state; `auto` "
+    "switches to the older after three refusals of the newer.",
+    "report.host_key_fingerprint": "Send the platform, after Ready, the fingerprint of the first existing "
+    "host key of `ssh.host_key_types`.",
     "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
     "telemetry.kvp_filter": "Which events go to the pool, as `level` or `target=level`, comma separated; "
-    "unset means the built-in choice.",
+    "unset means the default.",
     "telemetry.kvp_directory": "The directory of the key-value pools.",
     "telemetry.otlp_endpoint": "Base URL of an OpenTelemetry collector that takes OTLP/HTTP, such as "
     "`http://10.0.0.9:4318`; empty means none.",
-    "telemetry.otlp_budget_secs": "Longest time that is spent on telling the collector, after the verdict.",
-    "telemetry.console": "Tell start, verdict and host key fingerprints on the console, for boot diagnostics.",
+    "telemetry.otlp_budget_secs": "Longest time for sending to the collector, after the verdict.",
+    "telemetry.console": "Write start, verdict and host key fingerprints to the console, for boot diagnostics.",
     "telemetry.trace": "Keep a trace of every run, one JSON object a line, in the data directory.",
-    "telemetry.log_bytes": "Size at which the log file is put aside as `.1` and begun anew; 0 lets it grow.",
+    "telemetry.log_bytes": "Size at which the log file is rotated to `.1`; 0 means no limit.",
     "azure_init_data_dir.path": "The directory.",
     "azure_init_log_path.path": "The file.",
     "platform.require_azure": "Do nothing on a machine that is not on Azure; false provisions anywhere.",
-    "platform.vm_id": "The VM's id, instead of what firmware or metadata say; empty means ask them.",
-    "platform.changed_vm_id": "What a VM does that was provisioned under another id: `provision` sets it up anew "
-    "if there is anything to do it from, `keep` leaves it as it is, clears away what belonged to the other, and "
-    "reports Ready.",
-    "sources.grace_secs": "How long the other source is waited for once one has given enough.",
+    "platform.vm_id": "The VM's id; empty means that of firmware or metadata.",
+    "platform.changed_vm_id": "What to do on a VM that was provisioned under another id: `provision` provisions it "
+    "again if a source asks for anything, `keep` leaves it as it is, removes the other VM's state, and reports Ready.",
+    "sources.grace_secs": "How long to wait for the other source once one is sufficient.",
     "user.groups": "Supplementary groups of the account; groups that do not exist are skipped. Unset: an account that "
     'is created joins those of `adm`, `sudo` and `wheel` that exist (with `user.sudo = "none"`: `adm`), and one '
     "that exists gains none. `[]`: none.",
     "user.sudo": "Sudo for the account, by a file in /etc/sudoers.d. `auto`: without being asked for a password only "
     "if the account was given none. `nopasswd`: never asked. `password`: always asked. `none`: no such file.",
-    "user.lock_root": "Take root's password away, at `azure-init deprovision` too; nothing of it is kept.",
-    "user.allow_system_user": "Let the platform name an account of the system's own as the admin, even root; never "
-    "nobody.",
-    "user.password_crypt_id": "How the password is hashed, by the mark such hashes begin with (`y` is yescrypt, `6` "
-    "SHA-512); `auto` takes yescrypt where this system's libcrypt has it, else, and in FIPS mode, SHA-512.",
-    "user.password_salt_length": "Length of the salt in characters; 0 takes the usual one, and one that the method "
-    "cannot take becomes the nearest that it can.",
+    "user.lock_root": "Remove root's password, at `azure-init deprovision` too; no copy is kept.",
+    "user.allow_system_user": "Accept a system account as the admin, even `root`; never `nobody`.",
+    "user.password_crypt_id": "The password's hash method, by its crypt(5) id (`y` is yescrypt, `6` SHA-512); `auto` "
+    "is yescrypt if libcrypt supports it, else, and in FIPS mode, SHA-512.",
+    "user.password_salt_length": "Length of the salt in characters; 0 means the method's default. An unsupported "
+    "length becomes the nearest supported one.",
     "run.deadline_secs": "Longest time for a whole run.",
-    "run.verdict_reserve_secs": "The part of it that is kept for reporting a failure.",
-    "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run goes on behind it.",
+    "run.verdict_reserve_secs": "The part of it that is reserved for reporting a failure.",
+    "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run continues after it.",
     "boot.network_secs": "How long a boot waits for a route to IMDS before it applies the media alone; a quarter of it "
     "where no link is up.",
-    "boot.sources_secs": "How long a boot asks sources that are silent, from the start of the service; "
-    "`imds.total_retry_timeout_secs`, where that is longer.",
-    "boot.deadline_secs": "Longest time from the machine's start to the verdict; counts beside `run.deadline_secs`; "
-    "a start that comes late has a third of it.",
-    "disk.grow_root": "Grow the root partition and its file system at every boot where there is room behind it.",
-    "waagent.honour": "Take what waagent.conf says wherever no file of ours, variable or flag says anything; "
-    "`azure-init config import-waagent` shows what that is.",
+    "boot.sources_secs": "How long a boot retries sources that do not answer, from the start of the service; "
+    "`imds.total_retry_timeout_secs` if that is longer.",
+    "boot.deadline_secs": "Longest time from the machine's start to the verdict; applies besides `run.deadline_secs`; "
+    "a late start has a third of it.",
+    "disk.grow_root": "Grow the root partition and its file system at every boot if there is free space after it.",
+    "waagent.honour": "Use the values of waagent.conf for keys that no azure-init file, variable or flag sets; "
+    "`azure-init config import-waagent` shows them.",
     "waagent.lib_dir": "The directory where WALinuxAgent keeps its state.",
-    "hostname.monitor": "Tell a changed host name to the platform's DNS, whoever changed it, as long as the machine "
-    "runs: `azure-init-hostname.service`.",
-    "hostname.monitor_secs": "Longest time between two looks at the name; a change is mostly seen at once.",
-    "custom_data.save": "Keep customData as the file `CustomData` in `waagent.lib_dir`, base64 as it was given.",
-    "custom_data.decode": "Decode it from base64 before it is kept.",
+    "hostname.monitor": "Publish every change of the host name to the platform's DNS while the machine runs: "
+    "`azure-init-hostname.service`.",
+    "hostname.monitor_secs": "Longest time between two checks of the name; most changes are noticed at once.",
+    "custom_data.save": "Keep customData as the file `CustomData` in `waagent.lib_dir`, base64 as received.",
+    "custom_data.decode": "Decode it from base64 before it is saved.",
     "custom_data.execute": "Run it as a program before Ready, until it has succeeded once; implies the other two. A "
     "program that fails is a failure of the provisioning.",
     "custom_data.execute_timeout_secs": "Longest time that program may take; never longer than the run has left.",
-    "kernel.scsi_timeout_secs": "Time a disk (SCSI or NVMe) has to answer before the kernel gives it up; 0 leaves it "
-    "alone.",
+    "kernel.scsi_timeout_secs": "Time that the kernel waits for an answer of a disk (SCSI or NVMe); 0 leaves it alone.",
     "kernel.mask_persistent_net": "Mask udev's rules that tie a network interface's name to its address.",
     "kernel.entropy": "Feed the kernel's random numbers from the table Hyper-V provides, on kernels before 6.9.",
-    "kernel.numa_off": "Boot with `numa=off`; of use to kernels up to 2.6.37 only.",
+    "kernel.numa_off": "Boot with `numa=off`; useful only for kernels up to 2.6.37.",
     "kernel.serial_console": "Boot with `console=ttyS0 earlyprintk=ttyS0`; on arm64 with `console=ttyAMA0 "
     "earlycon=pl011,0xeffec000`.",
 }

@@ -289,7 +289,7 @@ def is_specialised(metadata: Metadata) -> bool:
 
 
 def asks_anything(metadata: Metadata) -> bool:
-    """Whether any source has said more than who this VM is."""
+    """Whether any source has more than the VM's id."""
     return not {"vm_id", "has_profile"}.issuperset(metadata.provenance)
 
 
