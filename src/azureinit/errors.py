@@ -1,4 +1,4 @@
-"""The error tree: everything a user or a platform can cause, and what each tells the platform.
+"""The error classes: every failure that a user or the platform can cause, and its report to the platform.
 
     class                      reason on the wire                      exit raised when
     AzureInitError             unhandled error                            1 root, and any unforeseen exception
@@ -8,7 +8,7 @@
     |  +- NoSpace              no space left on device                    1 the disk is full
     |  +- ReadOnly             read-only file system                      1 the file system refuses every write
     |  +- PlanStale            file changed while provisioning            1 a file is not what the plan was made from
-    |  +- LockTimeout          lock not obtained                          1 someone holds the account files, or our lock
+    |  +- LockTimeout          lock not obtained                          1 another process holds the lock
     +- ToolMissing             program not found                          1 a program is not on this machine
     +- SubprocessFailed        subprocess failed                          1 a program ended with an error
     +- SubprocessTimeout       subprocess timed out                       1 a program was ended for taking too long
@@ -57,8 +57,8 @@
     +- RunDied                 azure-init did not finish                  1 the service died or took too long
     +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict
 
-`reason` is unique, exit codes are those of docs/exit-codes.md; a test holds both and this drawing. Where cloud-init
-has a reason for the same cause, the words are the same, so that one search finds both agents' failures.
+`reason` is unique, exit codes are those of docs/exit-codes.md; tests check both and this table. If cloud-init has a
+reason for the same cause, the words are the same, so that one search finds both agents' failures.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class AzureInitError(Exception):
 
     reason = "unhandled error"
     exit_code = 1
-    recoverable = False  # True: whoever catches it tries again
+    recoverable = False  # True: a retry may succeed
 
     def __init__(self, message: str, *, hint: str = "", reason: str = "", **data: object) -> None:
-        """`reason`: where the class's own has a number or a name in it."""
+        """`reason`: replaces the class's reason if that has a placeholder."""
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -139,7 +139,7 @@ class SubprocessTimeout(AzureInitError):
 class HttpFailed(AzureInitError):
     reason = "HTTP error"
     status = 0  # of the last answer; 0: the last attempt got none
-    timeout = ""  # which wait the last attempt ended in: "connect", "read" or neither
+    timeout = ""  # the kind of timeout that ended the last attempt: "connect", "read" or none
 
 
 class HttpTimeout(HttpFailed):

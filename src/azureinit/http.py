@@ -1,15 +1,16 @@
-"""The one door to the network: one request under a Retry policy and an overall deadline.
+"""HTTP requests: one request under a Retry policy and an overall deadline.
 
-Plain HTTP/1.1 to an address we were given: no redirect is followed, no proxy asked, no device bound. Every way an
-attempt can fail is counted and told when the request is given up.
+Plain HTTP/1.1 to a given address: no redirects, no proxy, no bound device. Failed attempts are counted by kind, and the
+final error lists them.
 """
 
 from __future__ import annotations
 
-import posix as os
-from _socket import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket, timeout  # without the enums of `socket`
+import os
 
+from azureinit.addresses import parse_url
 from azureinit.errors import AzureInitError, HttpFailed, HttpTimeout
+from azureinit.machine.sockets import AF_INET, AF_INET6, SOCK_STREAM, gaierror, socket, timeout
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
 
 MAX_HEADERS = 64 * 1024
 MAX_RETRY_AFTER = 60.0
-SHORTEST_DELAY = 0.05  # where a policy starts with none: it still grows
-TIMED_OUT = (TimeoutError, timeout)  # one and the same from Python 3.10 on
+SHORTEST_DELAY = 0.05  # seconds; the first delay that grows if a policy starts with 0
+TIMED_OUT = (TimeoutError, timeout)  # the same class from Python 3.10 on
 TRANSPORT = 0  # the status of an attempt that got no answer
 REQUEST_ID = "x-ms-client-request-id"
-FINAL_ANSWERS = 5  # so many of the same kind in a row, for `Retry.final_secs`, are not asked for again
+FINAL_ANSWERS = 5  # that many equal answers in a row, over `Retry.final_secs`, are final
 
 
 class Retry(Record):
-    """`statuses`, and attempts without an answer, are retried for as long as there is time.
+    """`statuses` and attempts without an answer are retried until the deadline.
 
-    Any other status is final: at once, or with `final_secs` once it has come for so long and FINAL_ANSWERS times in a
-    row. `final_secs` does the same for answers that `accept` refuses, which are retried without it.
+    Any other status is final: at once, or with `final_secs` after it has come for that long and FINAL_ANSWERS times in
+    a row. The same applies to answers that `accept` refuses; without `final_secs` those are retried.
     """
 
     connect_timeout: float
@@ -43,9 +44,9 @@ class Retry(Record):
     statuses: frozenset[int] = frozenset()
     growth: float = 1.5
     max_delay: float = 30.0
-    attempts: int = 0  # 0: as many as the budget holds
+    attempts: int = 0  # 0: no limit
     final_secs: float | None = None
-    at_once: frozenset[int] = frozenset()  # statuses that are final at once all the same
+    at_once: frozenset[int] = frozenset()  # statuses that are final at once, in spite of `final_secs`
 
 
 class Response(Record):
@@ -55,11 +56,11 @@ class Response(Record):
 
 
 class _Broken(Exception):
-    """An attempt that got no whole answer."""
+    """An attempt without a complete answer."""
 
 
 class _ConnectTimeout(TimeoutError):
-    """No connection came about in its time."""
+    """The connection timed out."""
 
 
 def send(
@@ -77,7 +78,7 @@ def send(
 ) -> Response:
     """The first usable answer. `accept` raises an AzureInitError for a malformed one, which is then retried.
 
-    Every attempt carries an id of its own, by which the platform's logs and ours can be matched.
+    Every attempt carries its own request id, which matches this log with the platform's.
     """
     host, port, path = parse_url(url)
     started = clock.monotonic()
@@ -132,7 +133,7 @@ class _Failure:
 
 
 class _Tally:
-    """All failures of a request: how often each was seen, and since when the last kind has been the same."""
+    """All failures of a request: how often each occurred, and since when the last kind has repeated."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}
@@ -160,7 +161,7 @@ class _Tally:
         return self.in_a_row >= FINAL_ANSWERS and now - self.since >= retry.final_secs
 
     def error(self, kind: type[HttpFailed], method: str, url: str, seconds: float, *, final: bool) -> HttpFailed:
-        """With the status and cause of the last failure where it ended the request, else of the most frequent one."""
+        """Carries status and cause of the last failure if it was final, otherwise of the most frequent one."""
         told = ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in self.texts.items())
         chosen = self.last[self.same if final and self.same else max(self.kinds, key=self._weight)]
         error = kind(f"{method} {url} failed for {seconds:.1f} s: {told}", endpoint=url)
@@ -169,22 +170,6 @@ class _Tally:
 
     def _weight(self, kind: tuple[int, str, str]) -> tuple[int, bool]:
         return self.kinds[kind], kind == self.same
-
-
-def parse_url(url: str) -> tuple[str, int, str]:
-    scheme, _, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    host, colon, port = authority.partition(":")
-    if authority.startswith("["):
-        host, _, port = authority[1:].partition("]")
-        colon, port = port[:1], port[1:]
-    plain = url.isascii() and url.isprintable() and " " not in url and not set(authority) & set("@?#")
-    if scheme != "http" or not plain or not host or colon not in ("", ":"):
-        raise HttpFailed(f"not a plain http:// address: {url!r}", endpoint=url)
-    port = port if colon else "80"
-    if not port.isdigit() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise HttpFailed(f"not a plain http:// address: {url!r}", endpoint=url)
-    return host, int(port), slash + path or "/"
 
 
 def _host_header(host: str, port: int) -> str:
@@ -209,7 +194,7 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
             raise TimeoutError
         return seconds
 
-    # An address goes straight to connect(): getaddrinfo would load the idna codec, 3 ms.
+    # connect() takes an address directly: getaddrinfo would load the idna codec, 3 ms.
     connection = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
     try:
         connection.settimeout(min(retry.connect_timeout, left()))
@@ -225,7 +210,7 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
 
 
 class _Stream:
-    """Bytes as they come, never more than the cap."""
+    """Received bytes, up to the limit."""
 
     def __init__(self, connection: socket, left: Callable[[], float], limit: int) -> None:
         self.connection, self.left, self.limit = connection, left, limit
@@ -244,9 +229,9 @@ class _Stream:
     def until(self, mark: bytes, cap: int) -> bytes:
         while mark not in self.held:
             if len(self.held) > cap:
-                raise _Broken("answer has an endless header")
+                raise _Broken("answer has a header that is too long")
             if not self.more():
-                raise _Broken("connection closed before the answer was whole")
+                raise _Broken("connection closed before the answer was complete")
         found, _, self.held = self.held.partition(mark)
         return bytes(found)
 
@@ -255,7 +240,7 @@ class _Stream:
             raise _Broken(f"answer larger than {self.limit} bytes")
         while len(self.held) < length:
             if not self.more():
-                raise _Broken("connection closed before the answer was whole")
+                raise _Broken("connection closed before the answer was complete")
         data = bytes(self.held[:length])
         del self.held[:length]
         return data
@@ -273,7 +258,7 @@ def _response(stream: _Stream) -> Response:
     headers: dict[str, str] = {}
     while status // 100 == 1:
         status, headers = _head(stream.until(b"\r\n\r\n", MAX_HEADERS).decode("latin-1"))
-    # A refusal is told by its status alone: no broken body turns it into something to be tried again.
+    # A refusal is known by its status: a broken body must not turn it into a retry.
     body = _body(stream, headers) if status // 100 == 2 and status != 204 else b""
     return Response(status=status, headers=headers, body=body)
 
@@ -291,7 +276,7 @@ def _head(text: str) -> tuple[int, dict[str, str]]:
         name, _, value = line.partition(":")
         name, value = name.strip().lower(), value.strip()
         if name == "content-length" and headers.get(name, value) != value:
-            raise _Broken("answer has two lengths")
+            raise _Broken("answer has two different lengths")
         headers[name] = value
     return int(code), headers
 
@@ -303,7 +288,7 @@ def _body(stream: _Stream, headers: Mapping[str, str]) -> bytes:
     if length is None:
         return stream.rest()
     if not (length.isascii() and length.isdigit() and len(length) < 16):
-        raise _Broken("answer has no sensible length")
+        raise _Broken("answer has an invalid length")
     return stream.exactly(int(length))
 
 
@@ -316,14 +301,14 @@ def _chunks(stream: _Stream) -> bytes:
         except ValueError:
             size = -1
         if size < 0:
-            raise _Broken("answer has a broken chunk")
+            raise _Broken("answer has a malformed chunk")
         if len(body) + size > stream.limit:
             raise _Broken(f"answer larger than {stream.limit} bytes")
         if size == 0:
             return bytes(body)
         body += stream.exactly(size)
         if stream.exactly(2) != b"\r\n":
-            raise _Broken("answer has a broken chunk")
+            raise _Broken("answer has a malformed chunk")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
@@ -340,7 +325,7 @@ def _uuid() -> str:
 
 
 def _jitter() -> float:
-    """0.75 to 1: never longer than the delay, so that a Retry policy says what is waited at most."""
+    """A factor from 0.75 to 1: a pause is never longer than the policy's delay."""
     return 0.75 + os.urandom(1)[0] / 1020
 
 

@@ -1,8 +1,9 @@
-"""JSON without the `json` package, whose regular expressions alone would cost every boot a tenth of its time (3 ms).
+"""JSON without the `json` package, whose regular expressions cost every boot 3 ms, a tenth of its time.
 
-The scanner and the encoder are the C ones that `json` itself uses, called directly. They are private to CPython: where
-they are missing, or fail with anything but an answer, the `json` package does the same work. Both are stricter than
-`json` in one thing: NaN and the infinities, which JSON does not have, are refused.
+The scanner and the encoder are the C ones that `json` itself uses, called directly. They are private to CPython. The
+`json` package does the same work where they are missing, where they do not give the expected answer to a probe, or
+where they raise anything but ValueError. Both ways are stricter than `json` in one thing: NaN and the infinities are
+refused.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 SPACE = " \t\n\r"
+PROBE = '{"a":[1,-2.5,"\\n",true,null]}'
 
 
 class _Kinds:
-    """What the scanner makes of what it reads."""
+    """The settings that the scanner reads: which Python values it makes."""
 
     strict = True
-    object_hook = object_pairs_hook = array_hook = None  # the last from Python 3.15 on
+    object_hook = object_pairs_hook = array_hook = None  # array_hook: Python 3.15 and later
     parse_float, parse_int = float, int
 
     @staticmethod
@@ -28,14 +30,14 @@ class _Kinds:
 
 
 def loads(text: str) -> Any:
-    """Exactly one value. Every other text is a ValueError, also one that is nested too deeply."""
+    """The one value in the text. Any other text is a ValueError, also one that is nested too deeply."""
     try:
         return _scanned(text) if _scan is not None else plain_loads(text)
     except ValueError:
         raise
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except Exception:  # noqa: BLE001 - Python 3.10's and 3.11's scanner raises SystemError for a text that ends in a string
+    except Exception:  # noqa: BLE001 - the scanner of Python 3.10 and 3.11 raises SystemError for an unclosed string
         return plain_loads(text)
 
 
@@ -45,12 +47,12 @@ def _scanned(text: str) -> Any:
     except StopIteration as error:
         raise ValueError(f"no value at character {error.value}") from None
     if text[end:].strip(SPACE):
-        raise ValueError(f"something behind the value at character {end}")
+        raise ValueError(f"text after the value at character {end}")
     return value
 
 
 def plain_loads(text: str) -> Any:
-    """The same by the `json` package."""
+    """`loads` by the `json` package."""
     import json
 
     try:
@@ -60,13 +62,20 @@ def plain_loads(text: str) -> Any:
 
 
 def dumps(value: object, *, ascii_only: bool = True) -> str:
-    """On one line, without spaces. Keys are strings."""
+    """On one line, without spaces. Keys must be strings."""
     encode = _encode if ascii_only else _encode_all
-    return plain_dumps(value, ascii_only=ascii_only) if encode is None else "".join(encode(value, 0))
+    if encode is None:
+        return plain_dumps(value, ascii_only=ascii_only)
+    try:
+        return "".join(encode(value, 0))
+    except (ValueError, RecursionError):
+        raise
+    except Exception:  # noqa: BLE001 - an encoder with another interface
+        return plain_dumps(value, ascii_only=ascii_only)
 
 
 def plain_dumps(value: object, *, ascii_only: bool = True) -> str:
-    """The same by the `json` package."""
+    """`dumps` by the `json` package."""
     import json
 
     separators = (",", ":")
@@ -78,7 +87,7 @@ def _refuse(value: object) -> None:
 
 
 def _private() -> tuple[Any, Any, Any]:
-    """The scanner and the two encoders of CPython; nothing where this Python has none, or others."""
+    """CPython's scanner and its two encoders; three times None if any of them is not as expected."""
     try:
         from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
@@ -87,9 +96,14 @@ def _private() -> tuple[Any, Any, Any]:
             # the separators, keys in their order, no key skipped, no NaN.
             return make_encoder(None, _refuse, quote, None, ":", ",", False, False, False)
 
-        return make_scanner(_Kinds), encoder(encode_basestring_ascii), encoder(encode_basestring)  # type: ignore[arg-type]
-    except (ImportError, AttributeError, TypeError, ValueError):
-        return None, None, None
+        scan = make_scanner(_Kinds)  # type: ignore[arg-type]
+        encoders = encoder(encode_basestring_ascii), encoder(encode_basestring)
+        value, end = scan(PROBE, 0)
+        if end == len(PROBE) and all("".join(encode(value, 0)) == PROBE for encode in encoders):
+            return scan, *encoders
+    except Exception:  # noqa: BLE001, S110 - a private interface may fail in any way; `json` does the same work
+        pass
+    return None, None, None
 
 
 _scan, _encode, _encode_all = _private()

@@ -1,4 +1,4 @@
-"""A public key in OpenSSH's form, checked as sshd checks it before a login, and where sshd does not, as its use would.
+"""Public keys in OpenSSH's format, checked as strictly as sshd and signature verification do.
 
 sshd parses an ECDSA key in full and skips the line of one whose curve or point is wrong. It takes any 32 bytes as an
 Ed25519 key and any number as an RSA exponent, but no signature ever verifies against those that are refused here.
@@ -10,9 +10,9 @@ from binascii import Error, a2b_base64, b2a_base64
 
 from azureinit.errors import InvalidKey
 
-LONGEST = 16384  # a line sshd of any age reads whole
+LONGEST = 16384  # a line length that every version of sshd reads
 CERTIFICATE = "-cert-v01@openssh.com"
-# How many length-prefixed strings the blob of each kind is made of, its name included.
+# The number of length-prefixed strings in the blob of each key type, the type's name included.
 PARTS = {
     "ssh-ed25519": 2,
     "ssh-rsa": 3,
@@ -24,7 +24,7 @@ PARTS = {
     "sk-ecdsa-sha2-nistp256@openssh.com": 4,
 }
 CERTIFICATES = tuple(name.partition("@")[0] + CERTIFICATE for name in PARTS)
-# Names of signatures that sshd also takes as names of the key that makes them.
+# Signature algorithms that sshd also accepts as key types.
 ALIASES = {
     "rsa-sha2-256": "ssh-rsa",
     "rsa-sha2-512": "ssh-rsa",
@@ -63,7 +63,7 @@ PADDING, WRAP = "\ufeff \t\r\n", "\r\n"
 
 
 def parse_key(text: str) -> str:
-    """The key as one line of authorized_keys, its end of line included."""
+    """The key as one line of authorized_keys, with its line end."""
     if len(text) > 2 * LONGEST:
         raise InvalidKey(f"the key is {len(text)} characters long, more than {LONGEST}")
     stripped = text.strip(PADDING)
@@ -87,9 +87,9 @@ def one_line(text: str) -> str:
 
 
 def key_name(number: int, text: str) -> str:
-    """How to speak of a key that may be none: by its number, and its comment where it looks like a key.
+    """A name for a key that may be malformed: its number, and its comment if it looks like a key.
 
-    Nothing else of it: a secret may have been pasted in its place.
+    Nothing else of it: it may be a secret that was pasted in its place.
     """
     words = one_line(text)[:LONGEST].split(None, 2)
     if len(words) < 3 or words[0] not in NAMES:
@@ -99,7 +99,7 @@ def key_name(number: int, text: str) -> str:
 
 
 def key_identity(line: str) -> tuple[str, str] | None:
-    """What makes two lines the same key, whatever their options and comments; None for anything else."""
+    """Type and blob, which identify a key regardless of options and comment; None for a malformed line."""
     try:
         name, blob = _find_key(line.strip())
     except InvalidKey:
@@ -108,7 +108,7 @@ def key_identity(line: str) -> tuple[str, str] | None:
 
 
 def options_of(line: str) -> str:
-    """What stands before the key's kind."""
+    """The options before the key type."""
     line = line.strip()
     if _word(line) in NAMES:
         return ""
@@ -129,18 +129,18 @@ def _check_letters(line: str) -> None:
 
 
 def _find_key(line: str) -> tuple[str, str]:
-    """Its kind and its base64, after options if there are some."""
+    """Key type and base64, after the options, if any."""
     if line.startswith("#"):
         raise InvalidKey("the key is a comment")
     rest = line
     if _word(rest) not in NAMES:
         rest = _after_options(line)
         if _word(rest) not in NAMES:
-            raise InvalidKey("the key does not name a kind that OpenSSH knows, neither at its start nor after options")
+            raise InvalidKey("the key has no type that OpenSSH knows, neither at its start nor after options")
     name = _word(rest)
     blob = _word(rest[len(name) :].lstrip(BLANK))
     if not blob:
-        raise InvalidKey(f"the {name} key has nothing after its kind")
+        raise InvalidKey(f"the {name} key has no data after its type")
     return name, blob
 
 
@@ -150,7 +150,7 @@ def _word(text: str) -> str:
 
 
 def _after_options(line: str) -> str:
-    """Options end at the first blank outside quotes, as sshd has it."""
+    """Options end at the first blank outside quotes, as in sshd."""
     quoted = False
     at = 0
     while at < len(line) and (quoted or line[at] not in BLANK):
@@ -160,7 +160,7 @@ def _after_options(line: str) -> str:
             quoted = not quoted
         at += 1
     if quoted:
-        raise InvalidKey("the key's options have a quote that never ends")
+        raise InvalidKey("the key's options have an unclosed quote")
     return line[at:].lstrip(BLANK)
 
 
@@ -169,17 +169,17 @@ def _check_blob(name: str, blob: str) -> None:
         data = a2b_base64(blob.encode("ascii"))
     except (Error, UnicodeEncodeError):
         data = b""
-    # Decoding skips what it does not know; only what comes back the same was base64.
+    # Decoding skips invalid characters: only text that encodes back to itself was base64.
     if not data or b2a_base64(data, newline=False) != blob.encode("utf-8"):
-        raise InvalidKey(f"the {name} key is not whole: what follows its kind is not base64")
+        raise InvalidKey(f"the {name} key is incomplete: the text after its type is not base64")
     kind = ALIASES.get(name, name)
     parts = _parts(data, most=PARTS.get(kind, 1))
     if not parts or parts[0] != kind.encode():
-        raise InvalidKey(f"the {name} key says inside that it is of another kind")
+        raise InvalidKey(f"the {name} key has another key type inside")
     if kind not in PARTS:
-        return  # a certificate: its inside is for sshd to judge
+        return  # a certificate: sshd checks its content
     if len(parts) != PARTS[kind] or sum(4 + len(part) for part in parts) != len(data):
-        raise InvalidKey(f"the {name} key is not whole: its inside is cut off or too long")
+        raise InvalidKey(f"the {name} key is incomplete or too long")
     if kind in ("ssh-ed25519", "sk-ssh-ed25519@openssh.com"):
         _check_ed25519(name, parts[1])
     elif kind in CURVES:
@@ -191,7 +191,7 @@ def _check_blob(name: str, blob: str) -> None:
 def _check_ed25519(name: str, key: bytes) -> None:
     """RFC 8032: the y of a point whose x can be computed."""
     if len(key) != ED25519_BYTES:
-        raise InvalidKey(f"the {name} key is not whole: it is {len(key)} bytes and not {ED25519_BYTES}")
+        raise InvalidKey(f"the {name} key is incomplete: it has {len(key)} bytes and not {ED25519_BYTES}")
     y = int.from_bytes(key, "little") & (1 << 255) - 1
     above, below = y * y - 1, ED25519_D * y * y + 1
     if pow(above * below, (ED25519_PRIME - 1) // 2, ED25519_PRIME) not in (0, 1):
@@ -224,7 +224,7 @@ def _check_rsa(name: str, exponent: bytes, modulus: bytes) -> None:
 
 
 def _parts(data: bytes, *, most: int) -> list[bytes]:
-    """The length-prefixed strings at its start, as far as they are whole."""
+    """The complete length-prefixed strings at its start."""
     parts: list[bytes] = []
     at = 0
     while at + 4 <= len(data) and len(parts) < most:

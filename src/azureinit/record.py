@@ -1,4 +1,4 @@
-"""The one base of our values: frozen, keyword-only, slotted; and the one kind of value that never shows itself.
+"""`Record`, the base class of values (frozen, keyword-only, slotted), and `Secret`, a value that never prints itself.
 
 Defined by a metaclass because slots must exist before the class does. 40 of these cost 0.2 ms to define where
 dataclasses would cost 9 ms to import. Subclassing modules need `from __future__ import annotations`, so that the

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from azureinit.machine import Machine
-from azureinit.memory.instance import Instance, read_saved
+from azureinit.memory.instance import Instance
 from azureinit.memory.journal import clear_leftovers, read_journal
 from azureinit.memory.pending import read_pending
-from azureinit.sources.gather import from_saved
+from azureinit.memory.saved import read_saved
 from fakeazure import Expect, Vm
 from support.bench import Bench, Benches
 from support.bounds import ALL, SEED, sample
@@ -116,8 +116,7 @@ def test_a_damaged_record_is_absent_or_says_the_same(wanted: Path, tmp_path: Pat
             return set(journal.done)
         if kind == "pending":
             return {repr(read_pending(machine, instance))}
-        values = read_saved(machine, instance)
-        saved = None if values is None else from_saved(values)
+        saved = read_saved(machine, instance.path("saved"))
         secrets = (
             [] if saved is None else [secret and secret.reveal() for secret in (saved.password_hash, saved.custom_data)]
         )

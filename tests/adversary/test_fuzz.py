@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from azureinit.addresses import has_host_route, has_route_to, parse_ipv4
 from azureinit.errors import (
     CertificatesMissing,
     GoalStateInvalid,
@@ -21,8 +22,8 @@ from azureinit.errors import (
     MediaUnreadable,
     OvfInvalid,
 )
-from azureinit.facts.dhcp_client import parse_outgoing_link
-from azureinit.facts.leases import parse_ipv4, parse_leases
+from azureinit.facts.dhcp_client import platform_link
+from azureinit.facts.leases import parse_leases
 from azureinit.http import _Broken, _response, _Stream
 from azureinit.jsontext import dumps, loads
 from azureinit.machine.dhcp import parse_classless_routes, parse_offer, parse_options, parse_reply
@@ -40,7 +41,6 @@ from azureinit.sources.iso9660 import is_iso9660, read_iso_file
 from azureinit.sources.metadata import decoded as decoded_custom_data, from_imds, from_ovf, merge
 from azureinit.sources.ovf import Ovf, parse_ovf
 from azureinit.sources.redact import redact
-from azureinit.sources.route import is_told_of, leads, parse_address
 from azureinit.sources.udf import is_udf, read_udf_file
 from fakeazure.platform.media import disc
 from support.bounds import SEED, bounded
@@ -258,12 +258,12 @@ ROUTE_TABLE = b"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\ne
 
 
 def try_route_table(data: bytes) -> None:
-    parse_outgoing_link(data)
+    platform_link(data)
     table = text(data)
-    for address in (parse_address("168.63.129.16"), parse_address(table[:20])):
+    for address in (parse_ipv4("168.63.129.16"), parse_ipv4(table[:20])):
         if address is not None:
-            leads(table, address)
-            is_told_of(table, address)
+            has_route_to(data, address)
+            has_host_route(data, address)
 
 
 # ---- HTTP

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from azureinit.addresses import parse_url
 from azureinit.config.filters import parse_filter
 from azureinit.config.plain import parse_plain
 from azureinit.config.waagent import agent_advice, parse_waagent_conf, translate
@@ -32,7 +33,6 @@ from azureinit.facts.network import parse_arp, parse_resolv
 from azureinit.facts.policy import parse_policy
 from azureinit.facts.sshd_answer import parse_answer, parse_version
 from azureinit.facts.sshd_config import Walk, lines_of, matches, parse_line
-from azureinit.http import parse_url
 from azureinit.kvp.diagnostics import Diagnostic
 from azureinit.kvp.entries import entry_as_json, entry_as_text, parse_entries
 from azureinit.kvp.explain import explain

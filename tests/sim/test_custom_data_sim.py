@@ -85,7 +85,7 @@ def test_a_program_that_fails_is_a_failure_with_its_own_name(system: Any, script
     assert told in ran.stderr
     assert "canary" not in one.told() + ran.stderr
     if "failed (" in told:
-        assert "what it said is in /var/lib/azure-init/custom-data.log" in ran.stderr
+        assert "its output is in /var/lib/azure-init/custom-data.log" in ran.stderr
         assert "canary-1" in one.log.read_text()
     one.fabric.reboot()
     assert one.agent().returncode == 1, "until it has succeeded it is run again"
@@ -105,7 +105,7 @@ def test_a_program_that_takes_too_long_is_ended_with_all_it_started(system: Any)
     one = system(script, expect=Expect(verdict="failure", reason="failed to run customData"))
     one.configure(execute=True, execute_timeout_secs=0.5)
     ran = one.agent()
-    assert ran.returncode == 1 and "sh was ended after 0.5 s: what it said is in" in ran.stderr
+    assert ran.returncode == 1 and "sh was killed after 0.5 s: its output is in" in ran.stderr
     assert one.fabric.judge().ok
     assert one.log.read_text() == "begun\n"
 

@@ -139,7 +139,7 @@ def test_a_platform_that_is_not_ready_yet_is_waited_for(tmp_path: Path) -> None:
 def test_a_goal_state_that_never_comes_is_told(tmp_path: Path) -> None:
     with Fabric(faults=faults("/machine?comp=goalstate", "503*")) as fabric:
         agent = Agent(fabric, tmp_path, secs=1.0)
-        with pytest.raises(SourceError, match=r"gives no goal state: .*status 503"):
+        with pytest.raises(SourceError, match=r"sent no goal state: .*status 503"):
             agent.goal_state()
 
 
@@ -203,7 +203,7 @@ def test_an_envelope_for_someone_else_leaves_a_sentence(tmp_path: Path) -> None:
     with Fabric(faults=faults("/machine?comp=certificates", always)) as fabric:
         certificates = Agent(fabric, tmp_path).certificates()
     assert certificates.found == ()
-    assert "cannot be opened here" in certificates.why
+    assert "cannot be decrypted here" in certificates.why
 
 
 def test_torn_certificates_are_asked_for_again(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def test_an_envelope_for_someone_else_is_no_certificates_with_a_sentence(pairs: 
     wire = Wire(pkcs12(certificates=[certificate], key=key), tmp_path, recipient=certificate)
     certificates = ask(wire, tree(tmp_path))
     assert certificates.found == ()
-    assert "cannot be opened here" in certificates.why
+    assert "cannot be decrypted here" in certificates.why
     assert certificates.why.count("openssl cms failed") == 2
     assert wire.ciphers == ["AES128_CBC", "DES_EDE3_CBC"]
 
@@ -279,7 +279,7 @@ def test_a_goal_state_that_is_gone_is_asked_for_again(pairs: Pairs, tmp_path: Pa
 def test_a_wireserver_that_gives_none_is_an_error(first: bytes, says: str, tmp_path: Path) -> None:
     wire = Wire(b"", tmp_path, first)
     wire.server.answers = [first]
-    with pytest.raises(SourceError, match=f"gives no certificates: .*{says}"):
+    with pytest.raises(SourceError, match=f"sent no certificates: .*{says}"):
         ask(wire, tree(tmp_path))
 
 
@@ -344,7 +344,7 @@ def test_what_is_no_certificate_stays_and_is_told_without_its_content(inside: st
 def test_without_openssl_there_are_no_certificates_and_no_crash(tmp_path: Path) -> None:
     machine = Machine(root=str(tmp_path), search=(str(tmp_path),))
     certificates = read_certificates(machine, Config(), goal_state("http://127.0.0.1:9"), deadline=1e9)
-    assert certificates == Certificates(why="certificates cannot be asked for: openssl is not installed")
+    assert certificates == Certificates(why="certificates cannot be requested: openssl is not installed")
 
 
 def shim(tmp_path: Path, script: str) -> Machine:
@@ -380,7 +380,7 @@ def test_openssl_that_hangs_is_ended_with_the_deadline(tmp_path: Path) -> None:
     machine = shim(tmp_path, "exec sleep 60")
     deadline = machine.clock.monotonic() + 0.3
     certificates = read_certificates(machine, Config(), goal_state("http://127.0.0.1:9"), deadline=deadline)
-    assert "openssl was ended" in certificates.why
+    assert "openssl was killed" in certificates.why
 
 
 def test_no_private_key_is_ever_in_a_file_or_on_a_command_line(pairs: Pairs, tmp_path: Path) -> None:

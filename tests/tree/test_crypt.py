@@ -88,11 +88,11 @@ def test_yescrypt_never_has_less_salt_than_was_asked_for(asked: int) -> None:
 @pytest.mark.parametrize(
     ("crypt_id", "asked", "length", "warning"),
     [
-        ("6", 17, 16, "user.password_salt_length is 17, but SHA-512 takes 1 to 16 characters: 16 are used"),
-        ("1", 10, 8, "user.password_salt_length is 10, but MD5 takes 1 to 8 characters: 8 are used"),
-        ("2b", 10, 22, "user.password_salt_length is 10, but bcrypt takes 22 characters: 22 are used"),
-        ("y", 10, 22, "user.password_salt_length is 10, but yescrypt takes 22 to 86 characters: 22 are used"),
-        ("gy", 1 << 39, 86, "but gost-yescrypt takes 22 to 86 characters: 86 are used"),
+        ("6", 17, 16, "user.password_salt_length is 17, but SHA-512 takes 1 to 16 characters: using 16"),
+        ("1", 10, 8, "user.password_salt_length is 10, but MD5 takes 1 to 8 characters: using 8"),
+        ("2b", 10, 22, "user.password_salt_length is 10, but bcrypt takes 22 characters: using 22"),
+        ("y", 10, 22, "user.password_salt_length is 10, but yescrypt takes 22 to 86 characters: using 22"),
+        ("gy", 1 << 39, 86, "but gost-yescrypt takes 22 to 86 characters: using 86"),
     ],
 )
 def test_a_length_that_a_method_cannot_take_is_the_nearest_and_told(
@@ -175,15 +175,15 @@ def test_where_libcrypt_has_no_yescrypt_it_is_sha512() -> None:
 @pytest.mark.parametrize(("crypt_id", "name"), [("y", "yescrypt"), ("2b", "bcrypt"), ("1", "MD5")])
 def test_a_method_that_libcrypt_lacks_is_a_failure_that_names_those_it_has(crypt_id: str, name: str) -> None:
     """Even where openssl could make such a hash: nobody here would know it again."""
-    with pytest.raises(PasswordFailed, match=f"libcrypt: it made no {name} hash") as failed:
+    with pytest.raises(PasswordFailed, match=f"libcrypt: libcrypt returned no {name} hash") as failed:
         hash_password(Machine(), Secret(PASSWORD), crypt_id=crypt_id)
     able = '"6" (SHA-512), "5" (SHA-256)'
-    assert failed.value.hint == f"set user.password_crypt_id to what this libcrypt can do: {able}"
+    assert failed.value.hint == f"set user.password_crypt_id to a method that this libcrypt supports: {able}"
 
 
 def test_bcrypt_is_no_method_for_a_password_that_it_would_cut() -> None:
     assert is_right(b"x" * 72, hash_password(Machine(), Secret("x" * 72), crypt_id="2b").reveal())
-    with pytest.raises(PasswordFailed, match="bcrypt would heed only the first 72 bytes") as failed:
+    with pytest.raises(PasswordFailed, match="bcrypt uses only the first 72 bytes") as failed:
         hash_password(Machine(), Secret("x" * 73), crypt_id="2b")
     assert "xxx" not in str(failed.value) + failed.value.hint
 
@@ -202,9 +202,9 @@ def test_openssl_stands_in_where_there_is_no_libcrypt(crypt_id: str, monkeypatch
 
 def test_openssl_makes_no_yescrypt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crypt, "LIBRARIES", NO_LIBRARY)
-    with pytest.raises(PasswordFailed, match="openssl makes no yescrypt hashes") as failed:
+    with pytest.raises(PasswordFailed, match="openssl cannot make yescrypt hashes") as failed:
         hash_password(Machine(), Secret(PASSWORD), crypt_id="y")
-    assert failed.value.hint == "install libcrypt; or openssl, for SHA-512, SHA-256 and MD5 alone"
+    assert failed.value.hint == "install libcrypt, or openssl (SHA-512, SHA-256 and MD5 only)"
 
 
 @pytest.mark.parametrize("password", ["two\nlines", "x" * 300])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from azureinit.addresses import has_host_route, has_route_to
 from azureinit.config.model import Config
 from azureinit.facts.leases import Lease
 from azureinit.machine import Machine
@@ -18,7 +19,7 @@ from azureinit.plan.actions import Run, Satisfied, Step, Way
 from azureinit.plan.route import plan_route
 from azureinit.record import replace
 from azureinit.run.endpoint import with_host
-from azureinit.sources.route import is_to_be_found, is_told_of, leads
+from azureinit.sources.route import is_to_be_found
 from support.need import need, need_root, unfit
 
 SRC = Path(__file__).parents[2] / "src"
@@ -34,6 +35,7 @@ LEASE = Lease(
 BEFORE = f"""
 import json, os, socket, struct, subprocess, sys, threading, time
 from azureinit.run import endpoint
+from azureinit.addresses import has_host_route, has_route_to
 from azureinit.config.model import Config
 from azureinit.run.platform import Platform
 from azureinit.run.state import Context
@@ -422,11 +424,11 @@ def test_there_is_nothing_to_do_where_there_is_a_way_or_the_lease_knows_none() -
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the tables here are of a little-endian machine")
 def test_a_host_in_our_own_network_is_reached_without_a_gateway_but_azure_s_are_in_none() -> None:
-    near = "head\neth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-    alone = "head\neth0\tFEA9FEA9\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n"
-    whole = "head\neth0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0\n"
-    assert leads(near, 0x0A000007) and not leads(near, 0x0A070707)
-    assert leads(alone, 0xA9FEA9FE) and is_told_of(alone, 0xA9FEA9FE)
-    assert not leads(whole, 0xA83F8110) and not is_told_of(whole, 0xA83F8110)
-    around = "head\neth0\t00813FA8\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-    assert leads(around, 0xA83F8107) and not leads(around, 0xA83F8110)
+    near = b"head\neth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+    alone = b"head\neth0\tFEA9FEA9\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n"
+    whole = b"head\neth0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0\n"
+    assert has_route_to(near, 0x0A000007) and not has_route_to(near, 0x0A070707)
+    assert has_route_to(alone, 0xA9FEA9FE) and has_host_route(alone, 0xA9FEA9FE)
+    assert not has_route_to(whole, 0xA83F8110) and not has_host_route(whole, 0xA83F8110)
+    around = b"head\neth0\t00813FA8\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+    assert has_route_to(around, 0xA83F8107) and not has_route_to(around, 0xA83F8110)

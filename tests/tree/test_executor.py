@@ -197,15 +197,15 @@ except LocalError as error:
     [
         (
             "mount --bind {etc} {etc} && mount -o remount,ro,bind {etc}",
-            "ReadOnly cannot write /etc/hosts: Read-only file system",
+            "ReadOnly cannot write {etc}/hosts: Read-only file system",
         ),
         (
             "mount -t tmpfs -o size=8k none {etc} && echo old >{etc}/hosts",
-            "NoSpace cannot write /etc/hosts: No space left on device",
+            "NoSpace cannot write {etc}/hosts: No space left on device",
         ),
         (
             "mount -t tmpfs -o nr_inodes=2 none {etc} && echo old >{etc}/hosts",
-            "NoSpace cannot write /etc/hosts: No space left on device",
+            "NoSpace cannot write {etc}/hosts: No space left on device",
         ),
     ],
     ids=["read-only", "no block left", "no inode left"],
@@ -220,7 +220,7 @@ def test_a_disk_that_refuses_is_named_and_nothing_is_left_on_it(tree: Path, moun
         capture_output=True,
         text=True,
     )
-    assert ran.stdout.splitlines() == [told, "old"], ran
+    assert ran.stdout.splitlines() == [told.format(etc=tree / "etc"), "old"], ran
 
 
 # ---- the account files
@@ -358,7 +358,7 @@ def test_every_backends_failure_is_kept(machine: Machine, tmp_path: Path) -> Non
         "hostnamectl": "declined: systemd is not running",
         "failing": "fails failed (exit status: 7): broken",
         "missing": "not-installed is not installed",
-        "native": "cannot write /no/such/directory/file: No such file or directory",
+        "native": f"cannot write {machine.root}/no/such/directory/file: No such file or directory",
     }
 
 
@@ -414,7 +414,7 @@ def test_a_step_that_facts_cannot_see_is_written_down_once_it_is_done(machine: M
 
 def test_a_journal_that_cannot_be_written_stops_the_run(machine: Machine, tree: Path) -> None:
     before = listing(tree)
-    with pytest.raises(LocalError, match="cannot write /no/journal"):
+    with pytest.raises(LocalError, match=f"cannot write {tree}/no/journal"):
         apply(machine, (step(native(Remove(path="/etc/hosts"))),), journal=read_journal(machine, "/no/journal"))
     assert changed(before, listing(tree)) == set()
 

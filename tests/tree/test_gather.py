@@ -379,7 +379,7 @@ def test_a_proxy_agent_that_hangs_is_ended_and_told(tmp_path: Path, media: Path)
     with Server(answer(403)) as server:
         found = gathered(tmp_path, settings(server.url, tmp_path / "nothing"), within=0.5)
     assert isinstance(found.failures["imds"], ProxyAgentFailed)
-    assert "IMDS refused with status 403, and azure-proxy-agent was ended after" in str(found.failures["imds"])
+    assert "IMDS refused with status 403, and azure-proxy-agent was killed after" in str(found.failures["imds"])
 
 
 def test_a_refusal_without_a_proxy_agent_is_asked_again_and_final_in_the_end(tmp_path: Path, media: Path) -> None:
@@ -387,7 +387,7 @@ def test_a_refusal_without_a_proxy_agent_is_asked_again_and_final_in_the_end(tmp
     assert found.failures["imds"].reason == "http error 403 querying IMDS"
     assert not found.failures["imds"].recoverable
     assert "status 403" in str(found.failures["imds"])
-    assert "azure-proxy-agent is neither installed nor asked for" in str(found.failures["imds"])
+    assert "azure-proxy-agent is neither installed nor requested" in str(found.failures["imds"])
     assert asked >= 1 + 5
     found, asked = refused(tmp_path, media, answer(403), answer(403), GOOD)
     assert (found.failures, asked) == ({}, 3), "a refusal may pass"
@@ -396,7 +396,7 @@ def test_a_refusal_without_a_proxy_agent_is_asked_again_and_final_in_the_end(tmp
 def test_a_proxy_agent_that_the_media_ask_for_must_be_installed(tmp_path: Path, media: Path) -> None:
     (media / "ovf-env.xml").write_text(OVF.replace("PROXY", "true"))
     found, _ = refused(tmp_path, media, answer(403))
-    assert "asked for by the platform but not installed" in str(found.failures["imds"])
+    assert "requested by the platform but not installed" in str(found.failures["imds"])
 
 
 def test_a_proxy_agent_that_the_media_ask_for_is_waited_for_though_imds_answers(tmp_path: Path, media: Path) -> None:

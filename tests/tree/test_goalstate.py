@@ -138,7 +138,7 @@ def test_whatever_comes_is_a_goal_state_or_an_error_of_ours(body: bytes) -> None
 
 def test_a_wireserver_that_does_not_speak_our_version_is_told_as_such() -> None:
     error, asked = failure(answer(200, VERSIONS.replace(b"2012-11-30", b"2031-01-01")))
-    assert "speaks 2015-04-05, 2031-01-01 and not 2012-11-30" in str(error)
+    assert "supports 2015-04-05, 2031-01-01 and not 2012-11-30" in str(error)
     assert asked == ["/?comp=versions"]
 
 
@@ -161,7 +161,7 @@ def test_what_may_pass_is_asked_for_again(first: Answer) -> None:
 @pytest.mark.parametrize("status", [400, 401, 404, 405])
 def test_what_will_not_pass_fails_at_once(status: int) -> None:
     error, asked = failure(answer(200, VERSIONS), answer(status))
-    assert f"status {status}" in str(error) and "gives no goal state" in str(error)
+    assert f"status {status}" in str(error) and "sent no goal state" in str(error)
     assert len(asked) == 2
     assert error.data["endpoint"].startswith("http://127.0.0.1")
 

@@ -132,5 +132,5 @@ def test_an_interval_longer_than_usual_is_kept() -> None:
 
 
 def test_an_address_that_is_none_is_undelivered() -> None:
-    with pytest.raises(VerdictUndelivered, match="not a plain http:// address"):
+    with pytest.raises(VerdictUndelivered, match="not a plain http:// URL"):
         send_ready(Config(wireserver=Wireserver(health_endpoint="https://host/")), clock=Ticking(), deadline=1e9)

@@ -11,8 +11,9 @@ import uuid
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from azureinit.addresses import parse_url
 from azureinit.errors import HttpFailed, HttpTimeout, ImdsInvalid
-from azureinit.http import FINAL_ANSWERS, MAX_HEADERS, Response, Retry, parse_url, send
+from azureinit.http import FINAL_ANSWERS, MAX_HEADERS, Response, Retry, send
 from azureinit.machine import Clock
 from azureinit.record import replace
 from support.need import unfit
@@ -155,9 +156,9 @@ def test_a_length_told_twice_alike_is_a_length() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (b"", "connection closed before the answer was whole"),
-        (b"HTTP/1.1 200 OK\r\nContent-Le", "connection closed before the answer was whole"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "connection closed before the answer was whole"),
+        (b"", "connection closed before the answer was complete"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "connection closed before the answer was complete"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "connection closed before the answer was complete"),
         (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "answer is not HTTP"),
         (b"HTTP/2 200\r\n\r\n", "answer is not HTTP"),
         (b"HTTP/1.1\r\n\r\n", "answer is not HTTP"),
@@ -167,23 +168,23 @@ def test_a_length_told_twice_alike_is_a_length() -> None:
         (b"HTTP/1.1 -20 OK\r\n\r\n", "answer is not HTTP"),
         ("HTTP/1.1 \xb2\xb2\xb2 OK\r\n\r\n".encode("latin-1"), "answer is not HTTP"),
         (b"\x00\xff\xfe\r\n\r\n", "answer is not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "answer has two lengths"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "answer has no sensible length"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n", "answer has no sensible length"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", "answer has no sensible length"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n", "answer has no sensible length"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "answer has two different lengths"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "answer has an invalid length"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n", "answer has an invalid length"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", "answer has an invalid length"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n", "answer has an invalid length"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999999\r\n\r\n", "answer larger than 1048576 bytes"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "answer has a broken chunk"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", "answer has a broken chunk"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabcde\r\n", "answer has a broken chunk"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcde\r\n", "answer has a broken chunk"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "answer has a malformed chunk"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", "answer has a malformed chunk"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabcde\r\n", "answer has a malformed chunk"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcde\r\n", "answer has a malformed chunk"),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 100 + b"\r\n",
             "answer larger than 1048576 bytes",
         ),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
-            "connection closed before the answer was whole",
+            "connection closed before the answer was complete",
         ),
     ],
 )
@@ -203,7 +204,7 @@ def flood(piece: bytes, sent: list[int] | None = None) -> Answer:
 
 
 def test_a_flood_of_headers_is_cut_off() -> None:
-    assert refused(flood(b"X-Again: and again\r\n" * 1000)) == "answer has an endless header"
+    assert refused(flood(b"X-Again: and again\r\n" * 1000)) == "answer has a header that is too long"
 
 
 def test_a_flood_of_interim_answers_is_cut_off() -> None:
@@ -484,9 +485,9 @@ def test_plain_addresses_are_understood(url: str, parts: tuple[str, int, str]) -
     ],
 )
 def test_any_other_address_is_an_error_at_once(url: str) -> None:
-    with pytest.raises(HttpFailed, match="not a plain http:// address"):
+    with pytest.raises(HttpFailed, match="not a plain http:// URL"):
         parse_url(url)
-    with pytest.raises(HttpFailed, match="not a plain http:// address"):
+    with pytest.raises(HttpFailed, match="not a plain http:// URL"):
         ask(url, retry=ONCE)
 
 

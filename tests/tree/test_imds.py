@@ -321,7 +321,7 @@ def test_the_run_s_deadline_ends_the_asking() -> None:
         (answer(body=b"[]"), "IMDS document has no object compute"),
         (answer(body=b"x" * ((1 << 20) + 1)), "answer larger than 1048576 bytes"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20), "answer larger than 1048576 bytes"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", "connection closed before the answer was whole"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", "connection closed before the answer was complete"),
         (answer(body=profile(disablePasswordAuthentication="nonsense")), "disablePasswordAuthentication is neither"),
     ],
 )

@@ -36,13 +36,42 @@ assert jsontext.dumps(jsontext.loads(whole)) == {written!r}
 MISSING = "sys.modules['_json'] = None"
 OTHER = "import types\nsys.modules['_json'] = types.ModuleType('_json')"
 UNUSED = "assert jsontext._scan is None"
-UNFIT = "jsontext._scan = lambda text, at: 1 / 0"
+AGAIN = f"{UNUSED}\nsys.modules['_json'] = _json"  # `json` is made of the same module
+UNFIT = "jsontext._scan = lambda text, at: 1 / 0\njsontext._encode = lambda value, depth: 1 / 0"
+WRONG = """
+import _json, types
+other = types.ModuleType("_json")
+other.__dict__.update(vars(_json), **{changed})
+sys.modules["_json"] = other
+"""
+SCANNER = WRONG.format(changed="{'make_scanner': lambda kinds: lambda text, at: ({'a': 1}, len(text))}")
+ENCODER = WRONG.format(changed="{'make_encoder': lambda *given: lambda value, depth: ('{}',)}")
+ARGUMENTS = WRONG.format(changed="{'make_encoder': lambda one: None}")
+EXITING = WRONG.format(changed="{'make_scanner': lambda kinds: 1 / 0}")
 
 
 @pytest.mark.parametrize(
     ("before", "then"),
-    [("", "assert jsontext._scan is not None"), (MISSING, UNUSED), (OTHER, UNUSED), ("", UNFIT)],
-    ids=["as it is", "no private module", "an empty one", "one that fails"],
+    [
+        ("", "assert jsontext._scan is not None"),
+        (MISSING, UNUSED),
+        (OTHER, UNUSED),
+        (SCANNER, AGAIN),
+        (ENCODER, AGAIN),
+        (ARGUMENTS, AGAIN),
+        (EXITING, AGAIN),
+        ("", UNFIT),
+    ],
+    ids=[
+        "as it is",
+        "no private module",
+        "an empty one",
+        "a wrong scanner",
+        "a wrong encoder",
+        "other arguments",
+        "one that fails at once",
+        "one that fails later",
+    ],
 )
 def test_in_a_process_that_has_not_imported_json(before: str, then: str) -> None:
     written = json.dumps(json.loads(WHOLE), separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""What a boot imports: an allow-list. Every module is a random read on a cold disk."""
+"""Modules that a boot must not import. Every module is a random read on a cold disk."""
 
 from __future__ import annotations
 

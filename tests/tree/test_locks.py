@@ -158,7 +158,7 @@ def test_a_lock_given_up_meanwhile_is_obtained(machine: Machine) -> None:
 
 
 def test_a_missing_directory_is_told(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"cannot lock /etc/\.pwd\.lock"):
+    with pytest.raises(LocalError, match=rf"cannot lock {tmp_path}/etc/\.pwd\.lock"):
         hold(Machine(root=str(tmp_path), clock=OwnClock()))
 
 

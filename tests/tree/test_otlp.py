@@ -73,7 +73,7 @@ def test_a_run_is_one_trace_of_steps_within_steps() -> None:
     assert {span.status.code for span in (root, hostname, apply)} == {0}
     assert root.start_time_unix_nano <= apply.start_time_unix_nano <= hostname.start_time_unix_nano
     assert hostname.end_time_unix_nano <= apply.end_time_unix_nano <= root.end_time_unix_nano
-    assert told == [(DEBUG, f"3 spans told to {collector.url}/v1/traces")], "no log record is no request"
+    assert told == [(DEBUG, f"3 spans sent to {collector.url}/v1/traces")], "no log record is no request"
     assert [request.path for request in collector.requests] == ["/v1/traces"]
 
 
@@ -182,8 +182,8 @@ def test_moments_and_warnings_are_log_records_of_their_span() -> None:
     assert values(second.attributes) == {"azure_init.name": "imds", "azure_init.attempt": "1"}
     assert first.time_unix_nano == first.observed_time_unix_nano > 0
     assert {text for _level, text in told} == {
-        f"3 spans told to {collector.url}/v1/traces",
-        f"3 log records told to {collector.url}/v1/logs",
+        f"3 spans sent to {collector.url}/v1/traces",
+        f"3 log records sent to {collector.url}/v1/logs",
     }
 
 
@@ -316,24 +316,24 @@ HINT = "name a collector on this machine or network"
     [
         (
             {ENDPOINT: "https://u:s3cret@c:4318/x?key=s3cret"},
-            [(WARN, f"{ENDPOINT}: https://c:4318/x is not told, only http:// is spoken here: {HINT}")],
+            [(WARN, f"{ENDPOINT}: https://c:4318/x is not used, only http:// is supported: {HINT}")],
         ),
         (
             {TRACES: "user:s3cret@c:4318", "OTEL_LOGS_EXPORTER": "none"},
-            [(WARN, f"{TRACES}: c:4318 is no http:// address: not told")],
+            [(WARN, f"{TRACES}: c:4318 is not an http:// URL: not used")],
         ),
         (
             {ENDPOINT: "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            [(WARN, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: only http/json is spoken here, and used")],
+            [(WARN, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: only http/json is supported, and used")],
         ),
         (
             {ENDPOINT: "http://c", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
-            [(DEBUG, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf: only http/json is spoken here, and used")],
+            [(DEBUG, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf: only http/json is supported, and used")],
         ),
         ({ENDPOINT: "http://c", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, []),
         (
             {ENDPOINT: "http://c", "OTEL_EXPORTER_OTLP_TIMEOUT": "2s"},
-            [(WARN, "OTEL_EXPORTER_OTLP_TIMEOUT=2s is no number of milliseconds: ignored")],
+            [(WARN, "OTEL_EXPORTER_OTLP_TIMEOUT=2s is not a number of milliseconds: ignored")],
         ),
         (
             {ENDPOINT: "http://c", "OTEL_EXPORTER_OTLP_COMPRESSION": "zstd"},
@@ -430,7 +430,7 @@ def test_what_may_be_tried_again_is_after_the_time_it_asked_for() -> None:
         agent = Agent(configured(collector.url))
         told = agent.send()
     assert len(collector.requests) == 5
-    assert told == [(DEBUG, f"1 spans told to {collector.url}/v1/traces")]
+    assert told == [(DEBUG, f"1 spans sent to {collector.url}/v1/traces")]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500, 501])
@@ -440,7 +440,7 @@ def test_what_must_not_be_tried_again_is_not(status: int) -> None:
     assert len(collector.requests) == 1
     [(level, text)] = told
     assert level == WARN
-    assert text.startswith(f"our spans were not told: POST {collector.url}/v1/traces failed for ")
+    assert text.startswith(f"spans were not sent: POST {collector.url}/v1/traces failed for ")
     assert text.endswith(f": status {status}")
 
 
@@ -502,7 +502,7 @@ def test_an_answer_that_is_not_ours_to_understand_is_still_an_answer() -> None:
 def test_what_a_collector_did_not_take_is_told_in_its_words() -> None:
     with Collector(reply(200, b'{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too\\nold"}}')) as collector:
         told = Agent(configured(collector.url)).send()
-    assert told == [(DEBUG, f"1 spans told to {collector.url}/v1/traces: 2 rejected: too\\nold")]
+    assert told == [(DEBUG, f"1 spans sent to {collector.url}/v1/traces: 2 rejected: too\\nold")]
 
 
 @given(st.one_of(st.binary(max_size=50), st.just(b'{"partialSuccess": []}'), st.just(b'{"partialSuccess": {}}')))

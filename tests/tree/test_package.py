@@ -79,33 +79,53 @@ def test_the_private_directory_runs_bundled_or_not(tmp_path: Path, bundled: bool
         assert said in ran.stdout + ran.stderr
 
 
-def test_a_bundle_that_is_broken_is_passed_over(tmp_path: Path) -> None:
+def version(launcher: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
+
+
+def test_a_bundle_that_cannot_be_used_is_passed_over_and_told(tmp_path: Path) -> None:
     lib = bundled(tmp_path)
     bundle = lib / f"boot.{sys.implementation.cache_tag}"
     whole = bundle.read_bytes()
-    launcher = tmp_path / "azure-init"
-    launcher.write_text((ROOT / "packaging/azure-init").read_text().replace("/usr/lib/azure-init", str(lib)))
+    launcher = installed(tmp_path, lib)
+    ran = version(launcher)
+    assert (ran.returncode, ran.stderr) == (0, "")
     cut = [whole[:6], whole[:2000], whole[:10000], whole[: len(whole) // 2], whole[:-1]]
-    flipped = [whole.replace(old, new, 1) for old, new in ((b"RLock", b"RLoci"), (b"values", b"valuer"))]
-    for broken in (b"", b"\xff torn", *cut, *flipped):
+    flipped = [
+        whole.replace(old, new, 1) for old, new in ((b"RLock", b"RLoci"), (b"azureinit.errors", b"azureinit.orrors"))
+    ]
+    other = [b"\xff torn", bytes((whole[0] ^ 1,)) + whole[1:]]
+    for broken in (b"", *cut, *flipped, *other):
+        assert broken != whole
         bundle.write_bytes(broken)
-        ran = subprocess.run([sys.executable, "-IS", str(launcher), "-V"], capture_output=True, text=True)
+        ran = version(launcher)
         assert ran.returncode == 0, f"{len(broken)} bytes: {ran.stderr}"
-        assert ("cannot be used" in ran.stderr) == (not broken.startswith(b"\xff") and broken != b"")
+        assert ran.stderr.startswith(f"azure-init: cannot use {bundle}: "), f"{len(broken)} bytes"
+        assert ran.stderr.endswith(f"; starting more slowly from {lib}/azureinit\n")
+    assert "it was made by another Python" in ran.stderr
+    bundle.unlink()
+    assert f"cannot use {bundle}: it is missing; " in version(launcher).stderr
 
 
 def test_a_zeroed_block_in_the_bundle_falls_back_to_the_files(tmp_path: Path) -> None:
+    """Wherever it is: in the head, the loader, the index or a module."""
     lib = bundled(tmp_path)
     bundle = lib / f"boot.{sys.implementation.cache_tag}"
     launcher = installed(tmp_path, lib)
     whole = bundle.read_bytes()
-    for begin in range(len(whole) // 4, len(whole), len(whole) // 12):
+    head = 12 + int.from_bytes(whole[4:8], "little")
+    (tmp_path / "etc").mkdir(exist_ok=True)
+    told = 0
+    for begin in (4, 12, head // 2, head - 4096, *range(head, len(whole), len(whole) // 12)):
         block = min(4096, len(whole) - begin)
         bundle.write_bytes(whole[:begin] + bytes(block) + whole[begin + block :])
-        (tmp_path / "etc").mkdir(exist_ok=True)
         command = [sys.executable, "-IS", str(launcher), "--root", str(tmp_path)]
         ran = subprocess.run(command, capture_output=True, text=True)
         assert ran.returncode == 0 and "not an Azure VM" in ran.stderr, f"zeros at {begin}: {ran.stderr}"
+        damaged = "cannot use" in ran.stderr or "is damaged" in ran.stderr
+        assert damaged or begin >= head, f"zeros at {begin} were not noticed"
+        told += damaged
+    assert told > 4, "a module that this run loads was hit at least once"
 
 
 def installed(tmp_path: Path, lib: Path) -> Path:
@@ -126,7 +146,7 @@ def test_an_agent_that_cannot_be_loaded_says_so_in_a_sentence(tmp_path: Path, da
     launcher = installed(tmp_path, lib)
     ran = subprocess.run([sys.executable, "-IS", str(launcher)], capture_output=True, text=True)
     assert ran.returncode == 1
-    assert ran.stderr.startswith("azure-init: cannot run: ") and "Traceback" not in ran.stderr
+    assert ran.stderr.splitlines()[-1].startswith("azure-init: cannot run: ") and "Traceback" not in ran.stderr
 
 
 def bundled(tmp_path: Path) -> Path:

@@ -184,7 +184,7 @@ def test_a_child_that_hangs_is_ended_with_all_its_children(either_way: None, tmp
     script = f"sleep 1000 & echo $! > {tmp_path}/child; echo started >&2; wait"
     said = ""
     for seconds in LONGER:
-        with pytest.raises(SubprocessTimeout, match=f"sh was ended after {seconds:g} s") as raised:
+        with pytest.raises(SubprocessTimeout, match=f"sh was killed after {seconds:g} s") as raised:
             sh(script, timeout=seconds)
         said = str(raised.value)
         if "started" in said:
@@ -194,7 +194,7 @@ def test_a_child_that_hangs_is_ended_with_all_its_children(either_way: None, tmp
 
 
 def test_a_child_that_floods_is_still_ended_in_time(either_way: None) -> None:
-    with pytest.raises(SubprocessTimeout, match=r"yes was ended after 0\.3 s"):
+    with pytest.raises(SubprocessTimeout, match=r"yes was killed after 0\.3 s"):
         MACHINE.run(("yes",), timeout=0.3)
 
 
@@ -209,7 +209,7 @@ def test_a_child_that_will_not_be_terminated_is_killed() -> None:
 
 
 def test_no_time_at_all_is_no_time() -> None:
-    with pytest.raises(SubprocessTimeout, match="ended after 0 s"):
+    with pytest.raises(SubprocessTimeout, match="killed after 0 s"):
         sh("exec sleep 1000", timeout=-5.0)
 
 
@@ -276,7 +276,7 @@ def test_a_log_of_its_own_takes_both_streams_in_order_and_nothing_is_told(tmp_pa
     assert [(ran.status, ran.out, ran.err) for ran in runs] == [(4, b"", b"")] * 2
     with pytest.raises(SubprocessFailed) as raised:
         runs[-1].check()
-    assert str(raised.value) == f"sh failed (exit status: 4): what it said is in {log}"
+    assert str(raised.value) == f"sh failed (exit status: 4): its output is in {log}"
     assert log.read_text() == "1\n2\n3\n" * 2
     assert log.stat().st_mode & 0o777 == 0o600
     assert sorted(os.listdir("/proc/self/fd")) == before
@@ -285,7 +285,7 @@ def test_a_log_of_its_own_takes_both_streams_in_order_and_nothing_is_told(tmp_pa
 def test_a_log_of_its_own_is_written_as_it_comes_and_outlives_a_timeout(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for seconds in LONGER:
-        with pytest.raises(SubprocessTimeout, match="what it said is in") as raised:
+        with pytest.raises(SubprocessTimeout, match="its output is in") as raised:
             MACHINE.run(("sh", "-c", "echo begun; sleep 1000"), timeout=seconds, output=str(log))
         assert "begun" not in str(raised.value)
         if log.read_text():

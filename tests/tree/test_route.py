@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from azureinit.addresses import has_host_route, has_route_to, parse_ipv4
 from azureinit.facts.dhcp_client import read_dhcp_client
 from azureinit.machine import Machine
 from azureinit.machine.links import without_vfs
 from azureinit.run.endpoint import Card, read_card
-from azureinit.sources.route import is_told_of, leads, parse_address, read_table, wait_for_route
+from azureinit.sources.route import read_table, wait_for_route
 from support.need import need, need_root
 from support.wire import Ticking
 
@@ -31,9 +32,9 @@ IMDS, WIRESERVER = "169.254.169.254", "168.63.129.16"
 
 
 def led(table: str, host: str) -> bool:
-    address = parse_address(host)
+    address = parse_ipv4(host)
     assert address is not None
-    return leads(HEAD + table, address)
+    return has_route_to((HEAD + table).encode(), address)
 
 
 pytestmark = pytest.mark.skipif(sys.byteorder != "little", reason="the tables here are of a little-endian machine")
@@ -70,14 +71,14 @@ def test_a_platform_that_is_not_at_azure_s_addresses_may_be_a_neighbour(table: s
     assert led(table, "10.0.0.7") is answer
 
 
-@given(st.text(), st.integers(min_value=0, max_value=2**32 - 1))
-def test_no_table_is_a_traceback(table: str, address: int) -> None:
-    assert leads(table, address) in (True, False)
+@given(st.binary() | st.text().map(str.encode), st.integers(min_value=0, max_value=2**32 - 1))
+def test_no_table_is_a_traceback(table: bytes, address: int) -> None:
+    assert has_route_to(table, address) in (True, False)
 
 
 @given(st.text())
 def test_no_host_is_a_traceback(text: str) -> None:
-    assert parse_address(text) is None or text.count(".") == 3
+    assert parse_ipv4(text) is None or text.count(".") == 3
 
 
 def machine(kernel: Path, table: str) -> Machine:
@@ -132,7 +133,7 @@ def test_the_card_that_shares_its_mac_is_the_one_that_leads_and_has_the_lease(tm
     assert wait_for_route(one, IMDS, until=0.0)
     table = read_table(one)
     assert table is not None and table.decode() == HEAD + dearer
-    assert not is_told_of(table.decode(), parse_address(WIRESERVER) or 0), "only the VF's route told it"
+    assert not has_host_route(table, parse_ipv4(WIRESERVER) or 0), "only the VF's route told it"
     assert read_card(one) == Card(link="eth0", index=2, mac=MAC)
     dhcp = read_dhcp_client(one)
     assert dhcp is not None and dhcp.link == "eth0"
@@ -178,7 +179,7 @@ print(*sorted(name for name in sys.modules if name.startswith("azureinit.machine
         "azureinit.machine.clock",
         "azureinit.machine.durable",
         "azureinit.machine.files",
-        "azureinit.machine.paths",
+        "azureinit.machine.filetree",
     ]
 
 

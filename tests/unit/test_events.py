@@ -166,7 +166,7 @@ def test_a_filter_that_says_nothing_leaves_ours(text: str) -> None:
 def test_a_filter_that_is_none_is_ignored_with_a_warning() -> None:
     warnings: list[str] = []
     assert log_filter({"AZURE_INIT_LOG": "=;\x1b[2J"}, warnings) == DEFAULT
-    assert warnings == ["AZURE_INIT_LOG: =;\\x1b[2J is no filter: ignored"]
+    assert warnings == ["AZURE_INIT_LOG: =;\\x1b[2J is not a filter: ignored"]
 
 
 def test_a_filter_that_is_one_is_what_counts() -> None:

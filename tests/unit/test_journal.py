@@ -173,5 +173,5 @@ def test_no_noise_at_the_end_loses_an_entry(entries: list[dict[str, str]], noise
 def test_a_journal_that_cannot_be_written_stops_the_run(machine: Machine) -> None:
     with pytest.raises(NoSpace):
         Journal("/dev/full", []).open_run(machine, PLAN)
-    with pytest.raises(LocalError, match="cannot write /missing/journal"):
+    with pytest.raises(LocalError, match=f"cannot write {machine.root}/missing/journal"):
         Journal("/missing/journal", []).open_run(machine, PLAN)

@@ -11,13 +11,13 @@ import pytest
 from azureinit.errors import CertificatesMissing, KeysFailed, OvfInvalid
 from azureinit.facts.key_files import read_keys_files, read_pair_files
 from azureinit.memory.journal import Journal
+from azureinit.memory.saved import metadata_from_saved
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Write
 from azureinit.plan.keypairs import pair_paths
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Secret, replace
 from azureinit.sources.certificates import Certificate, Certificates
 from azureinit.sources.certified import certified
-from azureinit.sources.gather import from_saved
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import KeyPair, Metadata, from_ovf, merge
 from azureinit.sources.ovf import parse_ovf
@@ -73,11 +73,13 @@ def test_what_cannot_be_meant_is_refused(pairs: str, told: str) -> None:
 
 
 def test_an_earlier_run_kept_their_names_and_not_their_keys() -> None:
-    saved = from_saved({"username": "ada", "key_pairs": [["AB", "/x"], ["CD", None]], "thumbprints": [["EF", None]]})
+    saved = metadata_from_saved(
+        {"username": "ada", "key_pairs": [["AB", "/x"], ["CD", None]], "thumbprints": [["EF", None]]}
+    )
     assert saved is not None
     assert saved.key_pairs == (KeyPair(thumbprint="AB", path="/x"), KeyPair(thumbprint="CD"))
     assert saved.thumbprints == (("EF", None),)
-    bare = from_saved({"username": "ada"})
+    bare = metadata_from_saved({"username": "ada"})
     assert bare is not None and bare.key_pairs == ()
 
 
@@ -110,12 +112,15 @@ def test_keys_that_imds_spells_out_are_not_made_again() -> None:
 @pytest.mark.parametrize(
     ("known", "told"),
     [
-        (Certificates(), f"no certificate {THUMBPRINT} to make a key of: the platform gave none of that thumbprint"),
-        (Certificates(why="no openssl"), f"no certificate {THUMBPRINT} to make a key of: no openssl"),
-        (found(private_key=None), f"no private key of the certificate {THUMBPRINT}: the platform gave the certificate"),
+        (
+            Certificates(),
+            f"no certificate {THUMBPRINT} to make a key from: the platform sent none with that thumbprint",
+        ),
+        (Certificates(why="no openssl"), f"no certificate {THUMBPRINT} to make a key from: no openssl"),
+        (found(private_key=None), f"no private key of the certificate {THUMBPRINT}: the platform sent the certificate"),
         (
             found(public_key=None),
-            f"no certificate {THUMBPRINT} to make a key of: it is of a kind that OpenSSH does not",
+            f"no certificate {THUMBPRINT} to make a key from: OpenSSH does not support its key type",
         ),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import posix
 import threading
 from pathlib import Path
 
@@ -83,13 +82,13 @@ def test_a_batch_is_one_write(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> No
     pool.events.tell(INFO, "first", "so that the pool is known")
     pool.events.flush()
     writes: list[int] = []
-    real = posix.pwrite
+    real = os.pwrite
 
     def counted(file: int, data: bytes, at: int) -> int:
         writes.append(len(data))
         return real(file, data, at)
 
-    monkeypatch.setattr(posix, "pwrite", counted)
+    monkeypatch.setattr(os, "pwrite", counted)
     for number in range(60):
         pool.events.tell(INFO, "one", f"of {number}")
     pool.events.flush()

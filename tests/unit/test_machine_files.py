@@ -93,7 +93,7 @@ def test_the_last_link_is_followed_only_if_asked(tree: Path, machine: Machine) -
 def test_links_in_a_ring_are_an_error(tree: Path, machine: Machine) -> None:
     (tree / "etc/a").symlink_to("b")
     (tree / "etc/b").symlink_to("a")
-    with pytest.raises(LocalError, match="too many links at /etc/a"):
+    with pytest.raises(LocalError, match=f"too many links at {machine.root}/etc/a"):
         machine.real("/etc/a")
 
 
@@ -138,7 +138,7 @@ def test_a_file_is_not_a_directory_and_so_not_there(tree: Path, machine: Machine
 
 
 def test_a_directory_cannot_be_read(machine: Machine) -> None:
-    with pytest.raises(LocalError, match="cannot read /etc: Is a directory"):
+    with pytest.raises(LocalError, match=f"cannot read {machine.root}/etc: Is a directory"):
         machine.read("/etc")
 
 
@@ -265,15 +265,17 @@ def test_what_is_no_regular_file_is_not_replaced(tree: Path, machine: Machine, k
         (tree / "etc/odd").mkdir()
     else:
         os.mkfifo(tree / "etc/odd")
-    with pytest.raises(LocalError, match="cannot write /etc/odd: it is not a regular file"):
+    with pytest.raises(LocalError, match=f"cannot write {machine.root}/etc/odd: it is not a regular file"):
         machine.write("/etc/odd", b"new")
     assert listing(tree) == {"etc", "etc/odd"}
 
 
 def test_a_missing_directory_is_told(machine: Machine) -> None:
-    with pytest.raises(LocalError, match="cannot write /missing/file: No such file or directory") as caught:
+    with pytest.raises(
+        LocalError, match=f"cannot write {machine.root}/missing/file: No such file or directory"
+    ) as caught:
         machine.write("/missing/file", b"")
-    assert caught.value.data == {"path": "/missing/file"}
+    assert caught.value.data == {"path": f"{machine.root}/missing/file"}
 
 
 @pytest.mark.parametrize("left", ["file", "link"])
@@ -360,9 +362,9 @@ def test_a_directory_is_made_or_corrected(tree: Path, machine: Machine) -> None:
 
 def test_a_directory_in_the_place_of_a_file_is_an_error(tree: Path, machine: Machine) -> None:
     (tree / "etc/file").touch()
-    with pytest.raises(LocalError, match="cannot make directory /etc/file: Not a directory"):
+    with pytest.raises(LocalError, match=f"cannot make directory {machine.root}/etc/file: Not a directory"):
         machine.make_dir("/etc/file", mode=0o755)
-    with pytest.raises(LocalError, match="cannot make directory /missing/new: No such file"):
+    with pytest.raises(LocalError, match=f"cannot make directory {machine.root}/missing/new: No such file"):
         machine.make_dir("/missing/new", mode=0o755)
 
 
@@ -403,7 +405,7 @@ def test_removing_a_link_leaves_what_it_meant(tree: Path, machine: Machine) -> N
     (tree / "etc/link").symlink_to("file")
     assert machine.remove("/etc/link") is True
     assert listing(tree) == {"etc", "etc/file"}
-    with pytest.raises(LocalError, match="cannot remove /etc: Is a directory"):
+    with pytest.raises(LocalError, match=f"cannot remove {machine.root}/etc: Is a directory"):
         machine.remove("/etc")
 
 
@@ -457,7 +459,7 @@ def test_no_link_beneath_a_home_is_followed(
 
 @pytest.mark.parametrize("path", ["/home/u/../../etc/x", "/home/u/a/../b", "/home/u", "/home/u/"])
 def test_what_does_not_lie_beneath_is_refused(home: Path, machine: Machine, path: str) -> None:
-    with pytest.raises(LocalError, match="it does not lie inside its directory"):
+    with pytest.raises(LocalError, match="it is outside its directory"):
         machine.write(path, b"", beneath="/home/u")
 
 

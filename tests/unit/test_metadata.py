@@ -26,11 +26,12 @@ from azureinit.errors import (
     UsernameMissing,
 )
 from azureinit.machine import Machine
-from azureinit.memory.instance import Instance, read_saved, write_saved
+from azureinit.memory.instance import Instance
+from azureinit.memory.saved import metadata_from_saved, read_saved, saved_values, write_saved
 from azureinit.record import Secret, replace
-from azureinit.sources.gather import from_saved
 from azureinit.sources.imds import Imds, PublicKey
 from azureinit.sources.metadata import (
+    KeyPair,
     Metadata,
     check_complete,
     contradiction,
@@ -463,22 +464,7 @@ def test_what_was_saved_comes_back_the_same(tmp_path: Path) -> None:
     machine = Machine(root=str(tmp_path), environ={})
     (tmp_path / "data").mkdir()
     instance = Instance(data_dir="/data", vm_id=ID)
-    values = {
-        "username": "azureuser",
-        "hostname": "web-1",
-        "disable_password": False,
-        "has_password": True,
-        "custom_data": Secret(b"\x00\xff binary"),
-        "password_hash": Secret("$6$salt$hash"),
-        "keys": [(KEY.data, KEY.path), (OTHER_KEY.data, "/home/azureuser/.ssh/authorized_keys")],
-    }
-    write_saved(machine, instance, values)
-    saved = tmp_path / f"data/{ID}.saved"
-    assert saved.stat().st_mode & 0o777 == 0o600
-    assert isinstance(json.loads(saved.read_bytes())["keys"][0], list)
-    found = read_saved(machine, instance)
-    assert found is not None
-    assert from_saved(found) == Metadata(
+    metadata = Metadata(
         username="azureuser",
         hostname="web-1",
         disable_password=False,
@@ -486,11 +472,42 @@ def test_what_was_saved_comes_back_the_same(tmp_path: Path) -> None:
         custom_data=Secret(b"\x00\xff binary"),
         password_hash=Secret("$6$salt$hash"),
         keys=(KEY, replace(OTHER_KEY, path="/home/azureuser/.ssh/authorized_keys")),
+        key_pairs=(KeyPair(thumbprint="AB", path="/x"),),
+        thumbprints=(("EF", None),),
     )
+    write_saved(machine, instance.path("saved"), metadata, with_secrets=True)
+    saved = tmp_path / f"data/{ID}.saved"
+    assert saved.stat().st_mode & 0o777 == 0o600
+    assert isinstance(json.loads(saved.read_bytes())["keys"][0], list)
+    assert read_saved(machine, instance.path("saved")) == metadata
+    saved.write_bytes(saved.read_bytes().replace(b"web-1", b"web-2"))
+    assert read_saved(machine, instance.path("saved")) is None, "the checksum no longer matches"
+
+
+def test_the_hash_and_the_key_pairs_are_saved_only_while_they_are_needed() -> None:
+    metadata = Metadata(username="u", password_hash=Secret("h"), key_pairs=(KeyPair(thumbprint="AB"),))
+    assert {"password_hash", "key_pairs"} <= set(saved_values(metadata, with_secrets=True))
+    assert not {"password_hash", "key_pairs"} & set(saved_values(metadata, with_secrets=False))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"username": 3},
+        {"custom_data": "plain"},
+        {"custom_data": {"other": "x"}},
+        {"password_hash": {"base64": 1}},
+        {"keys": "ab"},
+        {"keys": [["a"]]},
+        {"key_pairs": [[1, None]]},
+    ],
+)
+def test_values_of_another_shape_are_not_used(values: dict[str, object]) -> None:
+    assert metadata_from_saved(values) is None
 
 
 def test_saved_values_nobody_knows_are_passed_over() -> None:
-    assert from_saved({"username": "u", "of a later version": 3}) == Metadata(username="u")
+    assert metadata_from_saved({"username": "u", "of a later version": 3}) == Metadata(username="u")
 
 
 def test_what_was_saved_is_asked_last() -> None:
@@ -540,15 +557,15 @@ def test_a_bad_key_among_good_ones_is_named_and_left_out() -> None:
     keys, told = usable(ADAS, "ssh-rsa AAAA bob@desk top", "not a key", source="media")
     assert keys == [ADAS]
     (second, third) = told
-    kind = "the ssh-rsa key says inside that it is of another kind"
+    kind = "the ssh-rsa key has another key type inside"
     assert second == f"key 2 (bob@desk top) from the provisioning media: {kind}; it is not used"
-    assert third.startswith("key 3 from the provisioning media: the key does not name a kind that OpenSSH knows")
+    assert third.startswith("key 3 from the provisioning media: the key has no type that OpenSSH knows")
 
 
 def test_where_no_key_is_good_every_one_is_named() -> None:
     with pytest.raises(InvalidKey) as alone:
         usable("ssh-rsa AAAA ada@laptop")
-    assert str(alone.value).startswith("key 1 (ada@laptop) from IMDS: the ssh-rsa key says inside")
+    assert str(alone.value).startswith("key 1 (ada@laptop) from IMDS: the ssh-rsa key has another key type inside")
     with pytest.raises(InvalidKey) as both:
         usable("ssh-rsa AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret")
     assert str(both.value).startswith("no key can be used: key 1 from IMDS: ")

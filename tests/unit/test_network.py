@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from azureinit.addresses import parse_ipv4
 from azureinit.facts.diagnosis import HOSTS, cards, diagnosis, vf_of, way_to
-from azureinit.facts.leases import Lease, link_of, parse_ipv4, parse_leases, read_leases
+from azureinit.facts.leases import Lease, link_of, parse_leases, read_leases
 from azureinit.facts.network import QUIET, Dns, Network, Silent, network_in_brief, parse_arp, parse_resolv
 from azureinit.machine import Machine
 from azureinit.machine.kmsg import last_lines, parse_record, read_kernel_log
@@ -255,7 +256,7 @@ def test_a_lease_file_that_cannot_be_read_does_not_hide_the_next(tmp_path: Path)
     (tmp_path / "var/lib/dhcp/dhclient.eth0.leases").write_bytes(DHCLIENT)
     leases, problems = read_leases(Machine(root=str(tmp_path)), {})
     assert [lease.link for lease in leases] == ["eth0"]
-    assert problems == ("cannot read /var/lib/dhcp/dhclient.eth1.leases: Is a directory",)
+    assert problems == (f"cannot read {tmp_path}/var/lib/dhcp/dhclient.eth1.leases: Is a directory",)
 
 
 def test_what_is_no_lease_gives_none() -> None:

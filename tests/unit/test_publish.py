@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from azureinit.backends.publish import PUBLISH
-from azureinit.facts.dhcp_client import TOOLS, DhcpClient, parse_outgoing_link, read_dhcp_client
+from azureinit.facts.dhcp_client import TOOLS, DhcpClient, platform_link, read_dhcp_client
 from azureinit.machine import Machine
 from azureinit.plan.actions import Caution, Declined, MakeDir, Remove, Run, Satisfied, Step, Way, Write
 from azureinit.plan.publish import plan_publish
@@ -48,13 +48,13 @@ def argv(way: Way | Declined) -> list[str]:
     ],
 )
 def test_the_narrowest_and_then_the_cheapest_route_names_the_link(routes: str, link: str | None) -> None:
-    assert parse_outgoing_link((HEADER + routes).encode()) == link
+    assert platform_link((HEADER + routes).encode()) == link
 
 
 @given(st.binary(max_size=400))
 def test_no_table_of_routes_is_too_strange_to_read(data: bytes) -> None:
     for table in (data, HEADER.encode() + data):
-        link = parse_outgoing_link(table)
+        link = platform_link(table)
         assert link is None or link in table.decode("ascii", "replace")
 
 

@@ -110,7 +110,7 @@ def test_a_comment_must_begin_its_line() -> None:
 def test_the_last_of_equal_names_counts_and_the_other_is_told() -> None:
     conf = parsed("Logs.Console=y\nLogs.Console=n\n")
     assert conf.switch("Logs.Console", True) is False
-    assert translate(conf).warnings == ("line 1: Logs.Console is said again in line 2, which is the one that counts",)
+    assert translate(conf).warnings == ("line 1: Logs.Console is set again in line 2, which overrides it",)
 
 
 @pytest.mark.parametrize(("text", "on"), [("y", True), ("Y", True), ("n", False), ("N", False)])
@@ -262,14 +262,14 @@ def test_a_value_that_walinuxagent_takes_and_we_do_not_is_told_and_not_taken(lin
     imported = translate(parsed(line))
     assert imported.taken == ()
     (warning,) = imported.warnings
-    assert warning.startswith(f"line 1: {line.partition('=')[0]}=") and "is not taken: " in warning and told in warning
+    assert warning.startswith(f"line 1: {line.partition('=')[0]}=") and "is not used: " in warning and told in warning
 
 
 @pytest.mark.parametrize("line", ["Provisioning.PasswordCryptSaltLength=ten", "OS.SshClientAliveInterval=3m"])
 def test_a_number_that_is_none_keeps_our_own(line: str) -> None:
     imported = translate(parsed(line))
     assert imported.taken == ()
-    assert "is not a whole number, so WALinuxAgent takes its default; ours is kept" in imported.warnings[0]
+    assert "is not a whole number, so WALinuxAgent uses its default; azure-init's is kept" in imported.warnings[0]
 
 
 @pytest.mark.parametrize("distro", ["azurelinux", "photon"])
@@ -281,13 +281,13 @@ def test_a_dead_option_is_told_as_one(distro: str) -> None:
 def test_a_type_that_nobody_makes_any_more_is_not_taken() -> None:
     imported = translate(parsed("Provisioning.RegenerateSshHostKeyPair=y\nProvisioning.SshHostKeyPairType=dsa\n"))
     assert "ssh.host_key_types" not in {one.key for one in imported.taken}
-    assert any("SshHostKeyPairType=dsa is not taken: ssh.host_key_types must be" in told for told in imported.warnings)
+    assert any("SshHostKeyPairType=dsa is not used: ssh.host_key_types must be" in told for told in imported.warnings)
 
 
 def test_a_value_that_is_no_switch_is_told_and_not_taken() -> None:
     imported = translate(parsed("Logs.Console=yes\n"))
     assert imported.taken == ()
-    assert imported.warnings[0].startswith("line 1: Logs.Console=yes is not y or n, so WALinuxAgent takes its default")
+    assert imported.warnings[0].startswith("line 1: Logs.Console=yes is not y or n, so WALinuxAgent uses its default")
 
 
 @pytest.mark.parametrize(
@@ -297,10 +297,10 @@ def test_a_value_that_is_no_switch_is_told_and_not_taken() -> None:
             "Provisioning.ExecuteCustomData=y\nProvisioning.DecodeCustomData=n\n",
             "means Provisioning.DecodeCustomData=y",
         ),
-        ("Provisioning.SshHostKeyPairType=rsa\n", "means nothing where Provisioning.RegenerateSshHostKeyPair is n"),
-        ("ResourceDisk.EnableSwap=y\n", "means nothing where ResourceDisk.Format is n"),
+        ("Provisioning.SshHostKeyPairType=rsa\n", "has no effect if Provisioning.RegenerateSshHostKeyPair is n"),
+        ("ResourceDisk.EnableSwap=y\n", "has no effect if ResourceDisk.Format is n"),
         ("ResourceDisk.Format=y\nResourceDisk.EnableSwap=y\n", "there would be no swap"),
-        ("HttpProxy.Host=proxy\n", "means nothing to WALinuxAgent without HttpProxy.Port"),
+        ("HttpProxy.Host=proxy\n", "has no effect in WALinuxAgent without HttpProxy.Port"),
         ("logs.console=y\n", "logs.console is not Logs.Console: capitals count"),
     ],
 )
@@ -332,7 +332,7 @@ def test_an_agent_that_looks_at_the_marker_is_quiet(agent: str) -> None:
 @pytest.mark.parametrize("agent", ["disabled", "Auto", "none"])
 def test_an_agent_that_is_disabled_reports_ready_for_us(agent: str) -> None:
     (advice,) = agent_advice(parsed(f"Provisioning.Agent={agent}"), cloud_init=False)
-    assert "tells the platform Ready at every start" in advice and "Set Provisioning.Agent=auto" in advice
+    assert "reports Ready at every start" in advice and "Set Provisioning.Agent=auto" in advice
 
 
 def test_without_a_word_it_is_auto() -> None:

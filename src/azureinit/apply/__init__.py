@@ -1,1 +1,1 @@
-"""Doing it: the plan carried out and written down as it happens."""
+"""Applying a plan: carrying out its actions and journaling them."""

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import EditLine
 
 MEMBERS = 3  # of the four fields in group and gshadow
-ADMINISTRATORS = 2  # in gshadow; in group that is the number
+ADMINISTRATORS = 2  # in gshadow; in group this field is the GID
 NIS = (b"+", b"-")
 NOBODYS = (*NIS, b"#", b":", b"")
 
 
 def edited(old: bytes, edits: Iterable[EditLine]) -> bytes:
-    """The file after every edit, in order. PlanStale where it is no longer the file the edits were made for."""
+    """The file after all edits, in order. PlanStale if it is not the file that the edits were made for."""
     lines = old.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -48,7 +48,7 @@ def _append(lines: list[bytes], edit: EditLine, line: str | Secret) -> None:
             if len(other) >= len(fields) and other[edit.unique] == taken:
                 what = f"{taken.decode('ascii', 'replace')}, meant for {edit.key!a},"
                 raise PlanStale(f"{edit.path}: {what} was taken meanwhile", path=edit.path)
-    # NIS lines end the local part of a file: whatever stands below them is theirs.
+    # NIS lines (+, -) end the local part of the file: new lines go above them.
     end = (at for at, other in enumerate(lines) if other[:1] in NIS)
     lines.insert(next(end, len(lines)), new)
 
@@ -75,7 +75,7 @@ def _without(lines: list[bytes], edit: EditLine) -> list[bytes]:
 
 
 def _left_by(line: bytes, member: str, *, first: int) -> bytes:
-    """A group's line without that name in any of its lists."""
+    """A group's line with the name removed from its lists."""
     name = member.encode("utf-8", "surrogateescape")
     fields = line.split(b":")
     for at in range(first, len(fields)):
@@ -89,7 +89,7 @@ def _find(lines: list[bytes], edit: EditLine) -> int | None:
 
 
 def _plain(edit: EditLine, value: str | Secret, *, forbidden: bytes) -> bytes:
-    """The value's bytes. One that would end its field or its line would write somebody else's."""
+    """The value's bytes. Refuses a separator or line end in it, which would change other fields or lines."""
     data = value.reveal() if isinstance(value, Secret) else value.encode("utf-8", "surrogateescape")
     if set(data) & set(forbidden):
         raise LocalError(f"refused to write {edit.path}: a value for {edit.key!a} holds a separator", path=edit.path)

@@ -1,11 +1,11 @@
-"""Carrying out a plan. It knows Actions and grows with no feature."""
+"""The executor: carries out a plan's steps. It knows Actions only, not features."""
 
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale, SubprocessTimeout
 from azureinit.machine import KERNEL, MOST_BYTES
 from azureinit.machine.durable import sync_elsewhere, sync_files
-from azureinit.machine.paths import without_links
+from azureinit.machine.files import without_links
 from azureinit.plan.actions import (
     Declined,
     EditLine,
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Action, Plan
     from azureinit.telemetry.events import Events
 
-LOCK_TIMEOUT = 15.0  # as long as shadow-utils themselves wait
+LOCK_TIMEOUT = 15.0  # as long as shadow-utils wait
 STOP_TIMEOUT = 10.0
 
 
 def apply_plan(machine: Machine, plan: Plan, *, journal: Journal, events: Events, deadline: float) -> None:
-    """Every step in order; the first that no backend can do ends the run with all their failures."""
+    """Apply every step in order. A step that every backend fails raises StepFailed with all their errors."""
     journal.open_run(machine, plan)
     for item in plan:
         if isinstance(item, Step):
@@ -48,7 +48,7 @@ def apply_plan(machine: Machine, plan: Plan, *, journal: Journal, events: Events
 
 
 def apply_step(machine: Machine, step: Step, *, journal: Journal, deadline: float) -> str:
-    """The backend that did it."""
+    """Apply one step; returns the name of the backend that succeeded."""
     failures: dict[str, AzureInitError] = {}
     for way in step.ways:
         if isinstance(way, Declined):
@@ -58,7 +58,7 @@ def apply_step(machine: Machine, step: Step, *, journal: Journal, deadline: floa
             for action in way.actions:
                 perform(machine, action, journal=journal, deadline=deadline)
         except PlanStale:
-            raise  # not this backend's fault: the plan is made again
+            raise  # no backend can help: the plan must be made again
         except AzureInitError as error:
             failures[way.backend] = error
             continue
@@ -84,12 +84,13 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
             _end_unit(machine, action.unit)
         raise
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
-        raise PlanStale(f"{action.makes} appeared while provisioning: {ran.told}", path=action.makes)
+        shown = machine.shown(action.makes)
+        raise PlanStale(f"{shown} appeared while provisioning: {ran.told}", path=shown)
     ran.check()
     if action.makes is not None:
         made = machine.real(action.makes)
         sync_files((made, f"{made}.pub"))
-        if machine.read_link(action.makes) is not None:  # the program wrote where the link leads
+        if machine.read_link(action.makes) is not None:  # the program wrote to the link's target
             machine.unsynced.changed(without_links(made))
         machine.unsynced.changed(made)
     elif action.changes:
@@ -97,7 +98,7 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
 
 
 def _end_unit(machine: Machine, unit: str) -> None:
-    """Everybody in it, whatever it thinks of that; mostly there is nobody."""
+    """Kill every process left in the unit. Usually there is none."""
     for argv in (("systemctl", "kill", "--signal=KILL", unit), ("systemctl", "stop", unit)):
         try:
             machine.run(argv, timeout=STOP_TIMEOUT)
@@ -109,7 +110,8 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
     looked_at = action.was is not None or action.check is not None
     before = machine.read(action.path, beneath=action.beneath) if looked_at else None
     if action.was is not None and before != _bytes(action.was):
-        raise PlanStale(f"{action.path} changed while provisioning", path=action.path)
+        shown = machine.shown(action.path)
+        raise PlanStale(f"{shown} changed while provisioning", path=shown)
     if action.path.startswith(KERNEL):
         from azureinit.machine.kernel import write_in_place
 
@@ -131,7 +133,7 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
     except AzureInitError:
         if before is None or old is None:
             machine.remove(action.path)
-        elif link is not None and machine.read_link(action.path) is None:  # into /usr, where nothing is written
+        elif link is not None and machine.read_link(action.path) is None:  # a link into /usr, which is never written to
             machine.symlink(action.path, link)
         else:
             owner = f"{old.st_uid}:{old.st_gid}"
@@ -173,12 +175,12 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
     left = deadline - machine.clock.monotonic()
     timeout, patience = min(LOCK_TIMEOUT, left), left if left < float("inf") else LOCK_TIMEOUT
     with account_locks(machine, tuple(files), timeout=timeout, patience=patience, record=journal.record_locks):
-        # All of them are worked out before any is written, so a stale plan changes nothing.
+        # Compute all edits before writing any, so that a stale plan changes nothing.
         contents = {path: (machine.read(path, limit=MOST_BYTES) or b"") for path in files}
         results = {path: edited(contents[path], edits) for path, edits in files.items()}
         for inner in action.first:
             perform(machine, inner, journal=journal, deadline=deadline)
-        sync_elsewhere(machine, "/etc")  # no account without the home that was made for it before
+        sync_elsewhere(machine, "/etc")  # the account's home is durable before the account
         for path, data in results.items():
             if data == contents[path]:
                 continue

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Errors are printed as sentences, never as a traceback."""
-    from azureinit.machine import open_streams
+    from azureinit.machine.this_process import open_streams
 
     open_streams()
     try:
@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def command() -> NoReturn:
     """The installed `azure-init` calls this."""
-    from azureinit.machine import leave
+    from azureinit.machine.this_process import leave
 
     leave(main())
 

@@ -114,7 +114,8 @@ def main(
 
 def command() -> NoReturn:
     """The installed `libazureinit-kvp` calls this."""
-    from azureinit.machine import Machine, leave, open_streams
+    from azureinit.machine import Machine
+    from azureinit.machine.this_process import leave, open_streams
 
     open_streams()
     for stream in (sys.stdout, sys.stderr):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def provision(invocation: Invocation, machine: Machine) -> int:
-    from azureinit.machine import set_umask
     from azureinit.machine.service import notify
+    from azureinit.machine.this_process import set_umask
     from azureinit.run import provision, reject
 
     set_umask()

@@ -36,7 +36,7 @@ ALIASES = {"usage": "help", "?": "help"}
 
 
 def command() -> NoReturn:
-    from azureinit.machine import leave, open_streams
+    from azureinit.machine.this_process import leave, open_streams
 
     open_streams()
     leave(main(sys.argv[1:]))

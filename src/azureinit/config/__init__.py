@@ -1,1 +1,1 @@
-"""What was asked: the schema, the layers that fill it in, and which of them said what."""
+"""The configuration: its schema, its layers, and the origin of each value."""

@@ -1,4 +1,4 @@
-"""A sentence for every configuration key, for the manual and for editors. Not on the boot path.
+"""The meaning of every key, in a sentence: for the manual and for editors. Never loaded by a boot.
 
 `python3 -m azureinit.config.docs` prints the reference block of docs/configuration.md; a test compares the two.
 """
@@ -17,128 +17,123 @@ SECTIONS: dict[str, str] = {
     "ssh": "Keys and the SSH server.",
     "access": "Whether the admin must be able to log in before Ready is reported.",
     "hostname_provisioners": "How the host name is set.",
-    "user_provisioners": "How the account is created.",
+    "user_provisioners": "How the account is made.",
     "password_provisioners": "How the account's password is set or locked.",
     "imds": "The instance metadata service.",
     "provisioning_media": "The DVD that carries ovf-env.xml.",
-    "azure_proxy_agent": "The guest proxy agent, if the platform asks for one.",
-    "wireserver": "The endpoint that receives the health report.",
+    "azure_proxy_agent": "The guest proxy agent, where the platform asks for one.",
+    "wireserver": "The platform's side of the health report.",
     "report": "How the verdict is reported.",
     "telemetry": "Diagnostics besides the verdict.",
     "azure_init_data_dir": "The directory of markers and the journal.",
     "azure_init_log_path": "The log file.",
-    "platform": "How this machine is identified.",
-    "sources": "How long the run waits for several sources.",
+    "platform": "Which machine this is.",
+    "sources": "How the answers of several sources are awaited.",
     "user": "The account.",
-    "run": "The time limits of a run.",
-    "boot": "The time limits of a run that is a service of the boot.",
+    "run": "Time limits of a run.",
+    "boot": "A run as a service at boot.",
     "disk": "The machine's disks.",
-    "waagent": "WALinuxAgent, if it was the provisioning agent before.",
-    "hostname": "The host name, after the machine is provisioned.",
-    "custom_data": "The customData of the VM.",
-    "kernel": "The kernel, its devices and its boot loader; `azure-init deprovision` undoes each of these settings.",
+    "waagent": "WALinuxAgent, where it was the provisioning agent before.",
+    "hostname": "The host name, once the machine is provisioned.",
+    "custom_data": "The VM's customData.",
+    "kernel": "The kernel, its devices and its boot loader; each is undone by `azure-init deprovision`.",
 }
 
 KEYS: dict[str, str] = {
     "ssh.authorized_keys_path": "The authorized keys file, relative to the home directory unless absolute; "
-    "`%h`, `%u` and `%%` as in sshd_config.",
-    "ssh.query_sshd_config": "Ask sshd which authorized keys file it reads, and use that one if sshd answers.",
-    "ssh.configure_sshd_password_authentication": "Turn sshd's password authentication on or off "
-    "as the platform asks; false leaves sshd's setting unchanged.",
-    "ssh.host_key_types": "The types of host keys to make if they are missing, in this order.",
-    "ssh.regenerate_host_keys": "Whether host keys that the image contains are replaced when the VM is "
+    "`%h`, `%u` and `%%` as in sshd.",
+    "ssh.query_sshd_config": "Ask sshd which authorized keys file it reads, and use that one if it answers.",
+    "ssh.configure_sshd_password_authentication": "Switch sshd's password authentication on or off "
+    "as the platform asks; false leaves sshd alone.",
+    "ssh.host_key_types": "The host keys that are made if they are missing, in this order.",
+    "ssh.regenerate_host_keys": "Whether host keys that the image carries are removed and made anew when the VM is "
     "provisioned, once for each VM id. `auto`: those at sshd's default paths, unless cloud-init or WALinuxAgent has "
-    "provisioned this VM before. `always`: also those at other `HostKey` paths, whatever the records say.",
-    "ssh.client_alive_interval": "Seconds without traffic after which sshd checks whether a client is still there "
-    "(`ClientAliveInterval`); 0 leaves sshd's setting unchanged.",
-    "access.required": "Whether provisioning fails if the admin cannot log in over SSH. `auto`: if that is "
-    "certain. true: also if it is in doubt. false: never. The run always logs a warning.",
+    "provisioned this VM before. `always`: those at other `HostKey` paths too, whatever the records say.",
+    "ssh.client_alive_interval": "Seconds of silence after which sshd probes a client; 0 leaves sshd's setting alone.",
+    "access.required": "Whether provisioning fails where the admin cannot log in over SSH: `auto` where that is "
+    "certain, true also where it is in doubt, false never; a warning is always given.",
     "hostname_provisioners.backends": "Tried in order until one succeeds; `native` sets the name without a program.",
     "user_provisioners.backends": "Tried in order until one succeeds; `files` edits the account files itself, and "
-    "declines in favour of `useradd` if accounts depend on more than these files (directory services, SELinux, "
-    "caches, auditing, programs that `useradd` runs, `login.defs.d`).",
-    "password_provisioners.backends": "Tried in order until one succeeds; `passwd`, accepted for older files, "
+    "leaves it to `useradd` wherever they are not all there is (directory services, SELinux, caches, auditing, "
+    "programs that `useradd` runs, `login.defs.d`).",
+    "password_provisioners.backends": "Tried in order until one succeeds; `passwd`, known from older files, "
     "locks the password if none was given.",
-    "imds.endpoint": "Base URL of the service; the path is appended to it.",
+    "imds.endpoint": "Base URL of the service; the path is added to it.",
     "imds.connection_timeout_secs": "Longest wait for one connection.",
     "imds.request_timeout_secs": "Longest wait for one answer.",
-    "imds.retry_interval_secs": "First delay between two tries; later delays grow.",
-    "imds.total_retry_timeout_secs": "Longest time for all tries together.",
-    "imds.final_after_secs": "How long IMDS must repeat the same refusal (a status that is not retried) or unusable "
-    "answer, at least five times, before it is final.",
-    "provisioning_media.enable": "Whether the run looks for provisioning media.",
+    "imds.retry_interval_secs": "First delay between two attempts; later ones grow.",
+    "imds.total_retry_timeout_secs": "Longest time for all attempts together.",
+    "imds.final_after_secs": "How long the same refusal (a status that is not retried) or unusable answer must have "
+    "come, five times at least, before it is final.",
+    "provisioning_media.enable": "Look for provisioning media at all.",
     "provisioning_media.path": "A device, an image file or a directory to read; empty means find the device.",
-    "provisioning_media.eject": "Eject the media before Ready is reported; not if Ignition may read them again.",
-    "provisioning_media.wait_secs": "How long the run waits for media if no other source gives what they carry.",
-    "azure_proxy_agent.enable": "Wait for azure-proxy-agent if it guards the access to the platform.",
-    "azure_proxy_agent.wait_secs": "How long azure-proxy-agent may take to become ready.",
+    "provisioning_media.eject": "Eject the media before Ready is reported; not where Ignition may read them again.",
+    "provisioning_media.wait_secs": "How long to wait for media when no other source has what they carry.",
+    "azure_proxy_agent.enable": "Wait for azure-proxy-agent when the platform requires it.",
+    "azure_proxy_agent.wait_secs": "How long azure-proxy-agent may take to be ready.",
     "wireserver.connection_timeout_secs": "Longest wait for one connection.",
     "wireserver.read_timeout_secs": "Longest wait for one answer.",
-    "wireserver.retry_interval_secs": "First delay between two tries; later delays grow.",
-    "wireserver.total_retry_timeout_secs": "Longest time for all tries together.",
-    "wireserver.health_endpoint": "The URL to which the verdict is sent.",
-    "wireserver.discovery": "`dhcp` reads the wireserver's address from DHCP leases if `wireserver.health_endpoint` "
-    "names the usual address; `static` uses the usual address without asking.",
+    "wireserver.retry_interval_secs": "First delay between two attempts; later ones grow.",
+    "wireserver.total_retry_timeout_secs": "Longest time for all attempts together.",
+    "wireserver.health_endpoint": "Where the verdict is sent.",
+    "wireserver.discovery": "`dhcp` looks for the wireserver's address in DHCP leases if "
+    "`wireserver.health_endpoint` names the usual one; `static` uses the configured one.",
     "report.protocol": "`json` is the platform's newer endpoint, `xml` the older one with its goal state; `auto` "
-    "changes to the older one after the newer one has refused three times.",
-    "report.host_key_fingerprint": "Report to the platform, after Ready, the fingerprint of the first existing key of "
-    "`ssh.host_key_types`.",
+    "switches to the older after three refusals of the newer.",
+    "report.host_key_fingerprint": "Send the platform, after Ready, the fingerprint of the first existing "
+    "host key of `ssh.host_key_types`.",
     "telemetry.kvp_diagnostics": "Write diagnostics to the Hyper-V key-value pool for the host to read.",
     "telemetry.kvp_filter": "Which events go to the pool, as `level` or `target=level`, comma separated; "
-    "unset means the built-in filter.",
+    "unset means the default.",
     "telemetry.kvp_directory": "The directory of the key-value pools.",
-    "telemetry.otlp_endpoint": "Base URL of an OpenTelemetry collector that accepts OTLP/HTTP, such as "
+    "telemetry.otlp_endpoint": "Base URL of an OpenTelemetry collector that takes OTLP/HTTP, such as "
     "`http://10.0.0.9:4318`; empty means none.",
     "telemetry.otlp_budget_secs": "Longest time for sending to the collector, after the verdict.",
     "telemetry.console": "Write start, verdict and host key fingerprints to the console, for boot diagnostics.",
-    "telemetry.trace": "Write a trace of every run to the data directory, one JSON object a line.",
-    "telemetry.log_bytes": "Size at which the log file is rotated to `.1`; 0 means never.",
+    "telemetry.trace": "Keep a trace of every run, one JSON object a line, in the data directory.",
+    "telemetry.log_bytes": "Size at which the log file is rotated to `.1`; 0 means no limit.",
     "azure_init_data_dir.path": "The directory.",
     "azure_init_log_path.path": "The file.",
-    "platform.require_azure": "Do nothing on a machine that is not on Azure; false provisions on any machine.",
-    "platform.vm_id": "The VM's id, instead of the one from firmware or metadata; empty means use those.",
-    "platform.changed_vm_id": "What happens to a VM that was provisioned under another id. `provision`: it is "
-    "provisioned again if a source gives something to provision. `keep`: it stays as it is, the state that belonged "
-    "to the other VM is removed, and Ready is reported.",
-    "sources.grace_secs": "How long the run waits for the other source after one has given enough.",
-    "user.groups": "Supplementary groups of the account; groups that do not exist are skipped. Unset: a new account "
-    'joins those of `adm`, `sudo` and `wheel` that exist (with `user.sudo = "none"`: `adm`), and an existing '
-    "account gets none. `[]`: none.",
-    "user.sudo": "Sudo for the account, by a file in /etc/sudoers.d. `auto`: sudo asks for a password only "
-    "if the account was given one. `nopasswd`: never asks. `password`: always asks. `none`: no such file.",
-    "user.lock_root": "Remove root's password, also at `azure-init deprovision`; no copy of the hash is kept.",
-    "user.allow_system_user": "Allow the platform to name a system account as the admin, even root; never "
-    "the account `nobody`.",
-    "user.password_crypt_id": "How the password is hashed, by the prefix of such hashes (`y` is yescrypt, `6` "
-    "SHA-512); `auto` uses yescrypt if this system's libcrypt has it, else, and in FIPS mode, SHA-512.",
-    "user.password_salt_length": "Length of the salt in characters; 0 means the usual length. A length that the method "
-    "does not support becomes the nearest supported one.",
+    "platform.require_azure": "Do nothing on a machine that is not on Azure; false provisions anywhere.",
+    "platform.vm_id": "The VM's id; empty means that of firmware or metadata.",
+    "platform.changed_vm_id": "What to do on a VM that was provisioned under another id: `provision` provisions it "
+    "again if a source asks for anything, `keep` leaves it as it is, removes the other VM's state, and reports Ready.",
+    "sources.grace_secs": "How long to wait for the other source once one is sufficient.",
+    "user.groups": "Supplementary groups of the account; groups that do not exist are skipped. Unset: an account that "
+    'is created joins those of `adm`, `sudo` and `wheel` that exist (with `user.sudo = "none"`: `adm`), and one '
+    "that exists gains none. `[]`: none.",
+    "user.sudo": "Sudo for the account, by a file in /etc/sudoers.d. `auto`: without being asked for a password only "
+    "if the account was given none. `nopasswd`: never asked. `password`: always asked. `none`: no such file.",
+    "user.lock_root": "Remove root's password, at `azure-init deprovision` too; no copy is kept.",
+    "user.allow_system_user": "Accept a system account as the admin, even `root`; never `nobody`.",
+    "user.password_crypt_id": "The password's hash method, by its crypt(5) id (`y` is yescrypt, `6` SHA-512); `auto` "
+    "is yescrypt if libcrypt supports it, else, and in FIPS mode, SHA-512.",
+    "user.password_salt_length": "Length of the salt in characters; 0 means the method's default. An unsupported "
+    "length becomes the nearest supported one.",
     "run.deadline_secs": "Longest time for a whole run.",
     "run.verdict_reserve_secs": "The part of it that is reserved for reporting a failure.",
-    "boot.hold_logins_secs": "How long sshd and logins wait for the run; the run continues afterwards.",
+    "boot.hold_logins_secs": "How long the boot waits for the run before sshd may start; the run continues after it.",
     "boot.network_secs": "How long a boot waits for a route to IMDS before it applies the media alone; a quarter of it "
-    "if no link is up.",
-    "boot.sources_secs": "How long a boot asks sources that do not answer, from the start of the service; "
-    "`imds.total_retry_timeout_secs`, if that is longer.",
-    "boot.deadline_secs": "Longest time from the machine's start to the verdict, in addition to `run.deadline_secs`; "
-    "a service that starts late has a third of it.",
-    "disk.grow_root": "Grow the root partition and its file system at every boot if there is free space behind it.",
-    "waagent.honour": "Use the values of waagent.conf for settings that no configuration file of azure-init, variable "
-    "or flag gives; `azure-init config import-waagent` shows them.",
+    "where no link is up.",
+    "boot.sources_secs": "How long a boot retries sources that do not answer, from the start of the service; "
+    "`imds.total_retry_timeout_secs` if that is longer.",
+    "boot.deadline_secs": "Longest time from the machine's start to the verdict; applies besides `run.deadline_secs`; "
+    "a late start has a third of it.",
+    "disk.grow_root": "Grow the root partition and its file system at every boot if there is free space after it.",
+    "waagent.honour": "Use the values of waagent.conf for keys that no azure-init file, variable or flag sets; "
+    "`azure-init config import-waagent` shows them.",
     "waagent.lib_dir": "The directory where WALinuxAgent keeps its state.",
-    "hostname.monitor": "Announce later changes of the host name to the platform's DNS, while the machine "
-    "runs: `azure-init-hostname.service`.",
-    "hostname.monitor_secs": "Longest time between two checks of the name; most changes are seen at once.",
-    "custom_data.save": "Save customData as the file `CustomData` in `waagent.lib_dir`, in base64 as it was given.",
-    "custom_data.decode": "Decode customData from base64 before it is saved.",
-    "custom_data.execute": "Run customData as a program before Ready, until it has succeeded once; implies the other "
-    "two. If the program fails, provisioning fails.",
-    "custom_data.execute_timeout_secs": "Longest time for that program; never longer than the run has left.",
-    "kernel.scsi_timeout_secs": "How long the kernel waits for a disk (SCSI or NVMe) to answer; 0 leaves the "
-    "kernel's setting unchanged.",
-    "kernel.mask_persistent_net": "Mask udev's rules that bind a network interface's name to its address.",
-    "kernel.entropy": "Feed the kernel's random number generator from the table that Hyper-V provides, on kernels "
-    "before 6.9.",
+    "hostname.monitor": "Publish every change of the host name to the platform's DNS while the machine runs: "
+    "`azure-init-hostname.service`.",
+    "hostname.monitor_secs": "Longest time between two checks of the name; most changes are noticed at once.",
+    "custom_data.save": "Keep customData as the file `CustomData` in `waagent.lib_dir`, base64 as received.",
+    "custom_data.decode": "Decode it from base64 before it is saved.",
+    "custom_data.execute": "Run it as a program before Ready, until it has succeeded once; implies the other two. A "
+    "program that fails is a failure of the provisioning.",
+    "custom_data.execute_timeout_secs": "Longest time that program may take; never longer than the run has left.",
+    "kernel.scsi_timeout_secs": "Time that the kernel waits for an answer of a disk (SCSI or NVMe); 0 leaves it alone.",
+    "kernel.mask_persistent_net": "Mask udev's rules that tie a network interface's name to its address.",
+    "kernel.entropy": "Feed the kernel's random numbers from the table Hyper-V provides, on kernels before 6.9.",
     "kernel.numa_off": "Boot with `numa=off`; useful only for kernels up to 2.6.37.",
     "kernel.serial_console": "Boot with `console=ttyS0 earlyprintk=ttyS0`; on arm64 with `console=ttyAMA0 "
     "earlycon=pl011,0xeffec000`.",
@@ -171,9 +166,9 @@ def reference() -> str:
             "|---|---|---|---|",
         ]
         for key, kind in type(record).fields_.items():
-            described, default = kind_name(kind), getattr(record, key)
+            told, default = kind_name(kind), getattr(record, key)
             shown = "unset" if default is None else f"`{toml(default)}`"
-            rows.append(f"| `{section}.{key}` | {described} | {shown} | {KEYS[f'{section}.{key}']} |")
+            rows.append(f"| `{section}.{key}` | {told} | {shown} | {KEYS[f'{section}.{key}']} |")
         blocks.append("\n".join(rows) + "\n")
     return "\n".join(blocks)
 
@@ -182,13 +177,13 @@ def kind_name(kind: str) -> str:
     if kind in CHOICES:
         return "list out of " + ", ".join(f"`{choice}`" for choice in CHOICES[kind])
     if kind in CHOICE:
-        described = "one of " + ", ".join(f"`{choice}`" for choice in CHOICE[kind])
-        return described + ("; true means `{1}`, false `{0}`".format(*SWITCH[kind]) if kind in SWITCH else "")
+        told = "one of " + ", ".join(f"`{choice}`" for choice in CHOICE[kind])
+        return told + ("; true means `{1}`, false `{0}`".format(*SWITCH[kind]) if kind in SWITCH else "")
     return KIND_NAMES[kind]
 
 
 def toml(value: object) -> str:
-    """A configuration value as TOML. Text without control characters is the same in TOML and JSON."""
+    """A value as TOML. Text without control characters is the same in TOML and JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -197,7 +192,7 @@ def toml(value: object) -> str:
 
 
 def plain(value: object) -> object:
-    """A configuration value as JSON; whole numbers without `.0`."""
+    """A value as JSON; whole numbers without the trailing .0."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return list(value) if isinstance(value, tuple) else value
@@ -226,14 +221,14 @@ def schema() -> dict[str, Any]:
 
 
 def _key_schema(kind: str, default: object, description: str) -> dict[str, Any]:
-    described: dict[str, Any] = {"description": description, **_kind_schema(kind)}
+    told: dict[str, Any] = {"description": description, **_kind_schema(kind)}
     if default is not None:
-        described["default"] = plain(default)
+        told["default"] = plain(default)
     if kind == "Path" and default:
-        described["minLength"] = 1
+        told["minLength"] = 1
     if kind == "Url" and not default:
-        described["pattern"] = f"^$|{described['pattern']}"
-    return described
+        told["pattern"] = f"^$|{told['pattern']}"
+    return told
 
 
 def _kind_schema(kind: str) -> dict[str, Any]:

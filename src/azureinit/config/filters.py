@@ -1,7 +1,7 @@
-"""What is worth telling: directives such as `warn,libazureinit::http=debug`, the most particular of which counts.
+"""Log filters: directives such as `warn,libazureinit::http=debug`; the most specific one applies.
 
-A target is where an event comes from: `libazureinit::` and the event's name. `azure_init` and `azureinit` name all of
-ours, too; `off` is a level.
+A target is `libazureinit::` and the event's name. `azure_init` and `azureinit` name all targets of the agent, too;
+`off` is a level.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LEVELS = {"off": 99, "error": 40, "warn": 30, "info": 20, "debug": 10, "trace": 5, "warning": 30}
-NUMBERS = dict(zip("012345", LEVELS))  # a level may also be its place in that row
-ROOT = "libazureinit::"  # where every target of ours begins
+NUMBERS = dict(zip("012345", LEVELS))  # a level may also be given as its index in this row
+ROOT = "libazureinit::"  # the prefix of all targets
 OURS = ("libazureinit", "azure_init", "azureinit")
 
 
 class Filter(Record):
-    level: int  # of whatever no target is named for
+    level: int  # for events without a matching target
     targets: Mapping[str, int]
 
     def lets(self, name: str, level: int) -> bool:
@@ -29,18 +29,14 @@ class Filter(Record):
         longest = max((prefix for prefix in self.targets if target.startswith(prefix)), key=len, default=None)
         return level >= (self.level if longest is None else self.targets[longest])
 
-    @property
-    def lowest(self) -> int:
-        return min(self.level, *self.targets.values()) if self.targets else self.level
-
 
 def target_of(name: str) -> str:
-    """`report Ready` is libazureinit::report_ready."""
+    """The target of an event: `report Ready` is libazureinit::report_ready."""
     return ROOT + "".join(one if one.isalnum() else "_" for one in name.lower())
 
 
 def parse_filter(text: str) -> Filter | None:
-    """None for what is no list of directives. Without a bare level, only what is named is told, and errors."""
+    """None for a malformed list. Without a bare level, only named targets and errors are logged."""
     level, targets = LEVELS["error"], {}
     directives = [*filter(None, (one.strip() for one in text.split(",")))]
     for directive in directives:
@@ -68,12 +64,12 @@ def _is_target(word: str) -> bool:
 
 
 def _is_path(word: str) -> bool:
-    """Not a level's misspelt or foreign name, which alone would silence all but errors."""
+    """False for a misspelt level, which would otherwise be a target and silence all but errors."""
     return "::" in word or ROOT.startswith(_own(word))
 
 
 def _own(target: str) -> str:
-    """The prefix it stands for in our names: the agent has one, whatever it is called."""
+    """The prefix of targets that a directive's name stands for."""
     for name in OURS:
         if target == name or target.startswith(name + "::"):
             return "libazureinit" + target[len(name) :]

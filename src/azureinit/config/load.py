@@ -1,4 +1,4 @@
-"""The layers: defaults, files, environment, flags; later wins, key by key. Every problem in them is told at once."""
+"""Loads the layers: defaults, files, environment, flags; later ones win, key by key. Reports all problems at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
-# A file or a directory of *.toml, as the Rust agent reads them (the first two) and as its manual says (the last two).
+# A file or a directory of *.toml: the first two as in the Rust agent's code, the last two as in its manual.
 PLACES = (
     "/etc/azure-init.toml",
     "/etc/azure-init.d",
@@ -29,12 +29,12 @@ FILTER_VARIABLE = "AZURE_INIT_KVP_FILTER"
 GROUPS_FLAG = "--groups"
 LARGEST_FILE = 1 << 26
 NO_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a directory, a link to itself, a socket
-MOST_WARNINGS = 20  # a file; one that holds something else entirely is not worth a thousand
-HINT = "`azure-init config schema` tells every key and what it accepts, `azure-init config check FILE` tries one file"
+MOST_WARNINGS = 20  # for each file
+HINT = "`azure-init config schema` prints every key and its values, `azure-init config check FILE` tries one file"
 
 
 class Origin(Record):
-    """Who said a value: layer is default, file, env or flag; name is the file, variable or flag."""
+    """Where a value comes from: layer is default, file, env or flag; name is the file, variable or flag."""
 
     layer: str = "default"
     name: str = ""
@@ -45,11 +45,11 @@ class Loaded(Record):
     config: Config
     origin: dict[str, Origin]  # by "section.key"
     warnings: tuple[str, ...]
-    texts: dict[Origin, str]  # the files as they were read, so that a line can be found later
+    texts: dict[Origin, str]  # the files' texts, to find line numbers later
 
 
 def load(machine: Machine, *, config: str | None, groups: tuple[str, ...] | None) -> Loaded:
-    """Everything that was asked for, or one ConfigInvalid with every problem on a line of its own."""
+    """The configuration, or one ConfigInvalid with one line for each problem."""
     layers = _read_layers(machine, config=config, groups=groups)
     if layers.problems:
         raise invalid(layers.problems)
@@ -57,12 +57,12 @@ def load(machine: Machine, *, config: str | None, groups: tuple[str, ...] | None
 
 
 def load_usable(machine: Machine, *, config: str | None, groups: tuple[str, ...] | None) -> Config:
-    """What is right in a configuration that `load` refuses: the refusal must be told to the endpoint it names."""
+    """The valid parts of a configuration that `load` refuses: the failure must be reported to its endpoint."""
     return _read_layers(machine, config=config, groups=groups).loaded().config
 
 
 def check(machine: Machine, path: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """The problems and the warnings of one file or directory, alone, and whether there was anything to read."""
+    """Problems and warnings of one file or directory, and whether there was anything to read."""
     layers = Layers(machine)
     layers.read_named(path, by="")
     return tuple(layers.problems), tuple(layers.warnings), bool(layers.texts)
@@ -103,7 +103,7 @@ def _file_name(path: str) -> str:
 
 
 class Layers:
-    """What the layers said so far."""
+    """The values of the layers read so far."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -114,12 +114,12 @@ class Layers:
         self.warnings: list[str] = []
 
     def usable_filter(self, text: str) -> bool:
-        """One in the environment that says nothing does not silence what a file says."""
+        """An empty variable does not override a file."""
         from azureinit.config.filters import parse_filter
 
         if not text.strip() or parse_filter(text) is not None:
             return bool(text.strip())
-        self.warnings.append(f"{FILTER_VARIABLE}: {shown(text)} is no filter: ignored")
+        self.warnings.append(f"{FILTER_VARIABLE}: {shown(text)} is not a filter: ignored")
         return False
 
     def loaded(self) -> Loaded:
@@ -144,7 +144,7 @@ class Layers:
             self._read_directory(path, outside=False)
 
     def read_named(self, path: str, *, by: str) -> None:
-        """A file or a directory somebody named, so it has to be there."""
+        """A file or directory that the user named: it must exist."""
         if not self._read_directory(path, outside=True) and not self._read_file(path, outside=True):
             told = f", though {by} names it" if by else ""
             self._problem(f"{_file_name(path)}: no such file or directory{told}")
@@ -153,7 +153,7 @@ class Layers:
         try:
             names = self.machine.names_host(path) if outside else self.machine.names(path)
         except LocalError as error:
-            self._unreadable(path, error)
+            self._unreadable(path if outside else self.machine.shown(path), error)
             return True
         for name in sorted(names or ()):
             if name.endswith(".toml") and name != ".toml":
@@ -170,14 +170,14 @@ class Layers:
             if error.errno in NO_FILE:
                 self._warning(f"{_file_name(path)}: ignored: it is not a file")
             else:
-                self._unreadable(path, error)
+                self._unreadable(path if outside else self.machine.shown(path), error)
             return True
         if data is not None:
             self._take_file(data, Origin(layer="file", name=_file_name(path), outside=outside))
         return data is not None
 
     def read_waagent(self) -> None:
-        """WALinuxAgent's file, below every other layer: it speaks only where none of them did."""
+        """WALinuxAgent's file: the lowest layer, used only for keys that no other layer sets."""
         from azureinit.config.waagent import PLACES, overlay, read_waagent_conf
 
         try:
@@ -212,7 +212,7 @@ class Layers:
             document = _parse_toml(text)
         except ConfigInvalid as error:
             self._problem(f"{origin.name}: {error.message}")
-        except (ValueError, RecursionError) as error:  # besides its own, the parser lets out those of int() and depth
+        except (ValueError, RecursionError) as error:  # the parser also raises errors of int() and of recursion
             from azureinit.config.where import syntax_line
 
             what, at = syntax_line(error, text)
@@ -251,7 +251,7 @@ class Layers:
         self._problem(f"{place(origin, self.texts, path)}: {'.'.join(path)}: {what}")
 
     def _problem(self, problem: str) -> None:
-        if problem not in self.problems:  # a file can be both in its place and named by --config
+        if problem not in self.problems:  # a file may be in a default place and named by --config, too
             self.problems.append(problem)
 
     def _warn_unknown(self, unknown: list[tuple[str, ...]], origin: Origin) -> None:
@@ -269,7 +269,7 @@ class Layers:
 
 
 def place(origin: Origin, texts: dict[Origin, str], path: tuple[str, ...]) -> str:
-    """Where a key stands, as FILE:LINE if a file said it."""
+    """The origin of a key; FILE:LINE if a file set it."""
     if origin not in texts:
         return origin.name
     from azureinit.config.where import key_lines
@@ -283,7 +283,7 @@ def _sections() -> list[tuple[str, dict[str, str]]]:
 
 
 def _nearest(path: tuple[str, ...]) -> str:
-    """What somebody who wrote `path` most likely meant."""
+    """The known key that is most similar to `path`."""
     from difflib import get_close_matches
 
     sections = dict(_sections())
@@ -312,7 +312,7 @@ def _parse_toml(text: str) -> dict[str, Any]:
 
 
 def _find_tomli() -> ModuleType:
-    """Before Python 3.11 it is a package, and the installed launcher starts without the directory packages are in."""
+    """Before Python 3.11 the TOML parser is a package, and the installed launcher starts without site-packages."""
     import site
     import sys
 

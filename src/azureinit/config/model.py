@@ -1,10 +1,11 @@
 """The schema: a class is a section, a field is a key, its annotation is the key's kind, its value the default.
 
-`checked` is the one place that knows what a kind accepts. docs.py tells the same to people and to editors.
+`checked` alone decides what a kind accepts. docs.py documents the same for people and editors.
 """
 
 from __future__ import annotations
 
+from azureinit.addresses import IMDS, WIRESERVER
 from azureinit.errors import ConfigInvalid
 from azureinit.record import Record
 
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Seconds = float  # zero means at once
-    Timeout = float  # never zero: nothing is ever done in no time
+    Timeout = float  # never zero
     Path = str  # empty only where the default is
-    Place = str  # an absolute path: the same one wherever azure-init is started
+    Place = str  # an absolute path, independent of the working directory
     VmId = str  # a UUID, or empty
     OptionalText = str | None
     Url = str  # empty only where the default is
@@ -48,9 +49,9 @@ CHOICE = {
     "Sudo": ("auto", "nopasswd", "password", "none"),
     "Required": ("auto", "true", "false"),
 }
-# What false and true mean where a choice was a switch before.
+# The meaning of false and true for choices that were booleans before.
 SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto"), "Required": ("false", "true")}
-LONGEST_SECONDS = 86400  # anything longer counts as this: no run lasts a day
+LONGEST_SECONDS = 86400  # longer values are reduced to this: no run lasts a day
 LONGEST_TEXT = 4096
 
 
@@ -80,7 +81,7 @@ class PasswordProvisioners(Record):
 
 
 class Imds(Record):
-    endpoint: Url = "http://169.254.169.254"
+    endpoint: Url = f"http://{IMDS}"
     connection_timeout_secs: Timeout = 30.0
     request_timeout_secs: Timeout = 60.0
     retry_interval_secs: Seconds = 2.0
@@ -105,7 +106,7 @@ class Wireserver(Record):
     read_timeout_secs: Timeout = 60.0
     retry_interval_secs: Seconds = 2.0
     total_retry_timeout_secs: Seconds = 1200.0
-    health_endpoint: Url = "http://168.63.129.16/provisioning/health"
+    health_endpoint: Url = f"http://{WIRESERVER}/provisioning/health"
     discovery: Discovery = "dhcp"
 
 
@@ -220,7 +221,7 @@ class Config(Record):
 
 
 def checked(kind: str, value: object, *, default: object) -> object:
-    """`value` as the program holds it. Says what it should have been instead, without naming the key."""
+    """The checked and converted value. ConfigInvalid says what is expected, without naming the key."""
     if kind in CHOICES:
         return _choices(value, CHOICES[kind])
     if kind in SWITCH and isinstance(value, bool):
@@ -233,11 +234,11 @@ def checked(kind: str, value: object, *, default: object) -> object:
 
 
 def named(value: object) -> str:
-    """A value in a sentence, short whatever it is."""
+    """A value as messages show it, shortened."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        # Not every int becomes a str: Python refuses above 4300 digits.
+        # Python refuses to convert an int of more than 4300 digits.
         return str(value) if abs(value) < 10**15 else "a number of that size"
     if isinstance(value, float):
         return str(value)
@@ -247,7 +248,7 @@ def named(value: object) -> str:
 
 
 def shown(text: str, *, longest: int = 60) -> str:
-    """Somebody else's text on one line of ours."""
+    """Foreign text on one line, without control characters, shortened."""
     start = text[:longest]
     return (start if start.isprintable() else ascii(start)[1:-1]) + ("..." if len(text) > longest else "")
 
@@ -261,7 +262,7 @@ def _bool(value: object) -> bool:
 def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigInvalid(f"must be a number of seconds, not {named(value)}")
-    if not value >= 0:  # also how NaN is caught
+    if not value >= 0:  # also refuses NaN
         raise ConfigInvalid(f"must be 0 seconds or more, not {named(value)}")
     return float(min(value, LONGEST_SECONDS))
 
@@ -300,16 +301,16 @@ def _text(kind: str, value: object, default: object) -> str | None:
 
 
 def _check_vm_id(value: str) -> None:
-    """It names files, so nothing but a UUID will do."""
+    """Accepts only a UUID, since the id becomes part of file names."""
     letters = set(value.lower())
     lengths = [len(group) for group in value.split("-")]
-    # All zeros or all f: firmware's way of saying that there is none.
+    # All zeros or all f: the firmware has no id.
     if lengths != [8, 4, 4, 4, 12] or letters - set("0123456789abcdef-") or len(letters) == 2:
         raise ConfigInvalid(f"must be a VM's UUID, not {named(value)}")
 
 
 def _url(value: str) -> str:
-    """With its scheme in small letters."""
+    """The URL with a lower-case scheme."""
     if value[: len("http://")].lower() != "http://":
         raise ConfigInvalid(f"must start with http://, not {named(value)}")
     authority = value[len("http://") :].split("/", 1)[0]

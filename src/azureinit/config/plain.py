@@ -1,7 +1,7 @@
-"""The TOML that configuration files are really written in: tables, strings, numbers, booleans and lists on one line.
+"""A parser for the common subset of TOML: tables, strings, numbers, booleans and lists.
 
-Anything else, and anything wrong, is None: then the real parser decides. That one costs a fifth of a whole boot run to
-load, and is not there before Python 3.11; a test holds that wherever this one answers, the two agree.
+It returns None for anything else and for any error; then tomllib decides. tomllib costs a fifth of a boot to load and
+is missing before Python 3.11. A test checks that both parsers agree wherever this one answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _NotPlainError(Exception):
 
 
 class _UnfinishedError(_NotPlainError):
-    """A list that goes on in the next line."""
+    """A list that continues on the next line."""
 
 
 def parse_plain(text: str) -> dict[str, Any] | None:
@@ -32,7 +32,7 @@ def parse_plain(text: str) -> dict[str, Any] | None:
     try:
         for line in lines:
             content = line.strip(BLANK)
-            if not content.isprintable():  # control characters, and whatever else is rare enough
+            if not content.isprintable():  # control characters and other rare text: left to tomllib
                 return None
             if not content or content.startswith("#"):
                 continue
@@ -55,7 +55,7 @@ def parse_plain(text: str) -> dict[str, Any] | None:
 
 
 def _finished(text: str, lines: Iterator[str]) -> tuple[Any, str]:
-    """The value, with as many of the next lines as its list needs."""
+    """The value, with the following lines of a multi-line list."""
     for _line in range(MOST_LINES):
         try:
             return _value(text)
@@ -74,7 +74,7 @@ def _put(table: dict[str, Any], key: str, value: object) -> None:
 
 
 def _value(text: str) -> tuple[Any, str]:
-    """The value a text starts with, and what comes after it."""
+    """The value at the start of a text, and the rest."""
     quote = text[:1]
     if quote in ('"', "'"):
         content, closed, rest = text[1:].partition(quote)

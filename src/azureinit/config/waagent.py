@@ -1,7 +1,7 @@
-"""waagent.conf: read exactly as WALinuxAgent reads it, and said again in our own words.
+"""waagent.conf: parsed exactly as WALinuxAgent does, and translated to azure-init's keys.
 
-What the file does not say keeps our own default. `translate` is all there is to know of a file: `config import-waagent`
-prints it, and `[waagent] honour = true` takes the same values at every start.
+Options that the file does not set keep azure-init's default. `config import-waagent` prints the result of `translate`,
+and `[waagent] honour = true` uses the same values at every start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from azureinit.config.waagent_options import Option
     from azureinit.machine import Machine
 
-# Where the distributions keep it; the first that is there counts.
+# The distributions' places; the first existing file counts.
 PLACES = (
     "/etc/waagent.conf",
     "/usr/share/waagent/waagent.conf",
@@ -34,14 +34,14 @@ DISCOVERY = "Protocol.EndpointDiscovery"
 
 
 class Said(Record):
-    """`value` is None where the file says None: the same as saying nothing."""
+    """`value` is None if the file says None, which is the same as not setting it."""
 
     line: int
     value: str | None
 
 
 class Conf(Record):
-    """The file, as WALinuxAgent sees it. `again`: lines that an equal name further down outvotes."""
+    """The parsed file. `again`: lines that a later line with the same name overrides."""
 
     said: dict[str, Said]
     again: tuple[tuple[str, int], ...] = ()
@@ -60,7 +60,7 @@ class Conf(Record):
             return default
 
     def value(self, option: Option) -> bool | int | str | None:
-        """What WALinuxAgent works with."""
+        """The value that WALinuxAgent uses."""
         if option.kind == SWITCH:
             return self.switch(option.name, bool(option.default))
         if option.kind == NUMBER:
@@ -74,8 +74,8 @@ class Conf(Record):
 class Taken(Record):
     option: str
     line: int
-    told: str  # as the file has it
-    key: str  # ours, as section.key
+    told: str  # the option's name in the file
+    key: str  # azure-init's key, as section.key
     value: object
 
 
@@ -88,7 +88,7 @@ class Left(Record):
 
 class Imported(Record):
     taken: tuple[Taken, ...]
-    undone: tuple[Left, ...]  # asked for, and no setting of ours does it
+    undone: tuple[Left, ...]  # set, but azure-init has no equivalent
     gone: tuple[Left, ...]
     theirs: tuple[Left, ...]
     unknown: tuple[Left, ...]
@@ -96,9 +96,9 @@ class Imported(Record):
 
 
 def parse_waagent_conf(data: bytes) -> Conf:
-    """Any bytes but none at all."""
+    """Parses any bytes; an empty file is an error."""
     if not data:
-        raise ConfigInvalid("is empty", hint="WALinuxAgent refuses it too; remove it, or say something in it")
+        raise ConfigInvalid("is empty", hint="WALinuxAgent refuses it too; remove it, or add settings")
     said: dict[str, Said] = {}
     again = []
     for at, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
@@ -106,7 +106,7 @@ def parse_waagent_conf(data: bytes) -> Conf:
             continue
         name, _, rest = line.partition("=")
         name = name.strip()
-        # In this order: a carriage return behind a closing quote keeps the quote.
+        # In this order: a carriage return after a closing quote keeps the quote.
         value = rest.partition("#")[0].strip('" ').strip()
         if name in said:
             again.append((name, said[name].line))
@@ -115,7 +115,7 @@ def parse_waagent_conf(data: bytes) -> Conf:
 
 
 def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | None:
-    """The file and where it was: one that the caller names, or the first in its places; None where there is none."""
+    """Path and content: the named file, or the first existing one of PLACES; None if there is none."""
     for place in (path,) if path else PLACES:
         try:
             data = (machine.read_host if path else machine.read)(place, limit=LARGEST)
@@ -129,7 +129,7 @@ def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | No
 
 
 def overlay(conf: Conf, *, spoken: Container[str]) -> Imported:
-    """What the file adds to the keys that somebody has spoken of already."""
+    """The file's values for keys that no other layer sets."""
     imported = translate(conf)
     return replace(imported, taken=tuple(taken for taken in imported.taken if taken.key not in spoken))
 
@@ -150,7 +150,7 @@ def translate(conf: Conf) -> Imported:
             group = "gone" if option.gone else "theirs"
             groups[group].append(Left(option=name, line=said.line, told=told, why=option.gone))
         elif not _is_usable(option, conf):
-            continue  # a warning has told it
+            continue  # a warning was given
         elif not _has_key(option.ours):
             asked = conf.value(option) is not False
             why = "" if asked else "azure-init does not do it anyway"
@@ -160,14 +160,14 @@ def translate(conf: Conf) -> Imported:
             try:
                 taken += _taken(option, said, told, value)
             except ConfigInvalid as error:
-                warnings.append(f"line {said.line}: {name}={told} is not taken: {option.ours} {error.message}")
+                warnings.append(f"line {said.line}: {name}={told} is not used: {option.ours} {error.message}")
     return Imported(
         taken=tuple(taken), warnings=tuple(warnings), **{name: tuple(rows) for name, rows in groups.items()}
     )
 
 
 def _taken(option: Option, said: Said, told: str, value: object) -> Iterator[Taken]:
-    """Nothing where it means nothing beside what else the file says."""
+    """Empty if the option has no effect in combination with others."""
     if value is None:
         return
     section, _, key = option.ours.partition(".")
@@ -182,18 +182,18 @@ def _has_key(ours: str) -> bool:
 
 
 def _is_usable(option: Option, conf: Conf) -> bool:
-    """False where WALinuxAgent falls back to its default, because the value is not of the option's kind."""
+    """False if the value has the wrong type, so that WALinuxAgent uses its default."""
     text = conf.text(option.name) or ""
     if option.kind == SWITCH:
         return text.lower() in ("y", "n")
     return option.kind != NUMBER or conf.number(option.name) is not None
 
 
-# ---- where a value means something else than it says
+# ---- options with special rules
 
 
 def _key_types(conf: Conf) -> tuple[str, ...] | None:
-    """It counts only where keys are made at all."""
+    """Applies only if host keys are regenerated at all."""
     if not conf.switch(REGENERATE):
         return None
     kind = conf.text(KEY_TYPE) or ""
@@ -201,7 +201,7 @@ def _key_types(conf: Conf) -> tuple[str, ...] | None:
 
 
 def _regenerate(conf: Conf) -> str:
-    """Distributions that leave the host keys to cloud-init say n, and cloud-init makes them anew."""
+    """Distributions that leave the host keys to cloud-init set n, and cloud-init regenerates them."""
     return "always" if conf.switch(REGENERATE) else "auto"
 
 
@@ -218,7 +218,7 @@ MEANT: dict[str, Callable[[Conf], object]] = {
 
 def _warnings(conf: Conf) -> Iterator[str]:
     for name, line in conf.again:
-        yield f"line {line}: {shown(name)} is said again in line {conf.said[name].line}, which is the one that counts"
+        yield f"line {line}: {shown(name)} is set again in line {conf.said[name].line}, which overrides it"
     for name, said in conf.said.items():
         option, at = BY_NAME.get(name), f"line {said.line}: {shown(name)}"
         if option is None:
@@ -227,29 +227,29 @@ def _warnings(conf: Conf) -> Iterator[str]:
                 yield f"{at} is not {near}: capitals count, and WALinuxAgent ignores it"
         elif option.ours and said.value and not _is_usable(option, conf):
             wrong = f"{at}={shown(said.value)} is not {option.kind}"
-            yield f"{wrong}, so WALinuxAgent takes its default; ours is kept"
+            yield f"{wrong}, so WALinuxAgent uses its default; azure-init's is kept"
     yield from _contradictions(conf)
 
 
 def _contradictions(conf: Conf) -> Iterator[str]:
     if conf.switch(EXECUTE) and conf.says(DECODE) and not conf.switch(DECODE):
-        yield f"{EXECUTE}=y means {DECODE}=y, whatever the file says of that"
+        yield f"{EXECUTE}=y means {DECODE}=y, regardless of the file's value"
     if conf.says(KEY_TYPE) and not conf.switch(REGENERATE):
-        yield f"{KEY_TYPE} means nothing where {REGENERATE} is n"
+        yield f"{KEY_TYPE} has no effect if {REGENERATE} is n"
     if conf.switch("ResourceDisk.EnableSwap"):
         if not conf.switch("ResourceDisk.Format"):
-            yield "ResourceDisk.EnableSwap=y means nothing where ResourceDisk.Format is n"
+            yield "ResourceDisk.EnableSwap=y has no effect if ResourceDisk.Format is n"
         elif not conf.number("ResourceDisk.SwapSizeMB", 0):
             yield "ResourceDisk.EnableSwap=y has no ResourceDisk.SwapSizeMB: there would be no swap"
     if conf.says("HttpProxy.Host") and conf.number("HttpProxy.Port") is None:
-        yield "HttpProxy.Host means nothing to WALinuxAgent without HttpProxy.Port"
+        yield "HttpProxy.Host has no effect in WALinuxAgent without HttpProxy.Port"
 
 
-# ---- who provisions
+# ---- which agent provisions
 
 
 def agent_advice(conf: Conf, *, cloud_init: bool) -> tuple[str, ...]:
-    """What WALinuxAgent will do beside us, and what has to be done about it. `cloud_init`: it is enabled here."""
+    """What WALinuxAgent will do besides azure-init, and what to do about it. `cloud_init`: whether it is enabled."""
     agent = conf.text(AGENT, "auto") or ""
     advice = []
     if agent in ("auto", "waagent", "cloud-init"):
@@ -259,8 +259,8 @@ def agent_advice(conf: Conf, *, cloud_init: bool) -> tuple[str, ...]:
         )
     else:
         advice.append(
-            f"{AGENT}={shown(agent)}: WALinuxAgent tells the platform Ready at every start, whatever became of the "
-            f"machine, and never looks at the marker. Set {AGENT}=auto, so that only azure-init reports."
+            f"{AGENT}={shown(agent)}: WALinuxAgent reports Ready at every start, regardless of the machine's "
+            f"state, and ignores the marker. Set {AGENT}=auto, so that only azure-init reports."
         )
     if cloud_init:
         advice.append(

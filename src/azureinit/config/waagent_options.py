@@ -1,4 +1,4 @@
-"""The options of waagent.conf as rows: what each holds, what it is without a word, and whose it is now."""
+"""The options of waagent.conf as rows: type, default, and the agent that now implements each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SWITCH, NUMBER, TEXT = "y or n", "a whole number", "text"
 
 
 class Option(Record):
-    """`ours`: the key of ours that says the same. `gone`: why it has no meaning any more. Neither: WALinuxAgent's."""
+    """`ours`: azure-init's equivalent key. `gone`: why it has no effect any more. Neither: WALinuxAgent reads it."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ OPTIONS = (
     _ours("OS.SshClientAliveInterval", NUMBER, 180, "ssh.client_alive_interval"),
     _ours("Protocol.EndpointDiscovery", TEXT, "dhcp", "wireserver.discovery"),
     _ours("Logs.Console", SWITCH, True, "telemetry.console"),
-    # ---- what has no meaning here
+    # ---- options without effect
     _gone("ResourceDisk.EnableSwapEncryption", SWITCH, False, "it meant FreeBSD alone"),
     _gone("OS.RootDeviceScsiTimeoutPeriod", NUMBER, 30, NO_RUSH),
     _gone("OS.RemovePersistentNetRulesPeriod", NUMBER, 30, NO_RUSH),
@@ -86,7 +86,7 @@ OPTIONS = (
             "RSA.KeyLength",
         )
     ),
-    # ---- what WALinuxAgent goes on reading
+    # ---- options that WALinuxAgent still reads
     _theirs("Provisioning.Agent", TEXT, "auto"),
     _ours("Lib.Dir", TEXT, "/var/lib/waagent", "waagent.lib_dir"),
     _theirs("Pid.File", TEXT, "/var/run/waagent.pid"),

@@ -1,7 +1,7 @@
-"""Finds the line on which a TOML key stands, for messages and `config show`: never on a boot that goes well.
+"""Finds the line of a TOML key, for messages and `config show`. Not loaded by a boot without errors.
 
-The parser of the standard library tells values, not places. This reads the same text a second time as a row of
-tokens; the text is known to be valid TOML by then, and on any other text the worst is a missing line.
+The standard library's parser returns values without positions. This module scans the same text again as tokens. The
+text is known to be valid TOML by then; on other text the worst result is a missing line number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOKEN = re.compile(
 
 @lru_cache(maxsize=4)
 def key_lines(text: str) -> dict[Key, int]:
-    """Every section and every key of one, as a path of one or two names, with the line it first stands on."""
+    """Every section and key, as a path of one or two names, with its first line."""
     found: dict[Key, int] = {}
     for path, line in _keys(text):
         found.setdefault(path[:1], line)
@@ -39,7 +39,7 @@ def key_lines(text: str) -> dict[Key, int]:
 
 
 def syntax_line(error: Exception, text: str) -> tuple[str, int | None]:
-    """A TOML parser's complaint without its place, and the place as a line."""
+    """A TOML parser's message without the position, and the position's line."""
     what, mark, place = str(error).rpartition(" (at ")
     if not mark:
         return str(error), None
@@ -50,10 +50,10 @@ def syntax_line(error: Exception, text: str) -> tuple[str, int | None]:
 
 def _keys(text: str) -> Iterator[tuple[Key, int]]:
     line = 1
-    table: Key = ()  # what the last [header] named
+    table: Key = ()  # the path of the last [header]
     parts: list[str] = []  # of the key being read
     reading = "key"  # or "header", "value", "rest" (of a header's line)
-    open_: list[tuple[str, Key]] = []  # the brackets around us, each with the key it is the value of
+    open_: list[tuple[str, Key]] = []  # open brackets, each with its key
     here: Key = ()
 
     for token in TOKEN.finditer(text):

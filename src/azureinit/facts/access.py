@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _stat as stat
+import stat
 
 from azureinit.errors import LocalError
 from azureinit.facts.path_safety import directories_above

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _stat as stat_
 import errno
+import stat
 
 from azureinit.errors import LocalError
 from azureinit.facts.policy import LAST_ID, Policy, SubIds, parse_policy
@@ -318,13 +318,13 @@ def _read_skeleton(machine: Machine, path: str) -> tuple[tuple[Skeleton, ...], s
             continue
         if len(found) >= MOST_SKELETON_ENTRIES or left < 0:
             return (), f"{path} is larger than a skeleton should be"
-        mode, kind = stat_.S_IMODE(status.st_mode), stat_.S_IFMT(status.st_mode)
-        if kind == stat_.S_IFDIR:
+        mode, kind = stat.S_IMODE(status.st_mode), stat.S_IFMT(status.st_mode)
+        if kind == stat.S_IFDIR:
             found[below] = Skeleton(path=below, mode=mode)
             pending += [(base, f"{below}/{name}") for name in reversed(machine.names(here) or ())]
-        elif kind == stat_.S_IFLNK:
+        elif kind == stat.S_IFLNK:
             found[below] = Skeleton(path=below, mode=mode, target=machine.read_link(here))
-        elif kind == stat_.S_IFREG:
+        elif kind == stat.S_IFREG:
             data = machine.read(here, limit=MOST_SKELETON_BYTES) or b""
             left -= len(data)
             found[below] = Skeleton(path=below, mode=mode, data=data)
@@ -357,7 +357,7 @@ def _read_home(machine: Machine, path: str, skeleton: tuple[Skeleton, ...], *, l
     uid = -1
     try:
         status = machine.stat(path)
-        if status is None or not stat_.S_ISDIR(status.st_mode):
+        if status is None or not stat.S_ISDIR(status.st_mode):
             return None
         uid = status.st_uid
         entries = (entry for entry in skeleton if _is_there(machine, path, entry, uid=uid, lived_in=lived_in))
@@ -377,14 +377,14 @@ def _is_there(machine: Machine, home: str, entry: Skeleton, *, uid: int, lived_i
     status = machine.stat(path, follow=False)
     if status is None:
         return False
-    if not lived_in and entry.data is not None and stat_.S_ISREG(status.st_mode):
+    if not lived_in and entry.data is not None and stat.S_ISREG(status.st_mode):
         return machine.read(path, limit=MOST_SKELETON_BYTES, beneath=home) != entry.data
-    if not lived_in and entry.target is None and stat_.S_ISDIR(status.st_mode):
+    if not lived_in and entry.target is None and stat.S_ISDIR(status.st_mode):
         return False
-    if entry.target is not None and stat_.S_ISLNK(status.st_mode):
+    if entry.target is not None and stat.S_ISLNK(status.st_mode):
         return status.st_uid == uid
-    if entry.target is None and entry.data is None and stat_.S_ISDIR(status.st_mode):
-        return status.st_uid == uid and stat_.S_IMODE(status.st_mode) == entry.mode
+    if entry.target is None and entry.data is None and stat.S_ISDIR(status.st_mode):
+        return status.st_uid == uid and stat.S_IMODE(status.st_mode) == entry.mode
     return True
 
 

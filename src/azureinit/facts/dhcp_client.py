@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from azureinit.addresses import MOST_TABLE_BYTES, ROUTE_TABLE, WIRESERVER, best_link_to, parse_ipv4
 from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
-ROUTES = "/proc/net/route"
-WIRESERVER = 168 << 24 | 63 << 16 | 129 << 8 | 16
-UP = 0x1
 TOOLS = ("networkctl", "nmcli", "dhclient", "dhcpcd", "wicked")
 NETWORKD, NETWORK_MANAGER = "/run/systemd/netif", "/run/NetworkManager/devices"
 WICKED = "/run/wicked/leaseinfo."
@@ -40,7 +38,7 @@ def read_dhcp_client(machine: Machine) -> DhcpClient | None:
         return None
     from azureinit.machine.links import without_vfs
 
-    link = parse_outgoing_link(without_vfs(machine, machine.read(ROUTES, limit=1 << 22) or b""))
+    link = platform_link(without_vfs(machine, machine.read(ROUTE_TABLE, limit=MOST_TABLE_BYTES) or b""))
     if link is None:
         return None
     index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").decode("ascii", "replace").strip()
@@ -62,32 +60,9 @@ def _other_client(machine: Machine, link: str, index: str) -> str:
     return "wicked" if machine.is_file(f"{WICKED}{link}.dhcp.ipv4") else ""
 
 
-def parse_outgoing_link(table: bytes) -> str | None:
-    """The link of the best route to the platform: the longest prefix, then the lowest metric."""
-    best: tuple[int, int, str] | None = None
-    for line in table.decode("ascii", "replace").split("\n")[1:]:
-        fields = line.split()
-        try:
-            destination, flags, metric, mask = (
-                int(fields[1], 16),
-                int(fields[3], 16),
-                int(fields[6]),
-                int(fields[7], 16),
-            )
-        except (ValueError, IndexError):
-            continue
-        if flags & UP and _turned(WIRESERVER) & mask == destination:
-            # A longer prefix has more bits set; byte order does not matter.
-            one = (-bin(mask).count("1"), metric, fields[0])
-            best = one if best is None else min(best, one)
-    return best[2] if best else None
-
-
-def _turned(address: int) -> int:
-    """The table has addresses in network byte order, printed as integers of this machine's byte order."""
-    from sys import byteorder
-
-    return int.from_bytes(address.to_bytes(4, "big"), byteorder)
+def platform_link(table: bytes) -> str | None:
+    """The link of the best route to the platform."""
+    return best_link_to(table, parse_ipv4(WIRESERVER) or 0)
 
 
 def _settings(data: bytes) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.facts.leases import parse_ipv4
+from azureinit.addresses import IMDS, WIRESERVER, parse_ipv4
 from azureinit.machine.netlink import LOCAL_TABLE, MAIN_TABLE
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from azureinit.facts.network import Network
     from azureinit.machine.netlink import Link, Route
 
-HOSTS = ("169.254.169.254", "168.63.129.16")  # IMDS, the wireserver
+HOSTS = (IMDS, WIRESERVER)
 SYNTHETIC = "hv_netvsc"  # Hyper-V's own card; a faster one with the same MAC does its work underneath
 INSIDE = ("veth", "macvlan", "ipvlan")  # what a container has for a card
 SELF_GIVEN = "169.254."

@@ -6,6 +6,7 @@ is its client.
 
 from __future__ import annotations
 
+from azureinit.addresses import format_ipv4, is_host_address, parse_ipv4
 from azureinit.errors import LocalError
 from azureinit.record import Record
 
@@ -93,7 +94,7 @@ def read_standing(machine: Machine, *, link: str, index: int, mac: str, held: Ca
             over = lease.expires is not None and lease.expires <= machine.clock.now()
             if kept and (over or lease.address not in held()):
                 continue
-            if lease.odd or (lease.wireserver and not is_a_host(lease.wireserver)):
+            if lease.odd or (lease.wireserver and not is_host_address(lease.wireserver)):
                 odd = lease.odd or lease.wireserver
                 told.append(f"option 245 of the lease of {link} ({lease.client}) is not a wireserver: {odd}")
             elif lease.wireserver:
@@ -149,20 +150,6 @@ def parse_leases(data: bytes, *, client: str, link: str, written: float = 0.0) -
     return [lease for lease in found if parse_ipv4(lease.address)]  # 0.0.0.0 does not count as an address
 
 
-def parse_ipv4(text: str) -> int | None:
-    parts = text.split(".")
-    if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parts):
-        return None
-    numbers = [int(part) for part in parts]
-    return None if max(numbers) > 255 else numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8 | numbers[3]
-
-
-def is_a_host(address: str) -> bool:
-    """Whether it can be another host's address: not 0.0.0.0, not loopback, not multicast."""
-    number = parse_ipv4(address)
-    return number is not None and number >> 24 not in (0, 127) and number >> 24 < 224
-
-
 def _lease(values: Mapping[str, str], *, client: str, link: str, written: float) -> Lease:
     said = {field: next((values[name] for name in names if name in values), "") for field, names in NAMES.items()}
     wireserver = _address(said["wireserver"])
@@ -200,15 +187,14 @@ def _address(value: str) -> str:
     """`a83f8110`, `a8:3f:81:10`, four letters in quotes, or an address already."""
     if len(value) == 8 and value.isalnum():  # the most frequent form, without importing a module
         try:
-            return ".".join(map(str, bytes.fromhex(value)))
+            return format_ipv4(bytes.fromhex(value))
         except ValueError:
             return ""
     if not value or parse_ipv4(value) is not None:
         return value
     from azureinit.facts.dhclient import octets
 
-    found = octets(value) or b""
-    return ".".join(map(str, found)) if len(found) == 4 else ""
+    return format_ipv4(octets(value) or b"")
 
 
 def _routes(value: str) -> tuple[ClasslessRoute, ...]:
@@ -248,23 +234,23 @@ def _pairs(data: bytes) -> dict[str, str]:
 
 def _packet(data: bytes, *, client: str, link: str, written: float) -> Lease | None:
     """dhcpcd's file: the server's reply as a packet."""
-    from azureinit.machine.dhcp import LEASE_TIME, ROUTER, SERVER, WIRESERVER, chosen_routes, dotted, parse_reply
+    from azureinit.machine.dhcp import LEASE_TIME, ROUTER, SERVER, WIRESERVER, chosen_routes, parse_reply
 
     reply = parse_reply(data)
     if reply is None:
         return None
     options = reply.options
     lifetime = int.from_bytes(options[LEASE_TIME], "big") if len(options.get(LEASE_TIME, b"")) == 4 else None
-    wireserver = dotted(options.get(WIRESERVER, b""))
+    wireserver = format_ipv4(options.get(WIRESERVER, b""))
     return Lease(
         link=link,
         client=client,
         address=reply.address,
-        server=dotted(options.get(SERVER, b"")),
+        server=format_ipv4(options.get(SERVER, b"")),
         wireserver=wireserver,
         lifetime=lifetime,
         expires=_end(written, lifetime),
-        routes=chosen_routes(options) or _default(dotted(options.get(ROUTER, b"")[:4])),
+        routes=chosen_routes(options) or _default(format_ipv4(options.get(ROUTER, b"")[:4])),
         mac=reply.mac.hex(":"),
         odd=f"{len(options[WIRESERVER])} bytes" if WIRESERVER in options and not wireserver else "",
     )

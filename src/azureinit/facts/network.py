@@ -8,7 +8,7 @@ from __future__ import annotations
 from azureinit.errors import LocalError
 from azureinit.facts.diagnosis import HOSTS, diagnosis, vf_of
 from azureinit.facts.leases import read_leases
-from azureinit.machine.netlink import LOCAL_TABLE, MAIN_TABLE, read_addresses, read_links, read_routes
+from azureinit.machine.netlink import LOCAL_TABLE, MAIN_TABLE
 from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
@@ -69,8 +69,8 @@ def read_network(machine: Machine) -> Network:
     leases, unread = read_leases(machine, {link.index: link.name for link in links or ()})
     return Network(
         links=links,
-        addresses=tried(read_addresses),
-        routes=tried(read_routes),
+        addresses=tried(machine.read_addresses),
+        routes=tried(machine.read_routes),
         leases=leases,
         dns=tried(lambda: _dns(machine)),
         silent=tried(lambda: parse_arp(machine.read("/proc/net/arp") or b"")) or (),
@@ -79,7 +79,7 @@ def read_network(machine: Machine) -> Network:
 
 
 def read_driven_links(machine: Machine) -> tuple[Link, ...]:
-    return tuple(_with_driver(machine, link) for link in read_links())
+    return tuple(_with_driver(machine, link) for link in machine.read_links())
 
 
 def _with_driver(machine: Machine, link: Link) -> Link:

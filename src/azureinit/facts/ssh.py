@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _stat as stat
 import errno
+import stat
 
 from azureinit.errors import LocalError
 from azureinit.facts.host import OPENRC, SYSTEMD

@@ -1,4 +1,4 @@
-"""Hyper-V key-value pools: the store, the provisioning report, the diagnostics, and what the records mean.
+"""Hyper-V key-value pools: the store, the provisioning report, diagnostics, and their explanation.
 
 Usable alone: `Store(machine, timeout=5).upsert("key", "value")`.
 """

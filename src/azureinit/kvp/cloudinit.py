@@ -1,4 +1,4 @@
-"""cloud-init's records, as diagnostics. The value is JSON, the key has five to seven fields:
+"""cloud-init's records as diagnostics. The value is JSON, the key has five to seven fields:
 
 CLOUD_INIT|incarnation|type|name[|vm_id]|event_id[|index]
 """
@@ -24,7 +24,7 @@ class CloudInitMalformed(ValueError):
 
 
 def split_key(key: str) -> tuple[str, str | None]:
-    """The key that a record's pieces share, and the piece's number where it is one of several."""
+    """The key that a record's pieces share, and the piece's index if there are several."""
     fields = key.split("|")
     if len(fields) == 7 or (len(fields) == 6 and not is_uuid(fields[5])):
         base, _, index = key.rpartition("|")
@@ -42,7 +42,7 @@ def parse_single(base: str, value: str) -> Diagnostic:
 
 
 def parse_pieces(base: str, values: list[str]) -> Diagnostic:
-    """In order. Messages were cut after escaping, so they are joined before it is undone."""
+    """Join pieces in order. Messages were cut after JSON escaping, so they are joined before unescaping."""
     first: dict[str, Any] = {}
     message = ""
     for index, value in enumerate(values):
@@ -111,7 +111,7 @@ def _payload(message: str, *, must_be_packed: bool) -> tuple[str | bytes, str]:
     encoding, data = _text(envelope, "encoding"), _text(envelope, "data")
     if encoding != "gz+b64":
         raise Undecodable(f"unknown encoding {encoding}")
-    # It says gzip, writes zlib, and wraps the lines: the stream itself tells what it is.
+    # cloud-init declares gzip but writes zlib, with wrapped lines: detect the format from the stream.
     return decompressed("".join(data.split()), None), encoding
 
 

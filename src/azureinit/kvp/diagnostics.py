@@ -1,4 +1,4 @@
-"""What an agent saw, as records: one key of eleven fields between bars, and a payload cut into as many as it needs.
+"""Diagnostics as records: a key of eleven fields between bars, and a payload split into as many records as needed.
 
 DIAG|agent|vm_id|kind|name|event_id|timestamp|encoding|result|duration|chunk_index
 """
@@ -18,12 +18,12 @@ KINDS = ("start", "finish", "event")
 RESULTS = ("success", "fail")
 ENCODINGS = ("none", "zlib+b64", "gz+b64")
 MAX_AGENT, MAX_NAME, MAX_CHUNKS = 32, 64, 1023
-MAX_DECODED = 1 << 26  # bytes: what a few thousand compressed ones may claim to be
-ZLIB, GZIP = 15, 31  # window bits, by which zlib knows the container
+MAX_DECODED = 1 << 26  # bytes; limit of a decompressed payload
+ZLIB, GZIP = 15, 31  # window bits, which select zlib's container format
 
 
 class Undecodable(ValueError):
-    """A payload that is not what its encoding says."""
+    """A payload that does not match its encoding."""
 
 
 class Diagnostic(Record):
@@ -45,7 +45,7 @@ def timestamp(seconds: float) -> str:
 
 
 def encode(diagnostic: Diagnostic) -> list[Pair]:
-    """KvpInvalid says which field cannot be written."""
+    """KvpInvalid names the field that cannot be written."""
     base = _base(diagnostic)
     chunks = split(_encoded(diagnostic), SAFE.value)
     if len(chunks) > MAX_CHUNKS:
@@ -58,7 +58,7 @@ def encode(diagnostic: Diagnostic) -> list[Pair]:
 
 
 def split(text: str, size: int) -> list[str]:
-    """Pieces of at most so many bytes, none of which breaks a character; at least one, perhaps empty."""
+    """Pieces of at most `size` bytes, split between characters; at least one, possibly empty."""
     data = text.encode()
     pieces = []
     start = 0
@@ -90,7 +90,7 @@ def decode_payload(text: str, encoding: str) -> str | bytes:
 
 
 def decompressed(text: str, window: int | None) -> bytes:
-    """One whole stream and nothing behind it. Without a window, whichever container it is."""
+    """Exactly one complete stream. Without window bits, the container is detected."""
     import base64
     import zlib
 

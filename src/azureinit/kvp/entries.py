@@ -1,7 +1,6 @@
-"""A pool's records, decoded: diagnostics put together from their pieces, reports, and the rest as it is.
+"""A pool's records, decoded: diagnostics joined from their pieces, reports, and raw records.
 
-What cannot be decoded stays raw, each record in its place, with one word for why. A diagnostic stands where its first
-record does.
+Undecodable records stay raw, each in its place, with a reason. A diagnostic takes the place of its first record.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ UNDECODABLE, MALFORMED = "undecodable", "malformed"
 class Raw(Record):
     key: str
     value: str
-    error: str | None = None  # one of the words above; none for what was never ours to decode
+    error: str | None = None  # one of the reasons above; empty for records in other formats
 
 
 class Refused(ValueError):
-    """The word for why."""
+    """Carries the reason."""
 
 
 def parse_entries(pairs: Iterable[Pair]) -> list[Entry]:
@@ -71,7 +70,7 @@ def entry_as_json(entry: Entry) -> dict[str, Any]:
 
 
 def entry_as_text(entry: Entry) -> str:
-    """Every field on a line, for grep; nothing is escaped."""
+    """One field for each line, for grep; without escaping."""
     if isinstance(entry, Raw):
         return f"raw key={entry.key} value={entry.value}" + (f" error={entry.error}" if entry.error else "")
     if not isinstance(entry, Diagnostic):
@@ -109,7 +108,7 @@ def _single(key: str, value: str) -> Entry:
 def _together(base: str, group: list[tuple[int, int, Pair]]) -> Diagnostic:
     parse: Callable[[str, list[str]], Diagnostic] = parse_pieces if base.startswith(f"{CLOUD_INIT}|") else _native
     if parse is _native:
-        _native_fields(base)  # what is wrong with the key comes before what is wrong with the pieces
+        _native_fields(base)  # report an invalid key before invalid pieces
     group.sort(key=lambda one: one[0])
     numbers = [number for number, _, _ in group]
     if len(set(numbers)) != len(numbers):
@@ -172,7 +171,7 @@ def _word(error: ValueError) -> str:
 
 
 def _payload_as_json(payload: str | bytes) -> str | dict[str, str]:
-    """Bytes are shown as bytes, also where they happen to be text."""
+    """Bytes are shown as bytes, even if they are valid text."""
     if isinstance(payload, str):
         return payload
     import base64

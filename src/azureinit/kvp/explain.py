@@ -1,4 +1,4 @@
-"""Records in sentences: for the operator who reads from a pool what a machine without a network has to say."""
+"""Records as sentences, for operators who read the pool of a machine without a network."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from azureinit.kvp.records import Pair
 
 OLD_AGENT = "azure-init-"
-LONGEST = 4000  # letters of a payload that are shown: all of what an agent says itself
-LONGEST_ATTACHED = 1000  # of something compressed, such as kernel messages: the end of it, which is the newest
+LONGEST = 4000  # letters of a payload that are shown
+LONGEST_ATTACHED = 1000  # letters shown of a compressed payload such as the kernel log: its end
 WHY = {
     UNSUPPORTED: "it is of a format newer than this program",
     INCOMPLETE: "a part of it is missing",
@@ -28,7 +28,7 @@ WHY = {
 
 
 def explain(pairs: Iterable[Pair]) -> list[str]:
-    """One sentence an entry, each safe to print: no record has power over the terminal."""
+    """One sentence for each entry, without control characters."""
     return [printable(_sentence(entry)) for entry in parse_entries(_joined(pairs))]
 
 
@@ -40,7 +40,7 @@ def printable(text: str) -> str:
 
 
 def _joined(pairs: Iterable[Pair]) -> list[Pair]:
-    """azure-init 0.1.1 cut long values into records of one and the same key, a new one for each event."""
+    """azure-init 0.1.1 split long values into several records with the same key, a new key for each event."""
     joined: list[tuple[str, list[str]]] = []
     pieces: dict[str, list[str]] = {}
     for key, value in pairs:
@@ -106,7 +106,7 @@ def _raw(raw: Raw) -> str:
 
 
 def _foreign_report(raw: Raw) -> str:
-    """Other agents leave fields out, and cloud-init quotes with apostrophes."""
+    """Other agents omit fields, and cloud-init quotes with apostrophes."""
     for quote in ("'", '"'):
         try:
             own = dict(parse_fields(raw.value, quote=quote))
@@ -134,7 +134,7 @@ def _old(raw: Raw) -> str:
 
 
 def _between(start: str, end: str) -> str:
-    """These are wall clock times of one machine; one set back in between tells nothing."""
+    """Durations between wall clock times; nothing if the clock was set back in between."""
     from datetime import datetime
 
     moments = [utc(text) for text in (start, end)]

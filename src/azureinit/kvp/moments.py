@@ -1,4 +1,4 @@
-"""Times as records tell them: RFC 3339, with an offset or Z."""
+"""Timestamps of records: RFC 3339, with an offset or Z."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ DIGITS = "0123456789"
 
 
 def utc(text: str) -> str | None:
-    """The same moment with Z, its fraction in thousandths, millionths or billionths; None if it is none."""
+    """The same time in UTC with Z and a fraction of 3, 6 or 9 digits; None if it is not a timestamp."""
     from datetime import datetime, timedelta
 
     clock, rest = text[: len(SHAPE)], text[len(SHAPE) :]
@@ -39,7 +39,7 @@ def utc(text: str) -> str | None:
 
 
 def is_canonical(text: str) -> bool:
-    """As native diagnostics have it: Z, and 0, 3, 6 or 9 digits of a fraction."""
+    """The form of native diagnostics: Z, and a fraction of 0, 3, 6 or 9 digits."""
     return text.endswith("Z") and "t" not in text and len(text) - len(SHAPE) in (1, 5, 8, 11) and utc(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""A pool's records: 512 bytes of key and 2,048 of value, UTF-8, padded with NULs; what may go into one."""
+"""A pool's records: 512 bytes of key and 2,048 of value, UTF-8, padded with NULs; and their limits."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MAX_KEYS = 1024
 
 
 class KvpInvalid(ValueError):
-    """A key or value that must not be written; the text says why."""
+    """A key or value that must not be written."""
 
 
 class KvpUnreadable(ValueError):
-    """Bytes that are not whole records of UTF-8; the text says why."""
+    """Data that are not complete records in UTF-8."""
 
 
 class Limits(Record):
-    """Bytes, inclusive."""
+    """Limits in bytes, inclusive."""
 
     key: int
     value: int
 
 
-SAFE = Limits(key=254, value=1022)  # what every reader on the host's side takes
+SAFE = Limits(key=254, value=1022)  # what every reader on the host accepts
 UNSAFE = Limits(key=KEY_SIZE, value=VALUE_SIZE)  # what a record can hold
 
 
@@ -49,7 +49,7 @@ def parse_records(data: bytes) -> list[Pair]:
 
 
 def parse_leniently(data: bytes) -> list[Pair]:
-    """For people to read: what another writer left half-written or behind the first NUL is passed over."""
+    """For display: incomplete records and bytes after the first NUL are skipped."""
     pairs = []
     for start in range(0, len(data) - RECORD_SIZE + 1, RECORD_SIZE):
         record = data[start : start + RECORD_SIZE]
@@ -64,7 +64,7 @@ def check_size(size: int) -> None:
 
 
 def key_field(key: str, *, limit: int | None = None) -> bytes:
-    """As it stands in a record. Without a limit, for comparing: a key that is too long is in no record."""
+    """The padded field of a record. Without a limit, for comparison: no record holds a key that is too long."""
     if not key:
         raise KvpInvalid("KVP key must not be empty")
     if "\0" in key:
@@ -89,7 +89,7 @@ def check_key_count(count: int) -> None:
 
 
 def plain_text(text: str) -> str:
-    """The same, as a value can carry it: NULs and bytes that were no characters are replaced."""
+    """The text with NULs and undecodable bytes replaced, so that a value can hold it."""
     return text.replace("\0", "?").encode("utf-8", "replace").decode()
 
 

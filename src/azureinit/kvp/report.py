@@ -1,6 +1,6 @@
-"""The provisioning report: `key=value` fields between bars, quoted like CSV; written, and read back.
+"""The provisioning report's grammar: `key=value` fields between bars, quoted like CSV. One encoder and one parser.
 
-Writing keeps the order the platform's own agents have; reading takes any order.
+The encoder keeps the field order of Azure's own agents; the parser accepts any order.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def parse_report(value: str) -> Report:
 
 
 def parse_fields(value: str, *, quote: str = '"') -> list[Pair]:
-    """cloud-init's quote is the apostrophe."""
+    """`quote`: cloud-init uses the apostrophe."""
     pairs = []
     for field in _split(value, quote):
         key, equals, text = field.partition("=")
@@ -89,7 +89,7 @@ def parse_fields(value: str, *, quote: str = '"') -> list[Pair]:
 
 
 def parse_supporting(text: str) -> list[Pair]:
-    """`k=v,k='a,b'`: a value that opens with a quote runs to the next one like it. ValueError tells what is wrong."""
+    """`k=v,k='a,b'`: a quoted value ends at the next quote of the same kind. ValueError for malformed text."""
     pairs = []
     at = 0
     while at < len(text):
@@ -147,7 +147,7 @@ def _split(value: str, quote: str) -> list[str]:
 
 
 def _unquoted(value: str, at: int, quote: str) -> tuple[str, int]:
-    """The field that opened before `at`, and where it is over."""
+    """The quoted field whose content starts at `at`, and the position after its closing quote."""
     field = ""
     while True:
         end = value.find(quote, at)

@@ -1,8 +1,8 @@
-"""One pool: its file of records, changed under both locks so that a death at any point leaves whole records.
+"""One pool: its file of records, changed under both locks. A crash at any point leaves complete records.
 
 Adding is one write at the end. Replacing is one write of one record. Removing copies records from the end into the
-holes, then shortens the file: a death in between leaves a record twice, never loses one. A file whose length is
-no multiple of a record is refused by everything but clearing.
+holes, then truncates: a crash in between duplicates a record and never loses one. Every operation but clearing refuses
+a file whose length is not a multiple of a record.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 DIRECTORY = "/var/lib/hyperv"
-POOLS = ("external", "guest", "auto", "auto-external", "auto-internal")  # their place is their number
-GUEST = "guest"  # what the machine tells its host
+POOLS = ("external", "guest", "auto", "auto-external", "auto-internal")  # by pool number
+GUEST = "guest"  # from the guest to the host
 MAX_POOL = 1 << 27  # bytes: 50 times a full pool
 
 
 class Store:
-    """`timeout`: how long to wait for others to give up their locks, in seconds; `largest`: bytes of a pool."""
+    """`timeout`: seconds to wait for other processes' locks. `largest`: the largest pool to read, in bytes."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Store:
         return self._checked(parse_records, self._read())
 
     def readable_pairs(self) -> list[Pair]:
-        """Every record that can be made out, whatever else is in the file."""
+        """Every readable record, even if the file is damaged."""
         return parse_leniently(self._read())
 
     def entries(self) -> dict[str, str]:
@@ -83,23 +83,23 @@ class Store:
         return self.entries().get(key)
 
     def count(self) -> int:
-        """Records, by the file's length alone: no lock is waited for."""
+        """Number of records, from the file's length, without a lock."""
         _, size = self._found() or (0, 0)
         self._checked(check_size, size)
         return size // RECORD_SIZE
 
     def count_keys(self, prefix: str) -> int:
-        """Records whose key begins like that."""
+        """Records whose key starts with the prefix."""
         data, start = self._read(), prefix.encode()
         return sum(data.startswith(start, at) for at in range(0, len(data), RECORD_SIZE))
 
     def is_stale(self) -> bool:
-        """Left by an earlier boot."""
+        """Whether the pool was last written by an earlier boot."""
         found = self._found()
         return found is not None and whole_seconds(found[0]) <= read_boot_time(self.machine)
 
     def stamp(self) -> tuple[int, int]:
-        """Another one when the file has changed."""
+        """A value that changes whenever the file changes."""
         found = self.machine.stat(self.path)
         return (0, 0) if found is None else (found.st_mtime_ns, found.st_size)
 
@@ -117,7 +117,7 @@ class Store:
                 file.append(added)
 
     def upsert(self, key: str, value: str) -> None:
-        """The first record of that key gets the value, others of it go; a new key is added at the end."""
+        """Replace the key's first record and remove its others; a new key is appended."""
         new = record(key, value, self.limits)
         with self._open() as file:
             data = self._whole(file)
@@ -130,7 +130,7 @@ class Store:
             _remove(file, data, places[1:])
 
     def delete(self, *keys: str) -> int:
-        """How many records went. The order of the others is not kept."""
+        """Returns the number of removed records. The order of the rest may change."""
         fields = {key_field(key) for key in keys}
         file = self._open_existing(change=True) if fields else None
         if file is None:
@@ -142,7 +142,7 @@ class Store:
         return len(places)
 
     def load(self, pairs: Iterable[Pair]) -> None:
-        """These instead of all there were."""
+        """Replace all records."""
         new = records(pairs, self.limits)
         check_key_count(len({one[:KEY_SIZE] for one in new}))
         with self._open() as file:
@@ -170,7 +170,7 @@ class Store:
     # ---- the file
 
     def _found(self) -> tuple[int, int] | None:
-        """When it was last written, in nanoseconds, and its size; a directory that is a file is an error."""
+        """Modification time in nanoseconds, and size. An error if the directory is a file."""
         found = self.machine.stat(self.path)
         if found is None:
             self._check_directory()
@@ -179,7 +179,8 @@ class Store:
 
     def _check_directory(self) -> None:
         if self.machine.stat(self.directory or ".") is not None and not self.machine.is_dir(self.directory or "."):
-            error = LocalError(f"cannot open {self.path}: Not a directory", path=self.path)
+            shown = self.machine.shown(self.path)
+            error = LocalError(f"cannot open {shown}: Not a directory", path=shown)
             error.errno = ENOTDIR
             raise error
 
@@ -202,7 +203,7 @@ class Store:
             return file.read(limit=self.largest)
 
     def _whole(self, file: PoolFile) -> bytes:
-        """Records of others that are no UTF-8 are no reason not to write ours."""
+        """Checks the length only: records of other programs that are not UTF-8 do not prevent writing."""
         self._checked(check_size, file.size())
         return file.read(limit=self.largest)
 
@@ -210,13 +211,12 @@ class Store:
         try:
             return check(value)
         except KvpUnreadable as error:
-            raise LocalError(
-                f"{error}: {self.path}", hint="clearing the pool makes it usable", path=self.path
-            ) from None
+            shown = self.machine.shown(self.path)
+            raise LocalError(f"{error}: {shown}", hint="clearing the pool makes it usable", path=shown) from None
 
 
 def whole_seconds(nanoseconds: int) -> int:
-    """Rounded down; a float of seconds would round up what lies just before the next one."""
+    """Whole seconds, rounded down; a float would round up just before the next second."""
     return nanoseconds // 1_000_000_000
 
 
@@ -226,8 +226,8 @@ def read_boot_time(machine: Machine) -> int:
             number = line[len(b"btime ") :].strip()
             if number.isdigit():
                 return int(number)
-            raise LocalError("cannot tell when this machine booted: btime in /proc/stat is not a number")
-    raise LocalError("cannot tell when this machine booted: no btime in /proc/stat")
+            raise LocalError("cannot determine when this machine booted: btime in /proc/stat is not a number")
+    raise LocalError("cannot determine when this machine booted: no btime in /proc/stat")
 
 
 def _places(data: bytes, fields: set[bytes]) -> list[int]:
@@ -235,7 +235,7 @@ def _places(data: bytes, fields: set[bytes]) -> list[int]:
 
 
 def _remove(file: PoolFile, data: bytes, places: list[int]) -> None:
-    """The last record moves into each hole, as the peer leaves them; holes only are written over."""
+    """Moves the last record into each hole, as the Rust agent does. Only holes are overwritten."""
     end = len(data)
     holes = set(places)
     for hole in places:

@@ -1,59 +1,38 @@
-"""The one door to this computer: its files here, and its processes, kernel and locks behind lazy imports.
+"""The only access to this computer: its files here, and its processes, kernel, locks and network behind lazy imports.
 
 Paths are absolute, as the target machine sees them. `/proc`, `/sys` and `/dev` lie under `kernel`, everything else
-under `root`; links resolve inside them. With both at "/" this is simply the computer we run on.
+under `root`. With both at "/" this is simply the computer that the program runs on. A test hands in a Machine of its
+own: another root, another clock, or a subclass with made-up links, addresses and routes.
 """
 
 from __future__ import annotations
 
-import _stat as stat_
-import errno
-import posix as os
+import os
 
-from azureinit.errors import LocalError
 from azureinit.machine.clock import Clock as Clock, rfc3339 as rfc3339
-from azureinit.machine.durable import Unsynced
 from azureinit.machine.files import (
-    DIRECTORY,
+    MOST_BYTES as MOST_BYTES,
     Appender as Appender,
     ImageFile as ImageFile,
-    close,
-    copy_attributes,
-    create,
-    inside,
     is_temporary as is_temporary,
-    list_names,
     local_error as local_error,
-    lstat,
-    open_beneath,
-    read_file,
     temporary_path as temporary_path,
-    unlink,
-    write_all,
 )
-from azureinit.machine.paths import (
-    environment,
-    is_directory,
-    is_link,
-    is_regular,
-    is_there,
-    make_directories,
-    without_links,
-)
+from azureinit.machine.filetree import KERNEL as KERNEL, FileTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import NoReturn
 
+    from azureinit.machine.netlink import Address, Link, Route
+    from azureinit.machine.packets import Broadcast
     from azureinit.machine.processes import Ran
+    from azureinit.machine.watch import RouteWatch
 
-KERNEL = ("/proc/", "/sys/", "/dev/")
 TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-MOST_BYTES = 16 << 20  # of an account file; directories of whole companies have been seen in them
 
 
-class Machine:
+class Machine(FileTree):
     def __init__(
         self,
         *,
@@ -63,279 +42,19 @@ class Machine:
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.root = _base(root)
-        self.kernel = _base(kernel)
-        self.environ: Mapping[str, str] = environment() if environ is None else environ
+        super().__init__(root=root, kernel=kernel)
+        self.environ: Mapping[str, str] = os.environ if environ is None else environ
         path = self.environ.get("PATH", "")
         self.search = search if search is not None else (*filter(None, path.split(":")), *TOOLS)
         self.clock = clock or Clock()
-        self.privileged = os.geteuid() == 0
         self.pid = os.getpid()
-        self.unsynced = Unsynced()
-        self._known_ids: dict[str, tuple[int, int]] = {}
 
-    @property
-    def rooted(self) -> bool:
-        """True where the files are not those of the running system, so its kernel and services are not ours."""
-        return self.root != "/"
-
-    # ---- where things lie
-
-    def real(self, path: str, *, final: bool = True) -> str:
-        """Where `path` lies for us. Links are followed inside the root; the last one only if `final`."""
-        if "\0" in path:
-            raise LocalError(f"not a path: {path!r}")
-        base = self.kernel if path.startswith(KERNEL) else self.root
-        if base == "/":
-            return path
-        return base + inside(base, path, final=final)
-
-    def read(self, path: str, *, limit: int = 1 << 20, beneath: str | None = None) -> bytes | None:
-        """None where there is no such file. `beneath`: a directory someone else owns; no link below it is followed."""
-        if beneath is None:
-            return read_file(self.real(path), path, limit, os.O_NONBLOCK)
-        try:
-            directory, name = self._place(path, beneath)
-        except LocalError as error:
-            if error.errno == errno.ENOENT:
-                return None
-            raise
-        try:
-            return read_file(name, path, limit, os.O_NONBLOCK | os.O_NOFOLLOW, directory)
-        finally:
-            close(directory)
-
-    def read_with_status(
-        self, path: str, *, limit: int = 1 << 20, beneath: str | None = None
-    ) -> tuple[bytes, os.stat_result] | None:
-        """One open file's content and what it is: nobody can swap it between the two."""
-        directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path))
-        try:
-            status: list[os.stat_result] = []
-            follow = 0 if beneath is None else os.O_NOFOLLOW
-            data = read_file(name, path, limit, os.O_NONBLOCK | follow, directory, status)
-            return None if data is None else (data, status[0])
-        finally:
-            close(directory)
-
-    def read_host(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        """A file the caller named on the command line: never under the root."""
-        return read_file(path, path, limit, os.O_NONBLOCK)
-
-    def names(self, path: str) -> tuple[str, ...] | None:
-        return list_names(self.real(path), path)
-
-    def names_host(self, path: str) -> tuple[str, ...] | None:
-        return list_names(path, path)
-
-    def stat(self, path: str, *, follow: bool = True) -> os.stat_result | None:
-        try:
-            return os.stat(self.real(path, final=follow), follow_symlinks=follow)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise local_error(error, "look at", path) from error
-
-    def read_link(self, path: str) -> str | None:
-        """What a link says; None where there is no link."""
-        try:
-            return os.readlink(self.real(path, final=False))
-        except OSError as error:
-            if error.errno in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
-                return None
-            raise local_error(error, "read", path) from error
-
-    def vendor_target(self, path: str) -> str | None:
-        """Where a link leads, if that is in /usr: the vendor's, and never written through."""
-        if self.read_link(path) is None:
-            return None
-        followed = self.real(path)[len(self.root) :] if self.rooted else without_links(path)
-        return followed if followed.startswith("/usr/") else None
-
-    def is_dir(self, path: str) -> bool:
-        found = self.stat(path)
-        return found is not None and stat_.S_ISDIR(found.st_mode)
-
-    def is_open(self, path: str) -> bool:
-        """False for what is there and we may not look into."""
-        real = self.real(path)
-        wanted = os.R_OK | os.X_OK if is_directory(real) else os.R_OK
-        return not is_there(real) or os.access(real, wanted)
-
-    def is_file(self, path: str) -> bool:
-        found = self.stat(path)
-        return found is not None and stat_.S_ISREG(found.st_mode)
-
-    def open_image(self, path: str) -> ImageFile:
-        real = self.real(path)
-        if not path.startswith(KERNEL) and self.rooted and not is_there(real):
-            real = path  # a medium named in the configuration is the host's
-        return ImageFile(real, path)
-
-    # ---- changing files
-
-    def write(
-        self,
-        path: str,
-        data: bytes,
-        *,
-        mode: int | None = None,
-        owner: str | None = None,
-        beneath: str | None = None,
-        sync: bool = True,
-    ) -> None:
-        """Replace a file whole: temporary beside it, synced, renamed over it. Unset mode and owner stay as they were.
-
-        `beneath` is a directory someone else owns: below it no link is followed. Without `sync` the file may not
-        survive a power cut.
-        """
-        directory, name = self._place(path, beneath)
-        temporary = temporary_path(name)
-        try:
-            before = lstat(name, directory)
-            if before is not None and not stat_.S_ISREG(before.st_mode):
-                if beneath is not None or not stat_.S_ISLNK(before.st_mode):
-                    raise LocalError(f"cannot write {path}: it is not a regular file", path=path)
-                before = None
-            file = create(temporary, directory)
-            try:
-                write_all(file, data)
-                if self.privileged:
-                    ids = self.owner_ids(owner) if owner else (before.st_uid, before.st_gid) if before else None
-                    if ids:
-                        os.fchown(file, *ids)
-                if before:
-                    copy_attributes(name, directory, file)
-                wanted = mode if mode is not None else stat_.S_IMODE(before.st_mode) if before else 0o644
-                os.fchmod(file, wanted)
-                if sync:
-                    os.fsync(file)
-            finally:
-                os.close(file)
-            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-            self.unsynced.changed(self._seen(path, name, directory), content=not sync)
-        except (OSError, LocalError) as error:
-            try:
-                unlink(temporary, directory)
-            except OSError:
-                pass  # the first error is the one to tell; the next run removes the rest
-            if isinstance(error, LocalError):
-                raise
-            raise local_error(error, "write", path) from error
-        finally:
-            close(directory)
-
-    def keep(self, path: str, copy: str) -> None:
-        """`copy` becomes another name of what is now at `path`, which is about to be replaced."""
-        # Another name of a link would show what is new; and where it leads may be another file system.
-        found = self.read_with_status(path, limit=MOST_BYTES) if self.read_link(path) is not None else None
-        name = self.real(copy, final=False)
-        try:
-            unlink(name, None)
-            if found is None:
-                os.link(self.real(path), name)
-            self.unsynced.changed(name)
-        except OSError as error:
-            raise local_error(error, "write", copy) from error
-        if found is not None:
-            data, status = found
-            self.write(copy, data, mode=stat_.S_IMODE(status.st_mode), owner=f"{status.st_uid}:{status.st_gid}")
-
-    def appender(self, path: str, *, mode: int = 0o600) -> Appender:
-        return Appender(self.real(path, final=False), path, mode)
-
-    def make_dir(self, path: str, *, mode: int, owner: str | None = None, beneath: str | None = None) -> None:
-        """The directory, with that mode and owner; its parent must exist."""
-        directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path))
-        try:
-            try:
-                os.mkdir(name, 0o700, dir_fd=directory)
-            except FileExistsError:
-                pass
-            follow = 0 if beneath is None else os.O_NOFOLLOW
-            made = os.open(name, DIRECTORY | follow, dir_fd=directory)
-            self.unsynced.changed(self._seen(path, name, directory) + "/")  # its mode and owner
-            self.unsynced.changed(self._seen(path, name, directory))
-            try:
-                if owner and self.privileged:
-                    os.fchown(made, *self.owner_ids(owner))
-                if stat_.S_IMODE(os.fstat(made).st_mode) != mode:
-                    os.fchmod(made, mode)
-            finally:
-                os.close(made)
-        except OSError as error:
-            raise local_error(error, "make directory", path) from error
-        finally:
-            close(directory)
-
-    def make_dirs(self, path: str, *, mode: int) -> None:
-        """Every missing directory down to `path`; the ones there are left as they are."""
-        try:
-            for made in make_directories(self.real(path), mode=mode):
-                self.unsynced.changed(made)
-        except OSError as error:
-            raise local_error(error, "make directory", path) from error
-
-    def symlink(self, path: str, target: str, *, owner: str | None = None, beneath: str | None = None) -> None:
-        directory, name = self._place(path, beneath) if beneath is not None else (None, self.real(path, final=False))
-        try:
-            unlink(name, directory)
-            os.symlink(target, name, dir_fd=directory)
-            if owner and self.privileged:
-                os.chown(name, *self.owner_ids(owner), dir_fd=directory, follow_symlinks=False)
-            self.unsynced.changed(self._seen(path, name, directory))
-        except OSError as error:
-            raise local_error(error, "make link", path) from error
-        finally:
-            close(directory)
-
-    def remove(self, path: str) -> bool:
-        """True if there was something to remove."""
-        real = self.real(path, final=False)
-        try:
-            os.unlink(real)
-            self.unsynced.changed(real)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as error:
-            raise local_error(error, "remove", path) from error
-        return True
-
-    def owner_ids(self, owner: str) -> tuple[int, int]:
-        """`name`, `name:group` or numbers, looked up in the target's own files, then in the running system's."""
-        if owner not in self._known_ids:
-            from azureinit.machine.owners import find_ids
-
-            user, _, group = owner.partition(":")
-            uid, gid = find_ids(self, user, "/etc/passwd")
-            self._known_ids[owner] = uid, find_ids(self, group, "/etc/group")[0] if group else gid
-        return self._known_ids[owner]
-
-    def _place(self, path: str, beneath: str | None) -> tuple[int | None, str]:
-        """Where a name is to be made: an open directory and the name in it, or no directory and the whole path."""
-        try:
-            if beneath is not None:
-                return open_beneath(self.real(beneath), path[len(beneath) :], path)
-            real = self.real(path, final=False).rstrip("/")
-            if is_link(real):
-                followed = self.real(path) if self.rooted else without_links(real)
-                # A dangling link is replaced, a living one honoured, but not into /usr.
-                if is_regular(followed) and self.vendor_target(path) is None:
-                    real = followed
-            return None, real
-        except OSError as error:
-            raise local_error(error, "write", path) from error
-
-    def _seen(self, path: str, name: str, directory: int | None) -> str:
-        """The whole path of what `_place` found."""
-        return name if directory is None else self.real(path, final=False)
-
-    # ---- the rest of the computer
+    # ---- processes
 
     def find(self, tool: str) -> str | None:
         for directory in self.search:
             path = f"{directory}/{tool}"
-            if os.access(path, os.X_OK) and is_regular(path):
+            if os.access(path, os.X_OK) and os.path.isfile(path):
                 return path
         return None
 
@@ -348,16 +67,18 @@ class Machine:
         env: Mapping[str, str] | None = None,
         output: str | None = None,
     ) -> Ran:
-        """`output`: a log of its own for what it says on both streams, instead of in what is returned."""
+        """Run a program to its end. `output`: a log file that gets both streams; then the result holds neither."""
         from azureinit.machine.processes import run
 
         return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output)
 
     def start(self, argv: tuple[str, ...]) -> Callable[[float], Ran]:
-        """Goes on while we do; what is returned waits for its end, as many seconds as it is told."""
+        """Start a program and go on. The returned function waits for its end, at most the given number of seconds."""
         from azureinit.machine.processes import start
 
         return start(self, argv)
+
+    # ---- the kernel
 
     def hostname(self) -> str:
         return os.uname().nodename
@@ -381,44 +102,43 @@ class Machine:
         return kernel.mount_and_read(self, device, name, limit=limit)
 
     def hold(self, path: str, *, timeout: float, note: bytes = b"") -> bytes:
-        """Keep others of us out for as long as this process lives; what the last of them noted."""
+        """Lock a file against other azure-init processes until this process ends. Returns the last holder's note."""
         from azureinit.machine import kernel
 
         return kernel.hold(self, path, timeout=timeout, note=note)
 
     def is_another(self, pid: int) -> bool:
-        """True for a living process that is not us: our own number may have had a bearer before."""
+        """True for a live process other than this one. A recorded PID may have been reused by this process."""
         return pid not in (0, self.pid) and self.stat(f"/proc/{pid}") is not None
 
     def boot_id(self) -> str:
         return (self.read("/proc/sys/kernel/random/boot_id") or b"").decode().strip()
 
+    # ---- the network
 
-def leave(status: int) -> NoReturn:
-    """End at once: a run has nothing to tear down that the kernel does not, and threads may still wait for answers."""
-    import sys
+    def read_links(self) -> tuple[Link, ...]:
+        from azureinit.machine.netlink import read_links
 
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        pass
-    os._exit(status)
+        return read_links()
 
+    def read_addresses(self) -> tuple[Address, ...]:
+        from azureinit.machine.netlink import read_addresses
 
-def open_streams() -> None:
-    """Python has none where it was started with closed ones, and the next file opened would take their number."""
-    import sys
+        return read_addresses()
 
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open("/dev/null", "w"))  # noqa: SIM115 - for as long as we live
+    def read_routes(self) -> tuple[Route, ...]:
+        from azureinit.machine.netlink import read_routes
 
+        return read_routes()
 
-def set_umask() -> None:
-    """Modes are ours to say, not whoever started us."""
-    os.umask(0o022)
+    def watch_routes(self) -> RouteWatch:
+        """The kernel's announcements of new IPv4 routes, from now on."""
+        from azureinit.machine.watch import RouteWatch
 
+        return RouteWatch()
 
-def _base(path: str) -> str:
-    return "/" + without_links(path).strip("/")
+    def broadcast(self, link: str) -> Broadcast:
+        """UDP from the DHCP client's port on a link that may have no address."""
+        from azureinit.machine.packets import Broadcast
+
+        return Broadcast(link)

@@ -1,4 +1,4 @@
-"""Time."""
+"""The clock, and timestamps in RFC 3339 form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """Time, handed in, so that a test can own it."""
+    """Wall clock, monotonic clock and waiting. A test hands in its own."""
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -26,7 +26,7 @@ class Clock:
         time.sleep(max(0.0, seconds))
 
     def wait(self, ready: Callable[[float], Any], seconds: float) -> Any:
-        """What `ready(seconds)` gives: something that blocks at most that long."""
+        """The result of `ready(seconds)`, a function that blocks at most that long."""
         return ready(max(0.0, seconds))
 
 
@@ -36,7 +36,7 @@ def rfc3339(seconds: float) -> str:
 
 
 def rfc3339_ns(nanoseconds: int) -> str:
-    """With as many digits as it needs: none, 3, 6 or 9."""
+    """With 0, 3, 6 or 9 fractional digits, as few as are exact."""
     whole, rest = divmod(nanoseconds, 1_000_000_000)
     digits = f"{rest:09d}"
     while digits.endswith("000"):

@@ -1,8 +1,8 @@
-"""Hashing a password, as soon as it is known, so that nothing else ever holds it."""
+"""Password hashing. The plain password is hashed as soon as it is read, so that no other code holds it."""
 
 from __future__ import annotations
 
-import posix as os
+import os
 
 from azureinit.errors import AzureInitError, LocalError, PasswordFailed, SubprocessFailed, ToolMissing
 from azureinit.record import Record, Secret
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2")
 SALT_LETTERS = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 LONGEST_SETTING = 192  # libcrypt's CRYPT_GENSALT_OUTPUT_SIZE
-OPENSSL_LONGEST = 256  # it cuts what is longer, and says so only on stderr
+OPENSSL_LONGEST = 256  # openssl truncates longer passwords with only a warning on stderr
 FIPS = "/proc/sys/crypto/fips_enabled"
 AUTO = ("y", "6")
 
 
 class Method(Record):
-    """`salt`: its shortest, its longest and its usual length. `added`: what a hash adds to its setting."""
+    """A crypt(3) method. `salt`: shortest, longest and default length. `added`: length of the hash proper."""
 
     name: str
     salt: tuple[int, int, int]
     added: int
-    plain: bool = False  # any letters are a salt; the others encode bytes in ways that libcrypt knows
-    longest: int = 0  # bytes of a password that count
+    plain: bool = False  # any letters are a valid salt; other methods need libcrypt to encode it
+    longest: int = 0  # bytes of the password that the method uses; 0: all
 
 
-# By the mark between a hash's first two dollars.
+# By the method id between the first two dollar signs of a hash.
 METHODS = {
     "y": Method(name="yescrypt", salt=(22, 86, 22), added=44),
     "gy": Method(name="gost-yescrypt", salt=(22, 86, 22), added=44),
@@ -52,17 +52,17 @@ def hash_password(
     salt_length: int = 0,
     warn: Callable[[str], object] | None = None,
 ) -> Secret:
-    """Its hash by libcrypt in this process, else by openssl, which reads the password from stdin.
+    """Hash with libcrypt in this process, else with openssl, which reads the password from stdin.
 
-    `salt_length`: 0 is the method's usual one. One that it cannot take becomes the nearest that it can, and `warn` is
-    told: a machine nobody can enter would be worse.
+    `salt_length`: 0 is the method's default. An unsupported length becomes the nearest supported one, with a call of
+    `warn`: failing would leave the machine without a login.
     """
     if b"\0" in password.reveal() or not password:
         why = LocalError("the password is empty" if not password else "the password holds a NUL byte")
         raise PasswordFailed("password hash", {"crypt": why}, hint="give a password without NUL bytes")
     failures: dict[str, AzureInitError] = {}
     library = _library(failures)
-    # Where libcrypt refuses a method it would not know such a hash again at a login: openssl's help ends there.
+    # If libcrypt refuses a method, it cannot verify such a hash at login either: openssl is no alternative then.
     name = "openssl" if library is None else "libcrypt"
     for mark in _marks(machine, crypt_id):
         length, told = _salt_length(mark, salt_length)
@@ -81,28 +81,26 @@ def hash_password(
 
 
 def _marks(machine: Machine, crypt_id: str) -> tuple[str, ...]:
-    """What to try, in order. A system under --root may have a libcrypt of its own, which reads SHA-512 in any case."""
+    """Methods to try, in order. The libcrypt of a system under --root may lack yescrypt; all have SHA-512."""
     if crypt_id != "auto":
         return (crypt_id,)
-    fips = (machine.read(FIPS) or b"").strip() == b"1"  # it approves of no yescrypt
+    fips = (machine.read(FIPS) or b"").strip() == b"1"  # FIPS mode does not approve yescrypt
     return AUTO[1:] if machine.rooted or fips else AUTO
 
 
 def _salt_length(mark: str, asked: int) -> tuple[int, str]:
-    """What the method takes, and what to say where that is not what was asked for."""
+    """A salt length that the method supports, and a warning if it differs from the requested one."""
     method = METHODS[mark]
     shortest, longest, usual = method.salt
     length = min(max(asked, shortest), longest) if asked else usual
     if length == (asked or usual):
         return length, ""
     takes = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
-    return length, (
-        f"user.password_salt_length is {asked}, but {method.name} takes {takes} characters: {length} are used"
-    )
+    return length, (f"user.password_salt_length is {asked}, but {method.name} takes {takes} characters: using {length}")
 
 
 def _hash_with(library: Any, password: bytes, setting: bytes, method: Method) -> bytes | None:
-    """None where libcrypt does not know the method: it returns a token then, or nothing."""
+    """None if libcrypt does not support the method: it then returns an error token or NULL."""
     hashed = library.crypt(password, setting) or b""
     return hashed if hashed.startswith(setting) and len(hashed) == len(setting) + method.added else None
 
@@ -110,16 +108,18 @@ def _hash_with(library: Any, password: bytes, setting: bytes, method: Method) ->
 def _libcrypt(library: Any, password: Secret, mark: str, length: int) -> Secret:
     method = METHODS[mark]
     if method.longest and len(password) > method.longest:
-        raise LocalError(f"{method.name} would heed only the first {method.longest} bytes of the password")
+        raise LocalError(
+            f"{method.name} uses only the first {method.longest} bytes of a password, and this one is longer"
+        )
     setting = _setting(library, mark, length)
     hashed = _hash_with(library, password.reveal(), setting, method) if setting else None
     if hashed is None:
-        raise SubprocessFailed(f"it made no {method.name} hash", command="libcrypt")
+        raise SubprocessFailed(f"libcrypt returned no {method.name} hash", command="libcrypt")
     return Secret(hashed)
 
 
 def _setting(library: Any, mark: str, length: int) -> bytes | None:
-    """Method and salt, as a hash begins with them; None where libcrypt makes no such salts."""
+    """The setting (method and salt) that a hash begins with; None if libcrypt cannot generate such salts."""
     import ctypes
 
     if METHODS[mark].plain:
@@ -127,17 +127,17 @@ def _setting(library: Any, mark: str, length: int) -> bytes | None:
     try:
         make = library.crypt_gensalt_rn
     except AttributeError:
-        return None  # that of glibc itself, which knows nothing newer than SHA-512
+        return None  # glibc's own libcrypt: SHA-512 at most
     make.restype = ctypes.c_char_p
     make.argtypes = (ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_int)
-    count = (length * 6 + 7) // 8 if length > 22 else 16  # 22 letters are 132 bits: the last one has 4 to spare
+    count = (length * 6 + 7) // 8 if length > 22 else 16  # 22 letters hold 132 bits, 16 bytes need 128
     room = ctypes.create_string_buffer(LONGEST_SETTING)
     setting: bytes | None = make(f"${mark}$".encode(), 0, os.urandom(count), count, room, LONGEST_SETTING)
     return setting
 
 
 def _plain_setting(mark: str, length: int) -> str:
-    # 64 letters, so that no byte is likelier to give one than another.
+    # 64 divides 256, so that every letter is equally likely.
     return f"${mark}$" + "".join(SALT_LETTERS[byte % len(SALT_LETTERS)] for byte in os.urandom(length))
 
 
@@ -160,26 +160,26 @@ def _library(failures: dict[str, AzureInitError]) -> Any:
 
 
 def _hint(library: Any) -> str:
-    """What could be asked of this machine instead."""
+    """Names the methods that this machine supports."""
     if library is None:
-        return "install libcrypt; or openssl, for SHA-512, SHA-256 and MD5 alone"
+        return "install libcrypt, or openssl (SHA-512, SHA-256 and MD5 only)"
     able = []
     for mark, method in METHODS.items():
         setting = _setting(library, mark, method.salt[2])
         if setting and _hash_with(library, b"anything", setting, method):
             able.append(f'"{mark}" ({method.name})')
-    return f"set user.password_crypt_id to what this libcrypt can do: {', '.join(able)}" if able else ""
+    return f"set user.password_crypt_id to a method that this libcrypt supports: {', '.join(able)}" if able else ""
 
 
 def _openssl(machine: Machine, password: Secret, mark: str, length: int) -> Secret:
     method = METHODS[mark]
     if not method.plain:
-        raise LocalError(f"openssl makes no {method.name} hashes")
+        raise LocalError(f"openssl cannot make {method.name} hashes")
     if b"\n" in password.reveal() or len(password) > OPENSSL_LONGEST:
-        raise LocalError(f"openssl takes one line of at most {OPENSSL_LONGEST} bytes")
+        raise LocalError(f"openssl accepts only one line of at most {OPENSSL_LONGEST} bytes as a password")
     setting = _plain_setting(mark, length)
     argv = ("openssl", "passwd", f"-{mark}", "-salt", setting[len(mark) + 2 :], "-stdin")
     hashed = machine.run(argv, stdin=password.reveal() + b"\n", timeout=30.0).check().out.rstrip(b"\n")
     if not hashed.startswith(setting.encode()) or len(hashed) != len(setting) + method.added:
-        raise SubprocessFailed(f"it made no {method.name} hash", command="openssl")
+        raise SubprocessFailed(f"openssl returned no {method.name} hash", command="openssl")
     return Secret(hashed)

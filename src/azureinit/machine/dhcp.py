@@ -1,9 +1,10 @@
-"""DHCP's own words, built and read: options, classless routes, a DISCOVER and the offers that answer it. Pure."""
+"""DHCP packets: options, classless routes, building a DISCOVER and parsing offers. Pure."""
 
 from __future__ import annotations
 
-import _struct as struct
+import struct
 
+from azureinit.addresses import format_ipv4
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -13,22 +14,22 @@ if TYPE_CHECKING:
 HEAD = struct.Struct("!BBBBIHH4s4s4s4s16s64s128s4s")
 COOKIE = bytes((99, 130, 83, 99))
 ASKING, ANSWERING, ETHERNET = 1, 2, 1
-BROADCAST = 0x8000  # answered to all, since we have no address to answer to
-LEAST = 300  # bytes; relays drop what is shorter
+BROADCAST = 0x8000  # the server must broadcast its answer: the client has no address yet
+LEAST = 300  # bytes; relays drop shorter packets
 PAD, END = 0, 255
 ROUTER, LEASE_TIME, OVERLOAD, KIND, SERVER, WANTED = 3, 51, 52, 53, 54, 55
 ROUTES, MICROSOFT_ROUTES, WIRESERVER = 121, 249, 245
 DISCOVER, OFFER = 1, 2
-FILE, NAME = slice(108, 236), slice(44, 108)  # two fields that options may go on in, in this order
+FILE, NAME = slice(108, 236), slice(44, 108)  # fields that options may continue in (option 52), in this order
 
 
 class Reply(Record):
-    """What a server says, whoever it is said to."""
+    """A server's message to any client."""
 
     kind: int
     transaction: int
     mac: bytes
-    address: str  # the one that is given
+    address: str  # offered or assigned
     options: dict[int, bytes]
 
 
@@ -36,12 +37,12 @@ class Offer(Record):
     address: str
     server: str = ""
     router: str = ""
-    wireserver: str | None = None  # empty: there is such an option, and it is no address
+    wireserver: str | None = None  # empty: option 245 is present but is not an address
     routes: tuple[ClasslessRoute, ...] = ()
 
 
 def discover(*, mac: bytes, transaction: int, seconds: int) -> bytes:
-    """Asks what there is, and takes nothing."""
+    """A DISCOVER: asks for offers and accepts none."""
     none = bytes(4)
     head = HEAD.pack(
         ASKING, ETHERNET, len(mac), 0, transaction, min(seconds, 0xFFFF), BROADCAST,
@@ -53,7 +54,7 @@ def discover(*, mac: bytes, transaction: int, seconds: int) -> bytes:
 
 
 def parse_reply(message: bytes) -> Reply | None:
-    """None for what is no answer of a DHCP server to an Ethernet card."""
+    """None for anything but a DHCP server's answer to an Ethernet card."""
     if len(message) < HEAD.size:
         return None
     operation, hardware, length, _, transaction, _, _, _, given, _, _, mac, _, _, cookie = HEAD.unpack_from(message)
@@ -70,28 +71,28 @@ def parse_reply(message: bytes) -> Reply | None:
         kind=kind[0] if len(kind) == 1 else 0,
         transaction=transaction,
         mac=mac[:length],
-        address=dotted(given),
+        address=format_ipv4(given),
         options=options,
     )
 
 
 def parse_offer(message: bytes, *, mac: bytes, transaction: int) -> Offer | None:
-    """None for what does not answer that question."""
+    """None for anything but an offer to that card in that transaction."""
     reply = parse_reply(message)
     if reply is None or (reply.kind, reply.mac, reply.transaction) != (OFFER, mac, transaction):
         return None
     named = reply.options.get(WIRESERVER)
     return Offer(
         address=reply.address,
-        server=dotted(reply.options.get(SERVER, b"")),
-        router=dotted(reply.options.get(ROUTER, b"")[:4]),
-        wireserver=None if named is None else dotted(named),
+        server=format_ipv4(reply.options.get(SERVER, b"")),
+        router=format_ipv4(reply.options.get(ROUTER, b"")[:4]),
+        wireserver=None if named is None else format_ipv4(named),
         routes=chosen_routes(reply.options),
     )
 
 
 def parse_options(field: bytes) -> dict[int, bytes]:
-    """One that occurs again goes on where it broke off (RFC 3396); one that is cut short is none."""
+    """A repeated option is concatenated (RFC 3396); a truncated one is dropped."""
     found: dict[int, bytes] = {}
     place = 0
     while place < len(field) and field[place] != END:
@@ -109,16 +110,16 @@ def parse_options(field: bytes) -> dict[int, bytes]:
 
 
 def chosen_routes(options: dict[int, bytes]) -> tuple[ClasslessRoute, ...]:
-    """RFC 3442's option; Microsoft's older one, of the same form, only where that gives none."""
+    """Option 121 (RFC 3442); if it gives no routes, Microsoft's option 249 of the same form."""
     return parse_classless_routes(options.get(ROUTES, b"")) or parse_classless_routes(
         options.get(MICROSOFT_ROUTES, b"")
     )
 
 
 def parse_classless_routes(data: bytes) -> tuple[ClasslessRoute, ...]:
-    """The prefix's length, as many bytes of the network as it needs, the gateway; as far as they are whole.
+    """A list of: prefix length, the significant bytes of the network, the gateway.
 
-    Where the option is damaged, the routes before the error count: one of them may be the way to the platform.
+    Routes before a damaged one are kept: one of them may lead to the platform.
     """
     found = []
     place = 0
@@ -129,13 +130,8 @@ def parse_classless_routes(data: bytes) -> tuple[ClasslessRoute, ...]:
         if prefix > 32 or end > len(data):
             break
         number = int.from_bytes(data[place + 1 : end - 4].ljust(4, b"\0"), "big")
-        number &= 0xFFFFFFFF << 32 - prefix & 0xFFFFFFFF  # bits beyond the prefix are to be ignored
+        number &= 0xFFFFFFFF << 32 - prefix & 0xFFFFFFFF  # RFC 3442: ignore bits beyond the prefix
         gateway = data[end - 4 : end]
-        found.append((dotted(number.to_bytes(4, "big")), prefix, dotted(gateway) if any(gateway) else ""))
+        found.append((format_ipv4(number.to_bytes(4, "big")), prefix, format_ipv4(gateway) if any(gateway) else ""))
         place = end
     return tuple(found)
-
-
-def dotted(octets: bytes) -> str:
-    """Empty for what is not four bytes."""
-    return ".".join(map(str, octets)) if len(octets) == 4 else ""

@@ -1,14 +1,14 @@
-"""What was changed and may not be on the disk yet, and how it gets there.
+"""Durability: which changed files and directories may not be on the disk yet, and syncing them.
 
-`Machine` notes every name that it changes and every file that it leaves unsynced. Before Ready those on the data
-directory's file system are synced one by one, so that other programs' data is not waited for; every other file system
-is synced whole, with one `syncfs`. The content of most files is synced when it is written, before the rename.
+`Machine` records every name that it changes and every file that it leaves unsynced. Before Ready, those on the data
+directory's file system are synced one by one, which does not wait for other programs' data; every other file system is
+synced with one `syncfs`. The content of most files is synced when it is written, before the rename.
 """
 
 from __future__ import annotations
 
 import errno
-import posix as os
+import os
 
 from azureinit.errors import LocalError
 from azureinit.machine.files import DIRECTORY, local_error
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 UNABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)  # some network file systems, for a directory
-FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a link is followed: a host key may be one
+FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # links are followed: a host key may be a link
 VOLATILE = ("/run/", "/proc/", "/sys/", "/dev/")
 
 
 class Unsynced:
-    """Paths as this computer has them. Threads may add to it."""
+    """Real paths, recorded by any thread."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
         self.directories: set[str] = set()
-        # Anything may have changed: a program of somebody else ran, or a run of ours that died before it came to this.
+        # Unrecorded changes are possible: another program ran, or an earlier run died before its sync.
         self.unknown = False
 
     def changed(self, real: str, *, content: bool = False) -> None:
-        """A name in its directory; with `content` also what is in the file."""
+        """Record a changed directory entry; with `content` also the file's content."""
         if real.startswith(VOLATILE):
             return
         self.directories.add(real.rpartition("/")[0] or "/")
@@ -41,12 +41,12 @@ class Unsynced:
 
 
 def sync_files(paths: tuple[str, ...]) -> None:
-    """Their content; those that are not there are passed over."""
+    """Sync the content of files. Missing files are skipped."""
     _sync_all([(path, FILE) for path in paths])
 
 
 def _sync_all(places: list[tuple[str, int]]) -> None:
-    """At the same time: the file system's journal then writes them in one or two commits, not one after the other."""
+    """Sync in parallel: the file system then needs one or two journal commits instead of one for each file."""
     from azureinit.machine.threads import start
 
     failures: list[LocalError] = []
@@ -61,7 +61,7 @@ def _sync_all(places: list[tuple[str, int]]) -> None:
     for path, flags in places[1:]:
         try:
             begun.append(start(lambda path=path, flags=flags: work(path, flags)))  # type: ignore[misc]
-        except LocalError:  # no more threads
+        except LocalError:  # thread limit reached
             work(path, flags)
     if places:
         work(*places[0])
@@ -72,17 +72,17 @@ def _sync_all(places: list[tuple[str, int]]) -> None:
 
 
 def sync_elsewhere(machine: Machine, path: str) -> None:
-    """The names that were changed on other file systems than that one's, which keeps the order of its own changes."""
+    """Sync the changed directories on other file systems than that of `path`, which keeps its own changes in order."""
     own = _device(machine.real(path))
     elsewhere = [one for one in sorted(machine.unsynced.directories) if _device(one) not in (own, None)]
     _sync_all([(directory, DIRECTORY) for directory in elsewhere])
 
 
 def make_durable(machine: Machine, anchor: str, *, also: tuple[str, ...] = ()) -> None:
-    """Everything that was noted is on the disk afterwards. LocalError where it cannot be.
+    """Sync everything that was recorded. LocalError if that fails.
 
-    `anchor`: a path on the file system whose files are synced one by one. `also`: where things that were not noted may
-    lie, if there are any.
+    `anchor`: a path on the file system whose files are synced one by one. `also`: paths on file systems that unrecorded
+    changes may be on.
     """
     noted, machine.unsynced = machine.unsynced, Unsynced()
     own = None if noted.unknown else _device(machine.real(anchor))
@@ -100,7 +100,7 @@ def _device(path: str) -> int | None:
     try:
         return os.stat(path, follow_symlinks=False).st_dev
     except OSError:
-        return None  # gone meanwhile: the directory that it was in was noted, too
+        return None  # deleted meanwhile: its directory is recorded too
 
 
 def _sync(path: str, flags: int, *, whole: bool = False) -> None:
@@ -123,7 +123,7 @@ def _sync(path: str, flags: int, *, whole: bool = False) -> None:
 
 
 def _sync_file_system(file: int) -> None:
-    """`posix` has no syncfs: where the C library cannot be called either, all file systems are synced."""
+    """Python has no syncfs: call the C library's, or sync all file systems if that is impossible."""
     try:
         import ctypes
 

@@ -1,20 +1,21 @@
-"""Files as the kernel has them: one name at a time, no link followed unasked, errors in our own words."""
+"""System calls on files: links are followed only on request, and OSError becomes LocalError."""
 
 from __future__ import annotations
 
-import _stat as stat_
 import errno
-import posix as os
+import os
 import select
+import stat
 
 from azureinit.errors import LocalError, NoSpace, ReadOnly
 
+MOST_BYTES = 16 << 20  # of an account file: some hold a whole company's directory
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 MAX_LINKS = 40
-END = 2  # where lseek counts from
-# What a file keeps when it is replaced: its SELinux label, its access list, its owner's notes. Not its content's seals.
+END = 2  # SEEK_END
+# Attributes kept when a file is replaced: SELinux label, ACL, user attributes. Not integrity seals of the old content.
 KEPT = ("security.selinux", "system.posix_acl_access", "user.")
-SLOWEST_PIPE = 10.0  # seconds; a pipe in a file's place whose writer never comes
+SLOWEST_PIPE = 10.0  # seconds to wait for a pipe without a writer in a file's place
 CDROM_DRIVE_STATUS, CDSL_CURRENT = 0x5326, 0x7FFFFFFF
 CDROM_NOT_READY = (1, 2, 3)  # no disc, tray open, not ready yet
 
@@ -27,7 +28,7 @@ def local_error(error: OSError, doing: str, path: str) -> LocalError:
 
 
 def temporary_path(path: str) -> str:
-    """No reader of a drop-in directory takes it: hidden, not *.conf, and sudo skips a trailing tilde."""
+    """A name that readers of drop-in directories skip: hidden, not *.conf, with a trailing tilde (for sudo)."""
     directory, slash, name = path.rpartition("/")
     return f"{directory}{slash}.{name}.azure-init~"
 
@@ -55,7 +56,7 @@ def inside(base: str, path: str, *, final: bool) -> str:
             if target:
                 links += 1
                 if links > MAX_LINKS:
-                    raise LocalError(f"too many links at {path}", path=path)
+                    raise LocalError(f"too many links at {base}{path}", path=base + path)
                 if target.startswith("/"):
                     done = []
                 pending.extend([step for step in target.split("/") if step not in ("", ".")][::-1])
@@ -64,10 +65,14 @@ def inside(base: str, path: str, *, final: bool) -> str:
     return "/".join(["", *done])
 
 
+def without_links(path: str) -> str:
+    return os.path.realpath(path)
+
+
 def open_beneath(base: str, below: str, path: str) -> tuple[int, str]:
     parts = [part for part in below.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
-        raise LocalError(f"cannot write {path}: it does not lie inside its directory", path=path)
+        raise LocalError(f"cannot write {path}: it is outside its directory", path=path)
     directory = os.open(base, DIRECTORY)
     for part in parts[:-1]:
         try:
@@ -128,8 +133,21 @@ def list_names(real: str, path: str) -> tuple[str, ...] | None:
         raise local_error(error, "list", path) from error
 
 
+def make_directories(path: str, *, mode: int) -> list[str]:
+    """Makes and returns the missing ones; only the last one gets the mode, the others 0777 and the umask."""
+    above = path.rstrip("/").rpartition("/")[0]
+    made = make_directories(above, mode=0o777) if above and not os.path.lexists(above) else []
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+        return made
+    return [*made, path]
+
+
 def create(name: str, directory: int | None) -> int:
-    """A new file, unreadable to others until its mode is set; one that a dead run left is removed first."""
+    """Create a file with mode 0600. One left by a killed run is removed first."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(name, flags, 0o600, dir_fd=directory)
@@ -146,7 +164,7 @@ def lstat(name: str, directory: int | None) -> os.stat_result | None:
 
 
 def copy_attributes(name: str, directory: int | None, new: int) -> None:
-    """What the old file has beside its content, as far as we may: where there is a policy, labels are restored."""
+    """Copy the kept attributes, best effort: where SELinux is enabled, a later step restores labels."""
     try:
         old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
@@ -180,7 +198,7 @@ def write_all(file: int, data: bytes) -> None:
 
 
 class ImageFile:
-    """A medium's bytes: a device or a file, read where it is asked."""
+    """A medium: a device or an image file, read at any offset."""
 
     def __init__(self, real: str, path: str) -> None:
         self.path = path
@@ -190,7 +208,7 @@ class ImageFile:
         except OSError as error:
             raise local_error(error, "open", path) from error
         try:
-            if stat_.S_ISBLK(os.fstat(self.fd).st_mode):
+            if stat.S_ISBLK(os.fstat(self.fd).st_mode):
                 _check_medium(self.fd)
             self.size = os.lseek(self.fd, 0, END)
         except OSError as error:
@@ -208,7 +226,7 @@ class ImageFile:
 
 
 def _check_medium(drive: int) -> None:
-    """An empty optical drive opens, but reads as an error like a broken one: ask it."""
+    """Ask an optical drive whether it holds a disc: reading an empty drive looks like a broken medium."""
     import fcntl
 
     try:
@@ -220,7 +238,7 @@ def _check_medium(drive: int) -> None:
 
 
 class Appender:
-    """The end of a log or journal, kept open."""
+    """A log or journal, open for appending."""
 
     def __init__(self, real: str, path: str, mode: int) -> None:
         self.path = path

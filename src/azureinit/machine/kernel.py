@@ -1,14 +1,14 @@
-"""What only the running kernel can do: its host name and settings, an optical drive, a mount that nobody else sees."""
+"""Operations of the running kernel: host name, settings, optical drive, a private mount, the lock of a run."""
 
 from __future__ import annotations
 
 import fcntl
-import posix as os
-from _socket import sethostname  # without the enums of `socket`
+import os
 from sys import byteorder
 
 from azureinit.errors import LocalError, LockTimeout
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
+from azureinit.machine.sockets import sethostname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CDROM_LOCKDOOR, CDROM_EJECT = 0x5329, 0x5309
 XFS_GEOMETRY = 0x80705864
 MOUNT_POINT = "/run/azure-init/media"
-# In a mount namespace of its own, so that no death of ours can leave it mounted.
+# In a separate mount namespace, so that a killed agent leaves nothing mounted.
 MOUNT_AND_READ = 'mount -t udf,iso9660 -o "$4" "$1" "$2" && cat "$2/$3"'
 MOUNT_TIMEOUT = 30.0
 
@@ -34,7 +34,7 @@ def architecture() -> str:
 
 
 def write_in_place(machine: Machine, path: str, data: bytes) -> None:
-    """A file that is the kernel itself: never made, never replaced, told in one go."""
+    """Write to a file of /proc or /sys: never created, never replaced, one write call."""
     try:
         file = os.open(machine.real(path), os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -42,11 +42,11 @@ def write_in_place(machine: Machine, path: str, data: bytes) -> None:
         finally:
             os.close(file)
     except OSError as error:
-        raise local_error(error, "write", path) from error
+        raise local_error(error, "write", machine.shown(path)) from error
 
 
 def xfs_size(machine: Machine, mount: str) -> int | None:
-    """As the kernel holds it: what lies on the device may be older. None for another file system."""
+    """Size in bytes as the kernel has it; the superblock on the device may be older. None if it is not XFS."""
     try:
         file = os.open(machine.real(mount), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         try:
@@ -59,7 +59,7 @@ def xfs_size(machine: Machine, mount: str) -> int | None:
 
 
 def eject(machine: Machine, device: str, *, timeout: float) -> None:
-    """Bounded: a drive that never answers is left to its thread."""
+    """Eject with a time limit: a drive that does not answer blocks only a thread."""
     from azureinit.machine.threads import start
 
     failures: list[OSError] = []
@@ -71,7 +71,7 @@ def eject(machine: Machine, device: str, *, timeout: float) -> None:
                 try:
                     fcntl.ioctl(drive, CDROM_LOCKDOOR, 0)
                 except OSError:
-                    pass  # many drives have no lock, and those eject
+                    pass  # many drives cannot be locked, and they eject
                 fcntl.ioctl(drive, CDROM_EJECT)
             finally:
                 os.close(drive)
@@ -86,7 +86,7 @@ def eject(machine: Machine, device: str, *, timeout: float) -> None:
 
 def mount_and_read(machine: Machine, device: str, name: str, *, limit: int) -> bytes | None:
     if not machine.privileged:
-        raise LocalError(f"cannot mount {device}: only root can", path=device)
+        raise LocalError(f"cannot mount {device}: it needs root", path=device)
     options = "ro,nosuid,nodev,noexec" + ("" if device.startswith("/dev/") else ",loop")
     machine.make_dirs(MOUNT_POINT, mode=0o700)
     script = ("sh", "-c", MOUNT_AND_READ, "sh", machine.real(device), machine.real(MOUNT_POINT), name, options)
@@ -97,11 +97,11 @@ def mount_and_read(machine: Machine, device: str, name: str, *, limit: int) -> b
 
 
 def hold(machine: Machine, path: str, *, timeout: float, note: bytes = b"") -> bytes:
-    """What the last holder noted in the file; `note` replaces it."""
+    """Lock the file, replace its content with `note`, and return the last holder's note."""
     try:
         file = os.open(machine.real(path, final=False), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise local_error(error, "lock", path) from error
+        raise local_error(error, "lock", machine.shown(path)) from error
     until = machine.clock.monotonic() + timeout
     while True:
         try:
@@ -109,14 +109,15 @@ def hold(machine: Machine, path: str, *, timeout: float, note: bytes = b"") -> b
         except BlockingIOError:
             if machine.clock.monotonic() >= until:
                 os.close(file)
-                raise LockTimeout(f"another azure-init has held {path} for {timeout:g} s", path=path) from None
+                shown = machine.shown(path)
+                raise LockTimeout(f"another azure-init has held {shown} for {timeout:g} s", path=shown) from None
             machine.clock.sleep(0.1)
         else:
             return _exchange(file, note)
 
 
 def _exchange(file: int, note: bytes) -> bytes:
-    """A note that cannot be written, or read, is no reason not to hold the lock."""
+    """Best effort: the lock is held even if the note cannot be read or written."""
     try:
         before = os.pread(file, 4096, 0)
         if before != note:

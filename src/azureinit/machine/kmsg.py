@@ -1,8 +1,8 @@
-"""The kernel's own messages, from /dev/kmsg: the newest ones, as dmesg shows them."""
+"""The kernel log from /dev/kmsg: the newest messages, as dmesg shows them."""
 
 from __future__ import annotations
 
-import posix as os
+import os
 from collections import deque
 
 TYPE_CHECKING = False
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 PATH = "/dev/kmsg"
 LONGEST_RECORD = 1 << 14
-LONGEST_WAIT = 1.0  # seconds; a kernel that talks faster than we read would keep us for ever
+LONGEST_WAIT = 1.0  # seconds; a kernel that logs faster than it is read would make this endless
 
 
 def read_kernel_log(machine: Machine, *, limit: int) -> bytes | None:
-    """At most so many bytes of whole lines, the newest; None where it is not ours to read."""
+    """The newest whole lines, at most `limit` bytes; None if the log cannot be read."""
     try:
         file = os.open(machine.real(PATH), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -34,14 +34,14 @@ def read_kernel_log(machine: Machine, *, limit: int) -> bytes | None:
 
 
 def last_lines(read: Callable[[], bytes], *, limit: int, late: Callable[[], bool]) -> bytes:
-    """`read` gives one record at a time, as the device does."""
+    """`read` returns one record at a time, as the device does."""
     kept: deque[bytes] = deque()
     size = 0
     while not late():
         try:
             record = read()
         except BrokenPipeError:
-            continue  # it was overwritten before we came to it; the next read is of the oldest that is left
+            continue  # the record was overwritten; the next read returns the oldest one left
         except BlockingIOError:
             break
         if not record:
@@ -57,7 +57,7 @@ def last_lines(read: Callable[[], bytes], *, limit: int, late: Callable[[], bool
 
 
 def parse_record(record: bytes) -> bytes | None:
-    """`level,number,microseconds,flags;text`; the lines after it, which name the device, are left out."""
+    """`level,number,microseconds,flags;text`. The continuation lines, which name the device, are dropped."""
     head, semicolon, text = record.partition(b"\n")[0].partition(b";")
     fields = head.split(b",")
     if not semicolon or len(fields) < 3 or not fields[2].isdigit() or len(fields[2]) > 20:

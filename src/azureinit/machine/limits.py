@@ -1,14 +1,14 @@
-"""No core dump of this process: its memory holds passwords and keys."""
+"""Core dump limits: this process must not dump core, since its memory holds passwords and keys."""
 
 from __future__ import annotations
 
 import resource
 
-_inherited: list[tuple[int, int]] = []  # the limits this process was started with, once they were changed
+_inherited: list[tuple[int, int]] = []  # the limits at the start, once they were changed
 
 
 def forbid_core_dumps() -> None:
-    """Lowers the soft limit alone, so that `restore_core_limit` can raise a child's again without privileges."""
+    """Lower only the soft limit, so that `restore_core_limit` can raise a child's again without privileges."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
@@ -18,7 +18,7 @@ def forbid_core_dumps() -> None:
 
 
 def restore_core_limit(child: int) -> None:
-    """A child inherits the limit of this process, and is another program: it gets the limit it would have had."""
+    """Give a child the limit that this process was started with."""
     if not _inherited or _inherited[0][0] == 0:
         return
     try:

@@ -1,6 +1,6 @@
-"""One card that shows as two links: Hyper-V's own, and a virtual function with its MAC that works underneath it.
+"""Accelerated networking: one card shows as two links, Hyper-V's synthetic one and a virtual function with its MAC.
 
-What is configured on the function is nobody's: the card comes and goes with the host's hardware.
+Configuration of the virtual function (VF) is ignored: it comes and goes with the host's hardware.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ SYNTHETIC = "hv_netvsc"
 
 
 def without_vfs(machine: Machine, table: bytes) -> bytes:
-    """The kernel's table of routes, as if no virtual function were in it."""
+    """The kernel's route table without the routes of virtual functions."""
     head, *lines = table.split(b"\n")
     vfs = [name for name in {_link(line) for line in lines} if name and is_vf(machine, name)]
     return b"\n".join((head, *(line for line in lines if _link(line) not in vfs)))
 
 
 def is_vf(machine: Machine, link: str) -> bool:
-    """It shares its MAC with Hyper-V's card, or with the card that it is a part of."""
+    """Whether the link shares its MAC with Hyper-V's synthetic card, or with its master."""
     if _driver(machine, link) in ("", SYNTHETIC):
-        return False  # no hardware at all; or the one that others work for
+        return False  # not a hardware link, or the synthetic one itself
     mac, master = _mac(machine, link), _name(machine.read_link(f"{LINKS}/{link}/master"))
     for other in machine.names(LINKS) or ():
         if other != link and mac and _mac(machine, other) == mac:
@@ -38,7 +38,7 @@ def _link(line: bytes) -> str:
 
 
 def _driver(machine: Machine, link: str) -> str:
-    """Empty for what is no card: bridges, bonds, VLANs and the like share MACs, too."""
+    """Empty for links without hardware: bridges, bonds and VLANs share MACs, too."""
     return _name(machine.read_link(f"{LINKS}/{link}/device/driver"))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import fcntl
-import posix as os
+import os
 
 from azureinit.errors import LockTimeout
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 PASSWORD_LOCK = "/etc/.pwd.lock"
 PAUSE = 0.05
-START = 0  # where a lock counts from
+START = 0  # SEEK_SET
 
 
 class AccountLocks:
-    """Held inside `with`: the one lock first, so that no two of us ever wait for each other."""
+    """A context manager. /etc/.pwd.lock is taken first, so that two agents cannot deadlock."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class AccountLocks:
     def __enter__(self) -> AccountLocks:
         self.record(tuple(f"{file}.lock" for file in self.files))
         try:
-            # The kernel's lock has a holder that lives; a lock file may be a dead program's, and its number another's.
+            # A kernel lock has a live holder. A lock file may be a dead program's, with a PID that was reused since.
             self._until(self.patience, self._lock_passwords)
             self._until(self.timeout, self._lock_files)
         except BaseException:
@@ -70,13 +70,15 @@ class AccountLocks:
                 except (BlockingIOError, PermissionError):
                     self._pause(PASSWORD_LOCK, _record_lock_holder(self._password_lock))
         except OSError as error:
-            raise local_error(error, "lock", PASSWORD_LOCK) from error
+            raise local_error(error, "lock", self.machine.shown(PASSWORD_LOCK)) from error
 
     def _lock_files(self) -> None:
-        """A lock appears whole, with our number in it: made elsewhere, once, and linked into each place."""
+        """Each lock file appears with its content: one file with this process's PID is made and hard-linked to each
+        name.
+        """
         mine = self.machine.real(f"{self.files[0]}.{self.machine.pid}", final=False)
         try:
-            _unlink(mine)  # one left by our number's last bearer may be a link to the very lock we want
+            _unlink(mine)  # a leftover of an earlier process with this PID may be a link to the lock itself
             made = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 os.write(made, b"%d\0" % self.machine.pid)
@@ -88,7 +90,7 @@ class AccountLocks:
             finally:
                 _unlink(mine)
         except OSError as error:
-            raise local_error(error, "lock", self.files[0]) from error
+            raise local_error(error, "lock", self.machine.shown(self.files[0])) from error
 
     def _lock_file(self, mine: str, file: str) -> None:
         lock = self.machine.real(f"{file}.lock", final=False)
@@ -109,7 +111,7 @@ class AccountLocks:
 
     def _alive(self, holder: int) -> bool:
         if holder == self.machine.pid:
-            return False  # its last bearer's: we do not wait for what we hold
+            return False  # left by an earlier process with this PID
         try:
             os.kill(holder, 0)
         except (ProcessLookupError, OverflowError):
@@ -121,12 +123,15 @@ class AccountLocks:
     def _pause(self, lock: str, holder: int | None) -> None:
         if self.machine.clock.monotonic() >= self.deadline:
             who = f"process {holder}" if holder else "an unknown process"
-            hint = f"end it, or remove {lock} if it is not at work on the accounts" if lock != PASSWORD_LOCK else ""
-            raise LockTimeout(f"{lock} was held by {who} for {self.waiting:g} s", hint=hint, path=lock)
+            shown = self.machine.shown(lock)
+            hint = (
+                f"end it, or remove {shown} if that process is not changing accounts" if lock != PASSWORD_LOCK else ""
+            )
+            raise LockTimeout(f"{shown} was held by {who} for {self.waiting:g} s", hint=hint, path=shown)
         self.machine.clock.sleep(PAUSE)
 
     def _release(self) -> Exception | None:
-        """Every one of them, whatever happens to the others; the first failure."""
+        """Release every lock, even if some fail. Returns the first failure."""
         failure: Exception | None = None
         while self._held:
             lock = self._held.pop()
@@ -148,20 +153,20 @@ def account_locks(
     patience: float | None = None,
     record: Callable[[tuple[str, ...]], None],
 ) -> AccountLocks:
-    """`patience`: how long the C library's lock is waited for, where that is longer than for the lock files."""
+    """`patience`: how long to wait for the C library's lock, if longer than for the lock files."""
     return AccountLocks(
         machine, files, timeout=timeout, patience=timeout if patience is None else patience, record=record
     )
 
 
 def clear_stale(machine: Machine, locks: tuple[str, ...], *, pid: int) -> tuple[str, ...]:
-    """Remove what a run of ours with that number left of these locks; another holder's stay. What was removed."""
+    """Remove the locks that an azure-init process with that PID left, and return them. Other holders' locks stay."""
     removed = []
     for lock in locks:
         mine = f"{lock[: -len('.lock')]}.{pid}"
         if machine.remove(mine):
             removed.append(mine)
-        # A lock that lost its content in a power cut is ours too: we had announced it, and others keep theirs whole.
+        # An empty lock lost its content in a power cut. It is this agent's: the journal lists it.
         if machine.stat(lock, follow=False) and _holder(machine.real(lock, final=False)) in (pid, None):
             machine.remove(lock)
             removed.append(lock)
@@ -172,7 +177,7 @@ def _holder(lock: str) -> int | None:
     try:
         file = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return None  # gone meanwhile, or nothing we could ask
+        return None  # released meanwhile, or not a regular file
     try:
         number = os.read(file, 32).partition(b"\0")[0].strip()
     finally:

@@ -1,16 +1,16 @@
-"""The kernel's links, addresses and routes, asked of it directly: rtnetlink, without a child.
+"""The kernel's links, addresses and routes over rtnetlink, without a child process.
 
-The parsers are pure and take whole answers. What is cut off or of an unknown kind is passed over.
+The parsers are pure and take complete answers. Truncated messages and unknown types are skipped.
 """
 
 from __future__ import annotations
 
-import _socket as socket  # without the enums of `socket`
-import _struct as struct
-import posix as os
+import os
+import struct
 
 from azureinit.errors import LocalError
-from azureinit.machine import local_error
+from azureinit.machine import sockets
+from azureinit.machine.files import local_error
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -20,25 +20,24 @@ if TYPE_CHECKING:
 GET_LINK, GET_ADDRESS, GET_ROUTE = 18, 22, 26
 NEW = {GET_LINK: 16, GET_ADDRESS: 20, GET_ROUTE: 24}
 REQUEST_DUMP = 0x301
-INTERRUPTED = 0x10  # something changed while the kernel was telling: it may have told half of it
+INTERRUPTED = 0x10  # NLM_F_DUMP_INTR: something changed during the dump, which may be incomplete
 ERROR, DONE = 2, 3
 HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 SHAPES = {GET_LINK: "=BxHiII", GET_ADDRESS: "=BBBBI", GET_ROUTE: "=BBBBBBBBI"}
-HOP = struct.Struct("=HBBi")  # one of several ways that share a route: length, flags, weight, link
-# Attributes by number: of a link, of an address, of a route.
+HOP = struct.Struct("=HBBi")  # one next hop of a multipath route: length, flags, weight, link
+# Attribute numbers of links, addresses and routes.
 MAC, NAME, MTU, MASTER, STATE, INFO, CARRIER = 1, 3, 4, 10, 16, 18, 33
 INFO_KIND = 1
 FAR_END, NEAR_END = 1, 2
 DESTINATION, OUT, GATEWAY, METRIC, HOPS, TABLE, VIA = 1, 4, 5, 6, 9, 15, 18
-PATIENCE = 2.0  # seconds; the kernel answers at once or is not there
+PATIENCE = 2.0  # seconds; the kernel answers at once or not at all
 TRIES = 3
 MOST_BYTES = 4 << 20
 PIECE = 1 << 16
 
 UP, LOOPBACK = 0x1, 0x8
-CLONED = 0x200  # a remembered decision, not a route
+CLONED = 0x200  # a cached route
 MAIN_TABLE, LOCAL_TABLE = 254, 255
-UNICAST = 1
 STATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
 SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 TYPES = ("unspec", "unicast", "local", "broadcast", "anycast", "multicast", "blackhole", "unreachable", "prohibit",
@@ -48,15 +47,15 @@ TYPES = ("unspec", "unicast", "local", "broadcast", "anycast", "multicast", "bla
 class Link(Record):
     index: int
     name: str
-    mac: str  # empty for what has none
+    mac: str  # empty if it has none
     mtu: int
-    up: bool  # somebody brought it up; says nothing of the cable
+    up: bool  # administratively up, whatever the carrier
     carrier: bool
     loopback: bool
-    state: str  # the kernel's word for it
+    state: str  # operational state
     kind: str = ""  # veth, bridge, vlan ...; empty for a real card
-    master: int = 0  # the index of the link it is a part of
-    driver: str = ""  # not of netlink: filled in by who has read it
+    master: int = 0  # the master's index
+    driver: str = ""  # not from netlink: filled in by facts/network.py
 
 
 class Address(Record):
@@ -71,9 +70,9 @@ class Route(Record):
     family: int
     destination: str  # "0.0.0.0" or "::" for the default
     prefix: int
-    type: str  # unicast, or why it leads nowhere
+    type: str  # unicast, local, blackhole ...
     table: int
-    index: int = 0  # the link's; 0 where it leads to none
+    index: int = 0  # the link's; 0 for none
     gateway: str = ""
     metric: int = 0
     scope: str = "global"
@@ -92,10 +91,10 @@ def read_routes() -> tuple[Route, ...]:
 
 
 def _ask(kind: int, what: str) -> bytes:
-    """The whole answer; asked again where it changed while it was told."""
+    """The complete answer; repeated if the kernel reports a change during the dump."""
     answer = b""
     try:
-        kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        kernel = sockets.socket(sockets.AF_NETLINK, sockets.SOCK_RAW | sockets.SOCK_CLOEXEC, sockets.NETLINK_ROUTE)
         try:
             kernel.settimeout(PATIENCE)
             kernel.bind((0, 0))
@@ -113,14 +112,14 @@ def _ask(kind: int, what: str) -> bytes:
     return answer
 
 
-def _answer(kernel: socket.socket, sequence: int) -> tuple[bytes, bool]:
+def _answer(kernel: sockets.socket, sequence: int) -> tuple[bytes, bool]:
     data = b""
     changed = False
     while len(data) < MOST_BYTES:
         piece = kernel.recv(PIECE)
         for kind, flags, number, body in _messages(piece):
             if number != sequence:
-                continue  # the end of an answer to what was asked before
+                continue  # the rest of an answer to an earlier request
             changed = changed or bool(flags & INTERRUPTED)
             if kind in (ERROR, DONE):
                 failed = -struct.unpack_from("=i", body)[0] if len(body) >= 4 else 0
@@ -131,7 +130,7 @@ def _answer(kernel: socket.socket, sequence: int) -> tuple[bytes, bool]:
     raise LocalError(f"the kernel's answer is larger than {MOST_BYTES} bytes")
 
 
-# ---- what it answers
+# ---- parsing
 
 
 def parse_links(answer: bytes) -> tuple[Link, ...]:
@@ -148,7 +147,7 @@ def parse_routes(answer: bytes) -> tuple[Route, ...]:
 
 
 def _told(answer: bytes, asked: int) -> Iterator[tuple[tuple[int, ...], dict[int, bytes]]]:
-    """Each message of the kind that was asked for: its fixed part, and its attributes by number."""
+    """Each message of the requested type: its fixed part, and its attributes by number."""
     size = _size(asked)
     for kind, _flags, _number, body in _messages(answer):
         if kind == NEW[asked] and len(body) >= size:
@@ -177,7 +176,7 @@ def _attributes(data: bytes) -> dict[int, bytes]:
         length, kind = struct.unpack_from("=HH", data, place)
         if length < 4 or place + length > len(data):
             break
-        found[kind & 0x3FFF] = data[place + 4 : place + length]  # the top two bits are about the content
+        found[kind & 0x3FFF] = data[place + 4 : place + length]  # the top two bits are flags
         place += _aligned(length)
     return found
 
@@ -205,8 +204,10 @@ def _link(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Link:
 
 def _address(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Address | None:
     family, prefix, _flags, scope, index = fixed
-    shown = _ip(parts.get(NEAR_END) or parts.get(FAR_END) or b"")  # where the ends differ, ours is the near one
-    if not shown or family not in (socket.AF_INET, socket.AF_INET6):
+    shown = _ip(
+        parts.get(NEAR_END) or parts.get(FAR_END) or b""
+    )  # on a point-to-point link, this machine is the near end
+    if not shown or family not in (sockets.AF_INET, sockets.AF_INET6):
         return None
     return Address(
         index=index,
@@ -218,13 +219,13 @@ def _address(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Address | None:
 
 
 def _routes(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Iterator[Route]:
-    """More than one where several ways share the destination."""
+    """One for each next hop of a multipath route."""
     family, prefix, _source, _tos, table, _protocol, scope, type_, flags = fixed
-    if family not in (socket.AF_INET, socket.AF_INET6) or flags & CLONED:
+    if family not in (sockets.AF_INET, sockets.AF_INET6) or flags & CLONED:
         return
     route = Route(
         family=_version(family),
-        destination=_ip(parts.get(DESTINATION, b"")) or ("0.0.0.0" if family == socket.AF_INET else "::"),
+        destination=_ip(parts.get(DESTINATION, b"")) or ("0.0.0.0" if family == sockets.AF_INET else "::"),
         prefix=prefix,
         type=TYPES[type_] if type_ < len(TYPES) else str(type_),
         table=_number(parts.get(TABLE, b"")) or table,
@@ -249,16 +250,18 @@ def _hops(data: bytes) -> list[tuple[int, dict[int, bytes]]]:
 
 
 def _gateway(parts: dict[int, bytes]) -> str:
-    return _ip(parts.get(GATEWAY, b"")) or _ip(parts.get(VIA, b"")[2:])  # of another family, named in two bytes
+    return _ip(parts.get(GATEWAY, b"")) or _ip(
+        parts.get(VIA, b"")[2:]
+    )  # a gateway of another family, which the first two bytes name
 
 
 def _ip(data: bytes) -> str:
-    family = {4: socket.AF_INET, 16: socket.AF_INET6}.get(len(data))
-    return "" if family is None else socket.inet_ntop(family, data)
+    family = {4: sockets.AF_INET, 16: sockets.AF_INET6}.get(len(data))
+    return "" if family is None else sockets.inet_ntop(family, data)
 
 
 def _version(family: int) -> int:
-    return 4 if family == socket.AF_INET else 6
+    return 4 if family == sockets.AF_INET else 6
 
 
 def _number(data: bytes) -> int:

@@ -1,25 +1,23 @@
-"""Where words for people leave this computer: standard error, the log file, the console, the journal's socket.
+"""Outputs of log lines: standard error, the log file, the console, the journal's socket.
 
-None of them is worth a boot: what cannot be written is given up, nothing is raised, and next to nothing waited for.
+None of them may stop or delay a boot: lines that cannot be written are dropped, and no error is raised.
 """
 
 from __future__ import annotations
 
-import _stat as stat
 import errno
 import fcntl
-import posix as os
-from _thread import allocate_lock
+import os
+import stat
 
 from azureinit.errors import LocalError
 from azureinit.machine.files import write_all
-from azureinit.machine.paths import is_same
+from azureinit.machine.threads import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
-
     from azureinit.machine import Machine
+    from azureinit.machine.sockets import socket
 
 STDERR = 2
 LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -34,7 +32,7 @@ def stderr_is_terminal() -> bool:
 
 
 def stderr_is_journal(machine: Machine) -> bool:
-    """systemd tells which file it has connected; whoever redirected ours since then has given us another."""
+    """Whether standard error is still the stream that systemd connected to the journal, and not redirected since."""
     told = machine.environ.get("JOURNAL_STREAM")
     if not told:
         return False
@@ -46,7 +44,9 @@ def stderr_is_journal(machine: Machine) -> bool:
 
 
 class LogFile:
-    """The end of a file that others of us may be writing to as well. Before it outgrows `limit` it becomes `.1`."""
+    """A log file that other azure-init processes may append to as well. It is rotated to `.1` before it exceeds
+    `limit`.
+    """
 
     def __init__(self, machine: Machine, path: str, *, limit: int) -> None:
         self.machine, self.path, self.limit = machine, path, limit
@@ -62,7 +62,7 @@ class LogFile:
             try:
                 self._append(line)
             except (OSError, LocalError):
-                self._given_up = self._file is None  # a full disk may have room again
+                self._given_up = self._file is None  # the disk may have space again
 
     def close(self) -> None:
         with self._lock:
@@ -78,7 +78,7 @@ class LogFile:
             write_all(file, line)
             if os.fstat(file).st_nlink:
                 return
-            file = self._open()  # put aside twice by another, and so gone, just when we wrote
+            file = self._open()  # another process rotated it twice during this write
 
     def _with_room(self, file: int, length: int) -> int:
         size = os.fstat(file).st_size
@@ -87,15 +87,15 @@ class LogFile:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return file  # another is putting it aside right now
+            return file  # another process is rotating it
         try:
-            # Another may have done it before: then the file of that name is a new one.
-            if is_same(os.fstat(file), os.lstat(self.real)):
+            # If another process has rotated it already, the name refers to a new file.
+            if os.path.samestat(os.fstat(file), os.lstat(self.real)):
                 os.rename(self.real, f"{self.real}.1")
         except FileNotFoundError:
             pass
         except OSError:
-            self.limit = 0  # better a long log than none
+            self.limit = 0  # a log above the limit is better than none
             fcntl.flock(file, fcntl.LOCK_UN)
             return file
         return self._open()
@@ -103,14 +103,14 @@ class LogFile:
     def _open(self) -> int:
         before, self._file = self._file, None
         if before is not None:
-            os.close(before)  # and with it the lock
+            os.close(before)  # closing releases the lock
         self.real = self.machine.real(self.path, final=False)
         self._file = _open_log(self.real)
         return self._file
 
 
 def _open_log(path: str) -> int:
-    """Private, whatever it was before. Links, pipes, and files that are another's or have another name are not ours."""
+    """Open with mode 0600. Refuse links, pipes, and files of another owner or with several names."""
     file = os.open(path, LOG_FLAGS, LOG_MODE)
     try:
         status = os.fstat(file)
@@ -125,14 +125,14 @@ def _open_log(path: str) -> int:
 
 
 class Console:
-    """Stays open: whoever is the last to close a serial line waits until all of it has been sent."""
+    """Kept open: closing a serial line last blocks until all output has been sent."""
 
     def __init__(self, machine: Machine, path: str) -> None:
         self.path = machine.real(path)
         self._file = -1
 
     def write(self, line: bytes) -> None:
-        for _try in range(2):  # a line that was hung up meanwhile is opened anew
+        for _try in range(2):  # reopen a line that was hung up
             try:
                 if self._file < 0:
                     self._file = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -147,18 +147,18 @@ class Console:
 
 
 class Datagrams:
-    """Messages to a daemon's socket. One that does not take them is waited for once, for `patience` seconds."""
+    """Messages to a daemon's socket. A daemon that does not read is waited for once, for `patience` seconds."""
 
     def __init__(self, address: str, *, patience: float) -> None:
         self.address, self.patience = address, patience
         self._socket: socket | None = None
 
     def send(self, data: bytes) -> bool:
-        """False where nobody is there to take it. What a daemon that is there does not take is lost."""
+        """False if no daemon listens. A message that a listening daemon does not read is lost."""
         try:
             self._send(data)
         except AttributeError:
-            return False  # too large, and a Python built without memory files
+            return False  # too large, and this Python lacks memfd_create
         except OSError as error:
             if error.errno not in NOT_NOW and not isinstance(error, TimeoutError):
                 self.close()
@@ -170,9 +170,9 @@ class Datagrams:
 
     def _send(self, data: bytes) -> None:
         if self._socket is None:
-            import _socket  # all of socket that is needed, for a tenth of its import
+            from azureinit.machine.sockets import AF_UNIX, SOCK_DGRAM, socket
 
-            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+            self._socket = socket(AF_UNIX, SOCK_DGRAM)
             self._socket.settimeout(self.patience)
             self._socket.connect(self.address)
         try:
@@ -189,9 +189,10 @@ class Datagrams:
 
 
 def _send_as_file(connected: socket, data: bytes) -> None:
-    """In memory and sealed, so that the reader may trust it not to change."""
+    """Pass a large message as a sealed memory file, as journald requires."""
     import sys
-    from _socket import SCM_RIGHTS, SOL_SOCKET
+
+    from azureinit.machine.sockets import SCM_RIGHTS, SOL_SOCKET
 
     file = os.memfd_create("azure-init", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:

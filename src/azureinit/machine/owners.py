@@ -1,17 +1,17 @@
-"""Whose number a name is: in the files of the machine that is set up, then in the running system's own."""
+"""User and group ids by name: from the target's account files, then from the running system's name service."""
 
 from __future__ import annotations
 
 from azureinit.errors import LocalError
-from azureinit.machine import MOST_BYTES
+from azureinit.machine.files import MOST_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.machine import Machine
+    from azureinit.machine.filetree import FileTree
 
 
-def find_ids(machine: Machine, name: str, file: str) -> tuple[int, int]:
-    """The number, and that of the group that goes with it."""
+def find_ids(machine: FileTree, name: str, file: str) -> tuple[int, int]:
+    """The id, and that of the user's primary group."""
     if name.isdigit():
         return int(name), int(name)
     prefix = name.encode() + b":"
@@ -30,4 +30,4 @@ def find_ids(machine: Machine, name: str, file: str) -> tuple[int, int]:
             return entry.pw_uid, entry.pw_gid
         except KeyError:
             pass
-    raise LocalError(f"no {name} in {file}", path=file)
+    raise LocalError(f"no {name} in {machine.shown(file)}", path=machine.shown(file))

@@ -1,36 +1,37 @@
-"""A link that has no address yet, spoken to all the same: UDP from 0.0.0.0 to everybody, over a packet socket.
+"""UDP broadcasts on a link that has no address yet, over a packet socket.
 
-Headers and checksums are ours to make and to check: the kernel's own network has no part in it, and nothing is changed.
+This module builds and checks headers and checksums itself. The kernel's network configuration is neither used nor
+changed.
 """
 
 from __future__ import annotations
 
-import _struct as struct
-import posix as os
+import os
 import socket
+import struct
 
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-IPV4 = 0x0800  # as Ethernet names it
+IPV4 = 0x0800  # EtherType
 UDP = 17
 IP_HEAD = struct.Struct("!BBHHHBBH4s4s")
 UDP_HEAD = struct.Struct("!HHHH")
 VERSION_AND_LENGTH, LIFE = 0x45, 64
-FRAGMENT = 0x3FFF  # more follow, or this is not the first
+FRAGMENT = 0x3FFF  # mask: more fragments follow, or this is not the first
 NOBODY, EVERYBODY = bytes(4), b"\xff" * 4
 EVERY_CARD = b"\xff" * 6
 SERVER, CLIENT = 67, 68
 PACKET, AUXDATA = 263, 8
-UNSUMMED = 0x8  # from this same computer: the card would have put in the checksum, and there was none
+UNSUMMED = 0x8  # TP_STATUS_CSUMNOTREADY: sent on this computer, and no card has filled in the checksum
 LARGEST = 1 << 16
 
 
 class Broadcast:
-    """UDP from the client's port to the server's, and what comes back."""
+    """UDP from the DHCP client's port to the server's, and the answers."""
 
     def __init__(self, link: str) -> None:
         self.link = link
@@ -59,12 +60,12 @@ class Broadcast:
             raise local_error(error, "send on", self.link) from error
 
     def receive(self, seconds: float) -> bytes | None:
-        """The content of one datagram for the client's port; None: another packet, or nothing in that time."""
+        """The content of one datagram for the client's port; None for any other packet and after a timeout."""
         self.wire.settimeout(seconds or 0.001)
         try:
             packet, about, _flags, _sender = self.wire.recvmsg(LARGEST, socket.CMSG_SPACE(32))
         except OSError as error:
-            if error.errno is None:  # the time was over; before Python 3.10 not yet a TimeoutError
+            if error.errno is None:  # a timeout; before Python 3.10 it is not a TimeoutError
                 return None
             raise local_error(error, "listen on", self.link) from error
         return parse_udp(packet, port=CLIENT, summed=not _is_unsummed(about))
@@ -87,7 +88,7 @@ def _is_unsummed(about: list[tuple[int, int, bytes]]) -> bool:
 def udp_packet(content: bytes, *, source: int, destination: int) -> bytes:
     length = UDP_HEAD.size + len(content)
     bare = UDP_HEAD.pack(source, destination, length, 0)
-    sum_ = checksum(_pseudo(NOBODY, EVERYBODY, length) + bare + content) or 0xFFFF  # 0 would mean that there is none
+    sum_ = checksum(_pseudo(NOBODY, EVERYBODY, length) + bare + content) or 0xFFFF  # 0 means: no checksum
     udp = UDP_HEAD.pack(source, destination, length, sum_) + content
     fields = (VERSION_AND_LENGTH, 0, IP_HEAD.size + length, 0, 0, LIFE, UDP)
     head = IP_HEAD.pack(*fields, checksum(IP_HEAD.pack(*fields, 0, NOBODY, EVERYBODY)), NOBODY, EVERYBODY)
@@ -95,7 +96,7 @@ def udp_packet(content: bytes, *, source: int, destination: int) -> bytes:
 
 
 def parse_udp(packet: bytes, *, port: int, summed: bool = True) -> bytes | None:
-    """What a whole and undamaged datagram for that port holds."""
+    """The content of a complete datagram for that port with a valid checksum; None for any other packet."""
     if len(packet) < IP_HEAD.size or packet[0] >> 4 != 4:
         return None
     size = (packet[0] & 0xF) * 4
@@ -104,7 +105,7 @@ def parse_udp(packet: bytes, *, port: int, summed: bool = True) -> bytes | None:
         return None
     if protocol != UDP or checksum(packet[:size]):
         return None
-    udp = packet[size:total]  # Ethernet fills short packets up
+    udp = packet[size:total]  # Ethernet pads short packets
     _, to, length, sum_ = UDP_HEAD.unpack_from(udp)
     if to != port or not UDP_HEAD.size <= length <= len(udp):
         return None
@@ -114,12 +115,12 @@ def parse_udp(packet: bytes, *, port: int, summed: bool = True) -> bytes | None:
 
 
 def _pseudo(source: bytes, destination: bytes, length: int) -> bytes:
-    """What the checksum covers beside the datagram itself."""
+    """The pseudo header, which the checksum covers too."""
     return source + destination + struct.pack("!BBH", 0, UDP, length)
 
 
 def checksum(data: bytes) -> int:
-    """RFC 1071; zero over what holds its own."""
+    """RFC 1071; zero for data that includes its correct checksum."""
     even = data + bytes(len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(even) // 2}H", even))
     while total >> 16:

@@ -6,14 +6,14 @@ releases both. Every change is one write of whole records or one change of lengt
 
 from __future__ import annotations
 
-import _stat as stat
-import _struct as struct
 import errno
 import fcntl
-import posix as os
+import os
+import stat
+import struct
 
 from azureinit.errors import LocalError, LockTimeout
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 FLOCK = "hhqqi4x"
-START = 0  # where a lock counts from
+START = 0  # SEEK_SET
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02
 BUSY = (errno.EAGAIN, errno.EACCES)
 
@@ -61,7 +61,7 @@ class PoolFile:
         return b"".join(pieces)
 
     def append(self, data: bytes) -> None:
-        """All of it or nothing, also where the disk fills up in the middle."""
+        """All of it or nothing: a partial write on a full disk is undone."""
         end = self.size()
         try:
             _write(self.file, data, end)
@@ -83,7 +83,7 @@ class PoolFile:
             raise local_error(error, "write", self.path) from error
 
     def replace(self, data: bytes, *, before: bytes) -> None:
-        """Shortened first, then written: in between it holds the first of the old records, never a mixture."""
+        """Truncate first, then write: in between the file holds only old records, never a mixture."""
         if len(data) < len(before):
             self.truncate(len(data))
         try:
@@ -98,28 +98,29 @@ class PoolFile:
                 os.ftruncate(self.file, size)
             _write(self.file, before, offset)
         except OSError:
-            pass  # the first error is the one to tell
+            pass  # report the first error
 
 
 def open_pool(machine: Machine, path: str, *, change: bool, create: bool = False, timeout: float) -> PoolFile | None:
-    """Locked for others' changes, and with `change` for their reading too; None where there is no such file."""
+    """Open with a shared lock, or with `change` with an exclusive one. None if there is no such file."""
+    shown = machine.shown(path)
     flags = (os.O_RDWR if change else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
         file = os.open(machine.real(path), flags | (os.O_CREAT if create else 0), 0o600)
     except (FileNotFoundError, NotADirectoryError) as error:
         if create:
-            raise local_error(error, "write", path) from error
+            raise local_error(error, "write", shown) from error
         return None
     except OSError as error:
-        raise local_error(error, "open", path) from error
+        raise local_error(error, "open", shown) from error
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise LocalError(f"cannot open {path}: it is not a regular file", path=path)
-        _lock(machine, file, path, exclusive=change, timeout=timeout)
+            raise LocalError(f"cannot open {shown}: it is not a regular file", path=shown)
+        _lock(machine, file, shown, exclusive=change, timeout=timeout)
     except BaseException:
         os.close(file)
         raise
-    return PoolFile(file, path)
+    return PoolFile(file, shown)
 
 
 def _lock(machine: Machine, file: int, path: str, *, exclusive: bool, timeout: float) -> None:
@@ -153,7 +154,7 @@ def _whole_file(kind: int) -> bytes:
 
 
 def _record_lock_holder(file: int) -> int | None:
-    """None where an open file and not a process holds it."""
+    """None if the lock belongs to an open file and not to a process."""
     try:
         holder = int(struct.unpack(FLOCK, fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK)))[4])
     except OSError:

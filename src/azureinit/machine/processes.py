@@ -1,8 +1,8 @@
-"""Running a program: bounded in time and output, its environment built from scratch, both streams kept."""
+"""Running programs: limited in time and output, with an environment built from scratch, both streams captured."""
 
 from __future__ import annotations
 
-import posix as os
+import os
 import select
 
 from azureinit.errors import LocalError, SubprocessFailed, SubprocessTimeout, ToolMissing
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 SIGKILL, SIGPIPE = 9, 13
 NOTHING: Mapping[str, str] = {}
 KEPT = 2 << 20  # of each stream
-LOGGED = 1 << 20  # of a log before it is put aside as `.1`
+LOGGED = 1 << 20  # of a log before it is rotated to `.1`
 TOLD = 500
 PIPE = 1 << 16
 MOST_LEFT = 16  # reads of a stream whose child has ended
-LAST_BREATH = 1.0  # how long a killed child may take to go; one that hangs in the kernel never does
+LAST_BREATH = 1.0  # how long to wait for a killed child; one that is stuck in the kernel never ends
 PAUSE = 0.02
 
 
@@ -32,7 +32,7 @@ class Ran(Record):
     status: int  # negative: the signal that ended it
     out: bytes
     err: bytes
-    output: str | None = None  # where both went instead
+    output: str | None = None  # the log file that got both streams
 
     @property
     def ending(self) -> str:
@@ -40,9 +40,9 @@ class Ran(Record):
 
     @property
     def told(self) -> str:
-        """What it complained of, at least the end of it. Never its output, which may be a secret read or made."""
+        """The end of its error output. Never its standard output, which may be a secret."""
         if self.output is not None:
-            return f"what it said is in {self.output}"
+            return f"its output is in {self.output}"
         return self.err.strip().decode("utf-8", "replace")[-TOLD:]
 
     def check(self) -> Ran:
@@ -73,7 +73,7 @@ def start(
     env: Mapping[str, str] = NOTHING,
     output: str | None = None,
 ) -> Callable[[float], Ran]:
-    """To be called, with a timeout from then on, for what came of it. What it says meanwhile has to fit into a pipe."""
+    """Start a program. The returned function waits for its end; until then its output must fit into a pipe."""
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
         raise ToolMissing(f"{argv[0]} is not installed", command=argv[0])
@@ -84,7 +84,7 @@ def start(
 
 
 def _log(machine: Machine, path: str) -> LogFile:
-    """Private, written as it comes, and never more than two pieces of it."""
+    """The log file of a program: mode 0600, written as output arrives, at most two rotations."""
     from azureinit.machine.outlets import LogFile
 
     return LogFile(machine, path, limit=LOGGED)
@@ -93,7 +93,7 @@ def _log(machine: Machine, path: str) -> LogFile:
 def _spawn(
     path: str, argv: tuple[str, ...], environ: dict[str, str], *, merged: bool
 ) -> tuple[int, tuple[int, int, int]]:
-    """`merged`: both streams come as one, in the order in which they were written."""
+    """`merged`: both streams share one pipe, so that their order is kept."""
     pairs: list[tuple[int, int]] = []
     spawned = False
     try:
@@ -119,7 +119,7 @@ def _spawn(
 
 
 class _Child:
-    """One child, its three streams, and its end."""
+    """One child process and its three streams."""
 
     def __init__(self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None) -> None:
         self.child, self.stdin, self.log = child, memoryview(stdin), log
@@ -142,7 +142,7 @@ class _Child:
                 left = deadline - machine.clock.monotonic()
                 if left <= 0:
                     raise self.late(argv, timeout)
-                # Without a pidfd nothing wakes us at the child's end: a daemon may hold its streams open for ever.
+                # Without a pidfd the child's end wakes nothing: a daemon that it started may hold its streams open.
                 for end, _event in self.poll.poll(1000 * (left if self.exited >= 0 else min(left, PAUSE))):
                     if end != self.exited and not self.move(end):
                         self.close(end)
@@ -167,7 +167,7 @@ class _Child:
     def late(self, argv: tuple[str, ...], timeout: float) -> SubprocessTimeout:
         command = argv[0].rpartition("/")[2]
         told = self.ran(argv, -SIGKILL).told
-        text = f"{command} was ended after {max(timeout, 0.0):g} s" + (f": {told}" if told else "")
+        text = f"{command} was killed after {max(timeout, 0.0):g} s" + (f": {told}" if told else "")
         return SubprocessTimeout(text, command=command)
 
     def ended(self) -> int | None:
@@ -175,7 +175,7 @@ class _Child:
         return status if pid else None
 
     def kill(self) -> None:
-        """The whole group, and no zombie of it; but nobody is waited for who cannot be killed."""
+        """Kill the process group and reap the child. Give up reaping a child that is stuck in the kernel."""
         try:
             os.killpg(self.child, SIGKILL)
         except OSError:
@@ -186,7 +186,7 @@ class _Child:
             select.select((), (), (), PAUSE)
 
     def move(self, end: int) -> bool:
-        """A piece of a stream, so that the clock is looked at between two of them; False at its end."""
+        """Move one piece of a stream, so that the timeout is checked between pieces. False at the stream's end."""
         try:
             if end == self.feed:
                 self.stdin = self.stdin[os.write(end, self.stdin[:PIPE]) :] if self.stdin else self.stdin
@@ -195,7 +195,7 @@ class _Child:
         except BlockingIOError:
             return True
         except BrokenPipeError:
-            return False  # it did not want the rest; its exit status tells
+            return False  # the child closed its stdin early; its exit status decides
         if self.log is not None:
             self.log.write(data)
         else:

@@ -1,26 +1,26 @@
-"""The service manager: told how far we are, and asked since when this machine is up."""
+"""The service manager: sd_notify messages, and the time since the machine started."""
 
 from __future__ import annotations
 
-from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, socket  # without the enums of `socket`
-from posix import sysconf
+import os
 
 from azureinit.errors import AzureInitError
+from azureinit.machine.sockets import AF_UNIX, SOCK_CLOEXEC, SOCK_DGRAM, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
-STARTED = 19  # of the fields behind the name: when the process began, in ticks since the kernel did
+STARTED = 19  # index, after the name, of the process's start time in clock ticks since the kernel's start
 
 
 def is_service(machine: Machine) -> bool:
-    """Somebody waits to hear that we are ready."""
+    """Whether a service manager waits for a readiness message."""
     return bool(machine.environ.get("NOTIFY_SOCKET")) and not machine.rooted
 
 
 def notify(machine: Machine, text: str) -> None:
-    """Best effort: a manager that does not listen has its own limits."""
+    """Best effort: the service manager has its own timeout."""
     path = machine.environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")) or machine.rooted:
         return
@@ -35,9 +35,9 @@ def notify(machine: Machine, text: str) -> None:
 
 
 def boot_moment(machine: Machine) -> float:
-    """When the first process began, by the monotonic clock: of a container, not of the kernel below it."""
+    """Start of process 1 on the monotonic clock. In a container that is the container's start, not the kernel's."""
     try:
         stat = machine.read("/proc/1/stat") or b""
-        return int(stat.rpartition(b")")[2].split()[STARTED]) / sysconf("SC_CLK_TCK")
+        return int(stat.rpartition(b")")[2].split()[STARTED]) / os.sysconf("SC_CLK_TCK")
     except (AzureInitError, IndexError, ValueError):
         return 0.0

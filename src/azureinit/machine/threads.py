@@ -1,8 +1,11 @@
-"""Work beside other work, without the 5 ms that `threading` costs. Nobody is waited for at the end of the process."""
+"""Threads without the 5 ms that `threading` costs. The process does not wait for them when it ends.
+
+`_thread` is documented and has kept this interface since Python 3.2, so that no fallback is needed.
+"""
 
 from __future__ import annotations
 
-from _thread import TIMEOUT_MAX, allocate_lock, start_new_thread
+from _thread import TIMEOUT_MAX, allocate_lock as allocate_lock, get_ident as get_ident, start_new_thread
 from sys import setswitchinterval
 from time import monotonic
 
@@ -14,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-SHORT_TURN = 0.0005  # who has an answer from the network waits no longer than this for the interpreter; else it is 5 ms
+SHORT_TURN = 0.0005  # seconds that a thread waits for the interpreter; Python's default is 5 ms
 
 
 class Flag:
-    """Raised once, and waited for by anybody."""
+    """An event: set once, any number of waiting threads."""
 
     def __init__(self) -> None:
         self._gate = allocate_lock()
@@ -31,7 +34,7 @@ class Flag:
             self._gate.release()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether it was raised."""
+        """Whether it was set."""
         opened = self._gate.acquire(timeout=-1 if seconds is None else min(max(0.0, seconds), TIMEOUT_MAX))
         if opened:
             self._gate.release()
@@ -39,7 +42,7 @@ class Flag:
 
 
 class Inbox:
-    """Messages to one who waits, in the order in which they come. `_queue` would be a file to look for."""
+    """A queue with one reader. The module `_queue` would cost one more file to open."""
 
     def __init__(self) -> None:
         self._messages: list[Any] = []
@@ -51,10 +54,10 @@ class Inbox:
         try:
             self._bell.release()
         except RuntimeError:
-            pass  # it rings already
+            pass  # already released
 
     def get(self, seconds: float) -> Any:
-        """None where none has come by then."""
+        """The next message; None after the timeout."""
         until = monotonic() + min(max(0.0, seconds), TIMEOUT_MAX)
         while not self._messages:
             left = until - monotonic()
@@ -64,7 +67,7 @@ class Inbox:
 
 
 def start(work: Callable[[], object]) -> Flag:
-    """Raised when the work has ended."""
+    """Start a thread. The returned flag is set when the work has ended."""
     ended = Flag()
 
     def body() -> None:
@@ -77,5 +80,5 @@ def start(work: Callable[[], object]) -> Flag:
     try:
         start_new_thread(body, ())
     except RuntimeError:
-        raise LocalError("cannot start a thread: a limit of processes or memory is reached") from None
+        raise LocalError("cannot start a thread: a process or memory limit is reached") from None
     return ended

@@ -1,10 +1,10 @@
-"""Removing a whole directory, without following a link and without leaving its file system."""
+"""Removal of directory trees, without following links and without leaving the file system."""
 
 from __future__ import annotations
 
-import _stat as stat_
 import errno
-import posix as os
+import os
+import stat
 
 from azureinit.errors import LocalError
 from azureinit.machine.files import DIRECTORY, local_error
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def remove_tree(machine: Machine, path: str) -> bool:
-    """True if there was something to remove; a file or a link is a tree of one. What can go does, if not all can."""
+    """Remove a tree, a file or a link; True if it existed. If something cannot be removed, the rest still is."""
     path = path.rstrip("/")
+    shown = machine.shown(path)
     directory, _, name = machine.real(path, final=False).rpartition("/")
     failures: list[LocalError] = []
     try:
@@ -24,11 +25,11 @@ def remove_tree(machine: Machine, path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise local_error(error, "remove", path) from error
+        raise local_error(error, "remove", shown) from error
     try:
-        there = _remove(name, above, path=path, device=os.fstat(above).st_dev, failures=failures)
+        there = _remove(name, above, path=shown, device=os.fstat(above).st_dev, failures=failures)
     except RecursionError:
-        raise LocalError(f"cannot remove {path}: its directories are nested too deep", path=path) from None
+        raise LocalError(f"cannot remove {shown}: its directories are nested too deep", path=shown) from None
     finally:
         os.close(above)
     if there:
@@ -41,7 +42,7 @@ def remove_tree(machine: Machine, path: str) -> bool:
 def _remove(name: str, above: int, *, path: str, device: int, failures: list[LocalError]) -> bool:
     try:
         status = os.stat(name, dir_fd=above, follow_symlinks=False)
-        if not stat_.S_ISDIR(status.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             os.unlink(name, dir_fd=above)
             return True
         if status.st_dev != device:
@@ -53,7 +54,7 @@ def _remove(name: str, above: int, *, path: str, device: int, failures: list[Loc
                 _remove(below, here, path=f"{path}/{below}", device=device, failures=failures)
         finally:
             os.close(here)
-        if len(failures) == already:  # else it is not empty, and the cause is told already
+        if len(failures) == already:  # otherwise it is not empty, and the cause is recorded
             os.rmdir(name, dir_fd=above)
     except FileNotFoundError:
         return False

@@ -1,12 +1,12 @@
-"""The kernel's announcements: of new routes, and of a new host name."""
+"""Kernel notifications: new routes, and a changed host name."""
 
 from __future__ import annotations
 
-import posix as os
+import os
 import select
-from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket  # without the enums of `socket`
 
-from azureinit.machine import local_error
+from azureinit.machine.files import local_error
+from azureinit.machine.sockets import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class RouteWatch:
         self.kernel.close()
 
     def wait(self, seconds: float) -> bool:
-        """True when something changed."""
+        """True if a route changed."""
         self.kernel.settimeout(seconds or 0.001)
         try:
             return bool(self.kernel.recv(1 << 16))
         except TimeoutError:
             return False
-        except OSError as error:  # more was announced than fits: look again
+        except OSError as error:  # notifications were lost: treat it as a change
             return error.errno is not None
 
 
@@ -57,5 +57,5 @@ class HostnameWatch:
         os.close(self.file)
 
     def wait(self, seconds: float) -> bool:
-        """True when it was set since this was opened, or since the last time we said so; by anybody."""
+        """True if any process set the host name since this was opened, or since the last True."""
         return bool(self.kernel.poll(seconds * 1000))

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-from _stat import S_ISREG
+from stat import S_ISREG
 
 from azureinit.errors import LocalError, LockTimeout
 from azureinit.machine import MOST_BYTES, is_temporary
 from azureinit.machine.durable import make_durable
-from azureinit.record import Record, Secret
+from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,36 +115,6 @@ def _remove_others(machine: Machine, instance: Instance) -> None:
     for name in machine.names(instance.data_dir) or ():
         if _is_state_file(name) and not name.startswith(f"{instance.vm_id}."):
             machine.remove(f"{instance.data_dir.rstrip('/')}/{name}")
-
-
-def write_saved(machine: Machine, instance: Instance, values: dict[str, Any]) -> None:
-    """The one place where secrets are revealed: into a file with mode 0600."""
-    from binascii import b2a_base64
-
-    from azureinit.memory.sealed import seal
-
-    plain = {
-        key: {"base64": b2a_base64(value.reveal(), newline=False).decode()} if isinstance(value, Secret) else value
-        for key, value in sorted(values.items())
-    }
-    data = seal(plain)
-    if machine.read(instance.path("saved"), limit=MOST_BYTES) != data:
-        machine.write(instance.path("saved"), data, mode=0o600)
-
-
-def read_saved(machine: Machine, instance: Instance) -> dict[str, Any] | None:
-    from binascii import a2b_base64
-
-    values = read_sealed(machine, instance.path("saved"))
-    if values is None:
-        return None
-    try:
-        return {
-            key: Secret(a2b_base64(value["base64"])) if isinstance(value, dict) else value
-            for key, value in values.items()
-        }
-    except (KeyError, TypeError, ValueError):
-        return None  # not written by this program
 
 
 def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:

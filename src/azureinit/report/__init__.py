@@ -1,1 +1,1 @@
-"""Telling it: exactly one verdict a boot."""
+"""Reports to the platform: exactly one verdict for each boot."""

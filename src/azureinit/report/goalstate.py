@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Clock
     from azureinit.sources.goalstate import GoalState
 
-    Fetch = Callable[[float], GoalState]  # the goal state as it is now, before that deadline
+    Fetch = Callable[[float], GoalState]  # fetches the current goal state, before that deadline
     Body = Callable[[GoalState], str]
 
 HEADERS = {
@@ -31,7 +31,7 @@ HEALTH, PROPERTIES = "/machine?comp=health", "/machine?comp=roleProperties"
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>'
 NAMESPACES = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"'
 ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"}
-STALE = (400, 410)  # the container is another one by now
+STALE = (400, 410)  # the container id has changed
 MOST_RENEWALS = 3
 
 
@@ -51,7 +51,7 @@ def send_failure_xml(
 def send_in_progress_xml(
     config: Config, vm_id: str | None, *, fetch: Fetch, clock: Clock, deadline: float, observe: Observe | None = None
 ) -> None:
-    """One short try: nothing depends on it."""
+    """One short attempt, best effort."""
     until = min(deadline, clock.monotonic() + IN_PROGRESS_TIMEOUT)
     body = _health("NotReady", _details("Provisioning", f"Provisioning is in progress, vm_id={vm_id or 'unknown'}"))
     _tell(body, replace(policy(config), attempts=1), fetch, clock=clock, deadline=until, observe=observe)
@@ -60,7 +60,7 @@ def send_in_progress_xml(
 def send_fingerprint(
     config: Config, fingerprint: str, *, fetch: Fetch, clock: Clock, deadline: float, observe: Observe | None = None
 ) -> None:
-    """The SSH host key's, as `ssh-keygen -l` has it: `SHA256:...`. Whether it arrives decides nothing."""
+    """Send the SSH host key's fingerprint in the form of `ssh-keygen -l`: `SHA256:...`. Best effort."""
     body = _properties("CertificateThumbprint", fingerprint)
     _send(PROPERTIES, body, policy(config), fetch, clock=clock, deadline=deadline, observe=observe)
 
@@ -75,7 +75,7 @@ def _tell(body: Body, retry: Retry, fetch: Fetch, *, clock: Clock, deadline: flo
 def _send(
     path: str, body: Body, retry: Retry, fetch: Fetch, *, clock: Clock, deadline: float, observe: Observe | None
 ) -> None:
-    """The goal state is asked for before each report; one that has become another's, once more with the next."""
+    """Send with a fresh goal state; if that is outdated by then, once more with the next."""
     until = min(deadline, clock.monotonic() + retry.total)
     for renewal in range(MOST_RENEWALS + 1):
         state = fetch(until)
@@ -116,7 +116,7 @@ def _details(substatus: str, description: str) -> str:
 
 
 def _properties(name: str, value: str) -> Body:
-    plain = escaped(value.replace(":", ""))  # as the platform has always been told
+    plain = escaped(value.replace(":", ""))  # the form that the platform has always received
 
     def body(goal: GoalState) -> str:
         return (
@@ -130,7 +130,7 @@ def _properties(name: str, value: str) -> Body:
 
 
 def escaped(text: str, *, limit: int | None = None) -> str:
-    """Text that XML may hold, at most `limit` bytes of it as they are sent; never half an escape or a letter."""
+    """Text as XML, at most `limit` encoded bytes, cut between characters and escapes."""
     pieces = [_piece(letter) for letter in text]
     if limit is None or sum(len(piece.encode()) for piece in pieces) <= limit:
         return "".join(pieces)

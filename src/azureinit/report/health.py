@@ -1,4 +1,4 @@
-"""The platform's health endpoint: in progress, Ready, or failed."""
+"""The platform's JSON health endpoint: in progress, Ready, or failed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def send_failure(
 def send_in_progress(
     config: Config, vm_id: str | None, *, clock: Clock, deadline: float, observe: Observe | None = None
 ) -> None:
-    """One short try: nothing depends on it."""
+    """One short attempt, best effort."""
     timeout = min(IN_PROGRESS_TIMEOUT, config.wireserver.read_timeout_secs)
     once = replace(policy(config), attempts=1, connect_timeout=timeout, request_timeout=timeout)
     body = _not_ready("Provisioning", f"Provisioning is in progress, vm_id={vm_id or 'unknown'}")
@@ -48,7 +48,7 @@ def send_in_progress(
 
 
 def size_on_the_wire(description: str) -> int:
-    """Bytes of a description, escaped as JSON or as XML, whichever is longer: the platform may hold either."""
+    """Size of a description in bytes, escaped as JSON or as XML, whichever is larger."""
     as_xml = description.encode("utf-8", "replace")
     marks = sum(as_xml.count(mark) for mark in (b"&", b"<", b">", b'"', b"'", b"\r"))
     return max(len(_json(description)) - 2, len(as_xml) + 5 * marks)

@@ -1,4 +1,4 @@
-"""Which of the platform's two health endpoints is told: the JSON one, or the XML one of fabrics that have no other."""
+"""The choice of the health endpoint: JSON, or the older XML one on fabrics that lack the JSON endpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from azureinit.report.goalstate import Fetch
 
 JSON, XML, AUTO = "json", "xml", "auto"
-NOT_HERE = frozenset((400, 404, 405, 501))  # what a server answers that does not know the JSON endpoint
+NOT_HERE = frozenset((400, 404, 405, 501))  # statuses of a server without the JSON endpoint
 ENOUGH = 3
 
 
@@ -30,7 +30,7 @@ def send_verdict(
     deadline: float,
     observe: Observe | None = None,
 ) -> None:
-    """Ready, or the report of a failure. `auto` turns to XML once JSON was refused three times, in the same time."""
+    """Send Ready, or a failure's report. `auto` switches to XML after three refusals of JSON, within the same time."""
     until = min(deadline, clock.monotonic() + config.wireserver.total_retry_timeout_secs)
     retry = policy(config) if protocol == JSON else replace(policy(config), statuses=RETRIED - NOT_HERE)
 
@@ -64,7 +64,7 @@ def send_progress(
     deadline: float,
     observe: Observe | None = None,
 ) -> None:
-    """One short try, of each where it is `auto`: nothing depends on it."""
+    """One short attempt with each protocol that is configured, best effort."""
 
     def by_json() -> None:
         send_in_progress(config, vm_id, clock=clock, deadline=deadline, observe=observe)
@@ -85,7 +85,7 @@ def _either(
 ) -> None:
     refusal: VerdictUndelivered | None = None
     for attempt in range(tries):
-        # Where the time is short, it is better spent on the other endpoint.
+        # With little time left, the other endpoint is the better chance.
         if attempt and clock.monotonic() + delay < until:
             clock.sleep(delay)
         elif attempt:

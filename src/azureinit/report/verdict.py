@@ -1,8 +1,8 @@
-"""The report in words the platform parses: one pipe-delimited record, quoted like CSV."""
+"""The provisioning report's content and size limits; kvp/report.py has its grammar."""
 
 from __future__ import annotations
 
-from azureinit.kvp.report import encode_fields
+from azureinit.kvp.report import ALWAYS, ON_ERROR, PPS_TYPES, encode_fields
 from azureinit.record import Record
 from azureinit.version import VERSION
 
@@ -16,15 +16,14 @@ AGENT = f"Azure-Init/{VERSION}"
 DOCUMENTATION = "https://aka.ms/linuxprovisioningerror"
 MAX_DESCRIPTION = 4096
 MAX_POOLED = 1022
-SHORTEST = 16  # of a value that is cut: less tells nothing
+SHORTEST = 16  # letters of a value that is cut
 CUT = "..."
 LONGEST_KEY = 64
-PPS_TYPES = ("None", "PreprovisionedOSDisk", "Running", "Savable")
-RESERVED = frozenset(("result", "reason", "agent", "pps_type", "vm_id", "timestamp", "documentation_url"))
+RESERVED = frozenset((*ALWAYS, *ON_ERROR))  # the report's own keys
 
 
 class Subject(Record):
-    """Whom a report is about."""
+    """The VM that a report is about."""
 
     vm_id: str | None
     pps_type: str | None
@@ -40,7 +39,7 @@ def failure_report(
 
 
 def success_report(subject: Subject, doubts: tuple[str, ...] = ()) -> str:
-    """`doubts`: why the admin may not be able to log in, cut to what the pool holds."""
+    """`doubts`: why the admin may not be able to log in, cut to fit a record of the pool."""
     head = {"result": "success", "agent": AGENT}
     supporting = {"access": "; ".join(doubts)} if doubts else {}
     return _fitting(head, supporting, _tail(subject), limit=MAX_POOLED, size=size_in_the_pool)
@@ -53,7 +52,7 @@ def size_in_the_pool(text: str) -> int:
 def _fitting(
     head: dict[str, str], supporting: dict[str, str], tail: dict[str, str], *, limit: int, size: Callable[[str], int]
 ) -> str:
-    """At most `limit` by `size`: supporting data are cut, longest first, then left out, cause last; the rest never."""
+    """At most `limit` by `size`: supporting data are cut, longest first, then dropped, the cause last."""
 
     def report(longest: int) -> str:
         return _encode(head, {key: _cut(value, longest) for key, value in supporting.items()}, tail)
@@ -80,7 +79,7 @@ def _tail(subject: Subject) -> dict[str, str]:
 
 
 def _supporting(data: Mapping[str, str]) -> dict[str, str]:
-    """Keys that a reader can tell from the value and from the report's own."""
+    """Keys made of plain letters, and different from the report's own."""
     plain: dict[str, str] = {}
     for key, value in data.items():
         name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in key[:LONGEST_KEY]) or "_"

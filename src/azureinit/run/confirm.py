@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.addresses import host_of
 from azureinit.memory.pending import READY, Pending
 from azureinit.record import replace
 from azureinit.run.early import Early
@@ -10,7 +11,7 @@ from azureinit.run.recall import recall
 from azureinit.run.saving import keep_pending
 from azureinit.run.settle import known_of, settle
 from azureinit.run.state import Knowing
-from azureinit.sources.route import has_route, host_of
+from azureinit.sources.route import has_route
 from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False

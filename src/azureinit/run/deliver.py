@@ -228,7 +228,7 @@ class Delivery:
         if metadata is None or instance is None or (metadata.password_hash is None and not metadata.key_pairs):
             return
         try:
-            save_media(self.context, known.identity, metadata, with_hash=False)
+            save_media(self.context, known.identity, metadata, with_secrets=False)
         except AzureInitError as error:
             self.events.tell(WARN, "saved media", str(error))
             try:

@@ -6,11 +6,12 @@ address other than the usual one is used only if a wireserver answers there, or 
 
 from __future__ import annotations
 
+from azureinit.addresses import WIRESERVER, has_host_route, is_host_address, parse_ipv4
 from azureinit.errors import LocalError
-from azureinit.facts.dhcp_client import parse_outgoing_link
-from azureinit.facts.leases import is_a_host, read_standing
+from azureinit.facts.dhcp_client import platform_link
+from azureinit.facts.leases import read_standing
 from azureinit.record import Record, replace
-from azureinit.sources.route import USUAL, is_told_of, parse_address, read_table, wait_for_route
+from azureinit.sources.route import read_table, wait_for_route
 from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
@@ -41,13 +42,13 @@ class Card(Record):
 
 
 def with_host(config: Config, address: str) -> Config:
-    url = config.wireserver.health_endpoint.replace(f"//{USUAL}", f"//{address}", 1)
+    url = config.wireserver.health_endpoint.replace(f"//{WIRESERVER}", f"//{address}", 1)
     return replace(config, wireserver=replace(config.wireserver, health_endpoint=url))
 
 
 def read_card(machine: Machine, table: bytes | None = None) -> Card | None:
     """The link of the best route to the platform; without a route, the first link that could have one."""
-    link = parse_outgoing_link(read_table(machine) or b"" if table is None else table)
+    link = platform_link(read_table(machine) or b"" if table is None else table)
     if link is not None:
         index = (machine.read(f"/sys/class/net/{link}/ifindex", limit=32) or b"").strip()
         mac = (machine.read(f"/sys/class/net/{link}/address", limit=64) or b"").decode("ascii", "replace").strip()
@@ -68,10 +69,8 @@ def read_lease(machine: Machine, card: Card) -> Standing:
     return read_standing(machine, link=card.link, index=card.index, mac=card.mac, held=held)
 
 
-def read_card_addresses(_machine: Machine, card: Card) -> frozenset[str]:
-    from azureinit.machine.netlink import read_addresses
-
-    return frozenset(one.address for one in read_addresses() if one.index == card.index and one.family == 4)
+def read_card_addresses(machine: Machine, card: Card) -> frozenset[str]:
+    return frozenset(one.address for one in machine.read_addresses() if one.index == card.index and one.family == 4)
 
 
 class Search:
@@ -85,7 +84,7 @@ class Search:
     def find(self, *, until: float) -> Endpoint | None:
         """None: there is no network yet."""
         found = self._find(until=until)
-        if found is None or found.address == USUAL:
+        if found is None or found.address == WIRESERVER:
             return found
         return self._confirmed(found, until=min(until, self.machine.clock.monotonic() + PROBING))
 
@@ -96,7 +95,7 @@ class Search:
             found = self._ask_server(until=min(until, clock.monotonic() + ASKING))
         if found is None and not routed:
             found, routed = self._look(until=until)
-        usual = Endpoint(address=USUAL, how="the usual address, since no DHCP server names another")
+        usual = Endpoint(address=WIRESERVER, how="the usual address, since no DHCP server names another")
         return found or (usual if routed else None)
 
     def _confirmed(self, found: Endpoint, *, until: float) -> Endpoint:
@@ -105,14 +104,14 @@ class Search:
 
         clock = self.machine.clock
         while True:
-            for address in (found.address, USUAL):
+            for address in (found.address, WIRESERVER):
                 base = wireserver(with_host(self.config, address))
                 if is_wireserver(self.config, base, clock=clock, deadline=until):
                     if address == found.address:
                         return found
                     why = f"no wireserver answers at {found.address} ({found.how})"
-                    self.events.tell(WARN, "wireserver", f"{why}: using {USUAL}")
-                    return Endpoint(address=USUAL, how=f"the usual address, since {why}")
+                    self.events.tell(WARN, "wireserver", f"{why}: using {WIRESERVER}")
+                    return Endpoint(address=WIRESERVER, how=f"the usual address, since {why}")
             if clock.monotonic() + PAUSE >= until:
                 return found
             clock.sleep(PAUSE)
@@ -121,7 +120,7 @@ class Search:
         """What leases and routes say, once there can be any; and whether there is a route to the usual address."""
         if not self.in_boot:
             return self._from_lease_or_route(), True
-        routed = wait_for_route(self.machine, USUAL, until=until, late=self._has_lease)
+        routed = wait_for_route(self.machine, WIRESERVER, until=until, late=self._has_lease)
         return self._from_lease_or_route() or self._from_network_manager(), routed
 
     def _has_lease(self) -> bool:
@@ -138,11 +137,11 @@ class Search:
                 if problem not in self.told:
                     self.told.add(problem)
                     self.events.tell(WARN, "wireserver", problem)
-            if found.lease is not None and is_a_host(found.lease.wireserver):
+            if found.lease is not None and is_host_address(found.lease.wireserver):
                 how = f"option 245 of the lease of {found.lease.link} ({found.lease.client})"
                 return Endpoint(address=found.lease.wireserver, how=how)
-        if is_told_of(table.decode("ascii", "replace"), parse_address(USUAL) or 0):
-            return Endpoint(address=USUAL, how="a route leads to it alone")
+        if has_host_route(table, parse_ipv4(WIRESERVER) or 0):
+            return Endpoint(address=WIRESERVER, how="a route leads to it alone")
         return None
 
     def _from_network_manager(self) -> Endpoint | None:
@@ -157,11 +156,10 @@ class Search:
 
     def _ask_server(self, *, until: float) -> Endpoint | None:
         """Ask the DHCP server, where no client has a lease of it."""
-        from azureinit.machine.netlink import read_links
         from azureinit.sources.dhcp import ask_server
 
         card = read_card(self.machine)
-        link = next((one for one in read_links() if card is not None and one.index == card.index), None)
+        link = next((one for one in self.machine.read_links() if card is not None and one.index == card.index), None)
         if card is None or link is None or len(card.mac) != 17:
             return None
         tell = self.events.tell
@@ -170,7 +168,7 @@ class Search:
             tell(INFO, "wireserver", f"no DHCP server was asked: {link.name} {why}")
             return None
         try:
-            offer, odd = ask_server(self.machine, link=link.name, mac=card.mac, is_a_host=is_a_host, until=until)
+            offer, odd = ask_server(self.machine, link=link.name, mac=card.mac, until=until)
         except LocalError as error:
             tell(INFO, "wireserver", f"no DHCP server was asked: {error}")
             return None
@@ -182,7 +180,7 @@ class Search:
         if not read_card_addresses(self.machine, card):
             offered = f"a DHCP server offers {offer.address} to {link.name}, and no DHCP client here takes it"
             tell(WARN, "wireserver", offered)
-        if not (offer.wireserver and is_a_host(offer.wireserver)):
+        if not (offer.wireserver and is_host_address(offer.wireserver)):
             return None
         how = f"option 245 of an offer on {link.name}, since no DHCP client here has a lease"
         return Endpoint(address=offer.wireserver, how=how)

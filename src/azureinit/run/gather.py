@@ -200,7 +200,8 @@ def _is_unconfirmed(
         return False
     if isinstance(failures.get("imds"), NoNetwork):
         return True  # also where a route has come since: IMDS has not been asked
-    from azureinit.sources.route import has_route, host_of
+    from azureinit.addresses import host_of
+    from azureinit.sources.route import has_route
 
     return not has_route(context.machine, host_of(context.config.imds.endpoint))
 

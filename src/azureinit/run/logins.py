@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from azureinit.machine.service import is_service, notify
+from azureinit.machine.threads import allocate_lock
 from azureinit.run.enact import best_effort
 from azureinit.run.waiting import TELL_SECS
 from azureinit.telemetry.events import DEBUG

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
+from azureinit.addresses import WIRESERVER, has_route_to, host_of, parse_ipv4
 from azureinit.errors import HttpFailed
+from azureinit.machine.threads import allocate_lock
 from azureinit.run.enact import best_effort, enact
-from azureinit.sources.route import USUAL, host_of, is_to_be_found, leads, parse_address, read_table, wait_for_route
+from azureinit.sources.route import is_to_be_found, read_table, wait_for_route
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ class Platform:
         found = Search(self.context).find(until=until)
         if found is None:
             return
-        level = DEBUG if found.address == USUAL else INFO
+        level = DEBUG if found.address == WIRESERVER else INFO
         text = f"the wireserver is at {found.address}: {found.how}"
         self.events.tell(level, "wireserver", text, address=found.address)
         self.config, self.located = with_host(self.config, found.address), True
@@ -72,7 +72,7 @@ class Platform:
         Tried once for each host, and never over an existing route. Returns False, so that a wait for a route goes on:
         the kernel announces the new one.
         """
-        if host in self._routes or self.machine.rooted or parse_address(host) is None:
+        if host in self._routes or self.machine.rooted or parse_ipv4(host) is None:
             return False
         if not best_effort(self.events, f"route to {host}", lambda: self._add_route(host)):
             self._routes.add(host)
@@ -88,8 +88,7 @@ class Platform:
         lease = None if card is None else read_lease(machine, card).lease
         if card is None or lease is None or lease.address not in read_card_addresses(machine, card):
             return
-        table = (read_table(machine) or b"").decode("ascii", "replace")
-        plan = plan_route(host=host, lease=lease, leads=leads(table, parse_address(host) or 0))
+        plan = plan_route(host=host, lease=lease, leads=has_route_to(read_table(machine) or b"", parse_ipv4(host) or 0))
         if work_left(plan):
             self._routes.add(host)
             enact(machine, plan, events=self.events, deadline=self.context.deadline)

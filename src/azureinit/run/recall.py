@@ -32,16 +32,14 @@ def recall(context: Context, identity: Identity, *, readable: bool = True) -> Me
     """Nothing, where the VM's id is not known yet, or the caller may not read the data directory."""
     if identity.instance is None or not readable:
         return Memory(journal=MemoryJournal(), readable=readable)
-    from azureinit.memory.instance import read_saved
     from azureinit.memory.pending import read_pending
 
     machine, instance = context.machine, identity.instance
-    values, pending = read_saved(machine, instance), read_pending(machine, instance)
-    saved = None
-    if values is not None:
-        from azureinit.sources.gather import from_saved
+    pending, saved = read_pending(machine, instance), None
+    if machine.stat(instance.path("saved")) is not None:  # a first boot does not load the codec before it asks sshd
+        from azureinit.memory.saved import read_saved
 
-        saved = from_saved(values)
+        saved = read_saved(machine, instance.path("saved"))
     return Memory(
         journal=read_journal(machine, instance.path("journal")),
         saved=saved,

@@ -6,8 +6,9 @@ network, and for IMDS to agree with what was applied.
 
 from __future__ import annotations
 
+from azureinit.addresses import host_of
 from azureinit.errors import NoNetwork
-from azureinit.sources.route import has_route, host_of
+from azureinit.sources.route import has_route
 from azureinit.telemetry.events import DEBUG, INFO
 
 TYPE_CHECKING = False

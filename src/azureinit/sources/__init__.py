@@ -1,1 +1,1 @@
-"""What the platform says: each source read alone, then merged with provenance."""
+"""The platform's metadata: each source is read separately, then merged with provenance."""

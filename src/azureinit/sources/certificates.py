@@ -1,4 +1,4 @@
-"""The machine's certificates: asked of the wireserver, and found by thumbprint, each with its private key."""
+"""The VM's certificates: fetched from the wireserver and found by thumbprint, each with its private key."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ PKCS12 = "Pkcs7BlobWithPfxContents"
 class Certificate(Record):
     thumbprint: str  # SHA-1 in capitals
     pem: str
-    public_key: str | None  # as OpenSSH writes it; None: of a kind that it does not take
+    public_key: str | None  # in OpenSSH's format; None for a key type that OpenSSH does not support
     private_key: Secret | None  # PEM
 
 
 class Certificates(Record):
     found: tuple[Certificate, ...] = ()
-    why: str = ""  # why there are none, or fewer than might be, in a sentence
+    why: str = ""  # why certificates are missing, in a sentence
 
     def get(self, thumbprint: str) -> Certificate | None:
-        """However it is spelt: `ab:cd`, `AB CD` and `ABCD` are the same."""
+        """Normalised: `ab:cd`, `AB CD` and `ABCD` are the same thumbprint."""
         wanted = "".join(thumbprint.replace(":", " ").split()).upper()
         return next((one for one in self.found if one.thumbprint == wanted), None)
 
@@ -57,13 +57,13 @@ class CertificateFile(Record):
 def read_certificates(
     machine: Machine, config: Config, goal_state: GoalState, *, deadline: float, observe: Observe | None = None
 ) -> Certificates:
-    """None, with the reason, where this machine cannot open them; an error where the wireserver does not give them."""
+    """Empty, with the reason, if this machine cannot decrypt them; an error if the wireserver does not send them."""
     if goal_state.certificates_url is None:
         return Certificates(why="the goal state names no certificates")
     try:
         transport = make_transport(machine, deadline=deadline)
     except AzureInitError as error:
-        return Certificates(why=f"certificates cannot be asked for: {error}")
+        return Certificates(why=f"certificates cannot be requested: {error}")
     told: list[str] = []
     for cipher in CIPHERS:
         try:
@@ -73,7 +73,7 @@ def read_certificates(
             told.append(f"{cipher}: {error}")
             if error.status == REFUSED and cipher != CIPHERS[-1]:
                 continue
-            text = f"the wireserver gives no certificates: {'; '.join(told)}"
+            text = f"the wireserver sent no certificates: {'; '.join(told)}"
             raise CertificatesMissing(text, endpoint=goal_state.endpoint) from error
         if file.format not in ("", PKCS12):
             return Certificates(why=f"the certificates come as {file.format[:60]!r}, which is not read here")
@@ -84,7 +84,7 @@ def read_certificates(
             return pair(opened, lambda key: public_half(machine, key, deadline=deadline))
         except AzureInitError as error:
             told.append(f"{cipher}: {error}")
-    return Certificates(why=f"the certificates cannot be opened here: {'; '.join(told)}")
+    return Certificates(why=f"the certificates cannot be decrypted here: {'; '.join(told)}")
 
 
 def _fetch(
@@ -96,7 +96,7 @@ def _fetch(
     deadline: float,
     observe: Observe | None,
 ) -> CertificateFile:
-    """Where the goal state was replaced meanwhile, the new one tells where to look."""
+    """Fetch, and retry with the new URL if the goal state was replaced meanwhile."""
 
     def get(url: str) -> CertificateFile:
         return ask(
@@ -121,7 +121,7 @@ def _fetch(
 
 
 def parse_certificate_file(body: bytes) -> CertificateFile:
-    """Data in another format than ours are left unread: they need not be base64."""
+    """Data in an unknown format are not decoded: they may not be base64."""
     found = texts(body, (FORMAT, DATA), name="the certificate file", invalid=CertificatesMissing)
     form = found[FORMAT][0] if found[FORMAT] else ""
     if form not in ("", PKCS12):
@@ -133,7 +133,7 @@ def parse_certificate_file(body: bytes) -> CertificateFile:
 
 
 def pair(opened: Secret, public_half: Callable[[str], bytes | None]) -> Certificates:
-    """Each certificate with the private key whose public half it holds."""
+    """Each certificate with its matching private key."""
     keys: dict[object, Secret] = {}
     found: dict[str, Certificate] = {}
     paired: set[object] = set()
@@ -156,7 +156,7 @@ def pair(opened: Secret, public_half: Callable[[str], bytes | None]) -> Certific
 
 
 def _identity(spki: bytes) -> object:
-    """Two spellings of a key that OpenSSH takes are the same key."""
+    """Compares keys in OpenSSH's format, so that different encodings of one key are equal."""
     return openssh_key(spki) or spki
 
 

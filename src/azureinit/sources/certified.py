@@ -1,4 +1,4 @@
-"""Keys and pairs of keys that the media name by a certificate, made of what the platform gave. Pure."""
+"""Keys and key pairs that the media name by a certificate, made from the platform's certificates. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def certified(metadata: Metadata, known: Certificates) -> Metadata:
-    """With all of them, or an error that names the first that cannot be made."""
+    """Metadata with all of those keys, or an error that names the first one that cannot be made."""
     keys = (
         PublicKey(data=_public_key(_find(known, thumbprint)), path=path) for thumbprint, path in named_keys(metadata)
     )
@@ -27,7 +27,7 @@ def certified(metadata: Metadata, known: Certificates) -> Metadata:
 
 
 def keys_inside(text: str) -> tuple[str, ...]:
-    """The public key of every certificate in PEM, as OpenSSH writes it. Anything else is passed over."""
+    """The public key of every PEM certificate, in OpenSSH's format. Other text is skipped."""
     from azureinit.sources.der import certificate_key, openssh_key
     from azureinit.sources.envelope import body_of, decoded, pem_blocks
 
@@ -40,7 +40,7 @@ def keys_inside(text: str) -> tuple[str, ...]:
 def _with_keys(pair: KeyPair, known: Certificates) -> KeyPair:
     found = _find(known, pair.thumbprint)
     if found.private_key is None:
-        why = known.why or "the platform gave the certificate without it"
+        why = known.why or "the platform sent the certificate without it"
         raise CertificatesMissing(f"no private key of the certificate {pair.thumbprint}: {why}")
     return replace(pair, public_key=_public_key(found), private_key=found.private_key)
 
@@ -48,13 +48,13 @@ def _with_keys(pair: KeyPair, known: Certificates) -> KeyPair:
 def _find(known: Certificates, thumbprint: str) -> Certificate:
     found = known.get(thumbprint)
     if found is None:
-        why = known.why or "the platform gave none of that thumbprint"
-        raise CertificatesMissing(f"no certificate {thumbprint} to make a key of: {why}")
+        why = known.why or "the platform sent none with that thumbprint"
+        raise CertificatesMissing(f"no certificate {thumbprint} to make a key from: {why}")
     return found
 
 
 def _public_key(found: Certificate) -> str:
     if found.public_key is None:
-        why = "it is of a kind that OpenSSH does not take"
-        raise CertificatesMissing(f"no certificate {found.thumbprint} to make a key of: {why}")
+        why = "OpenSSH does not support its key type"
+        raise CertificatesMissing(f"no certificate {found.thumbprint} to make a key from: {why}")
     return found.public_key

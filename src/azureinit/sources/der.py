@@ -1,4 +1,4 @@
-"""DER, as far as a public key lies in it: out of a certificate, and into a line of OpenSSH's."""
+"""DER parsing for public keys: from a certificate to a line in OpenSSH's format."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-INTEGER, BITS, OID, SEQUENCE, VERSION = 0x02, 0x03, 0x06, 0x30, 0xA0
+INTEGER, BITS, SEQUENCE, VERSION = 0x02, 0x03, 0x30, 0xA0
 RSA = bytes.fromhex("2a864886f70d010101")
 EC = bytes.fromhex("2a8648ce3d0201")
 ED25519 = bytes.fromhex("2b6570")
-# Its name for OpenSSH, and how long a point is that hides nothing of itself.
+# Its name in OpenSSH, and the length of an uncompressed point.
 CURVES = {
     bytes.fromhex("2a8648ce3d030107"): ("nistp256", 65),
     bytes.fromhex("2b81040022"): ("nistp384", 97),
@@ -28,19 +28,19 @@ class _NotDer(Exception):
 
 
 def certificate_key(certificate: bytes) -> bytes | None:
-    """Its SubjectPublicKeyInfo, whole; None where this is no certificate."""
+    """The certificate's SubjectPublicKeyInfo; None if it is not a certificate."""
     try:
         signed = _inside(_inside(certificate, SEQUENCE), SEQUENCE, rest=True)
         fields = [(tag, whole) for tag, _, whole in _values(signed)]
     except _NotDer:
         return None
-    if fields and fields[0][0] == VERSION:  # a version 1 certificate does not say so
+    if fields and fields[0][0] == VERSION:  # a version 1 certificate has no version field
         del fields[0]
     return fields[SPKI_AT][1] if len(fields) > SPKI_AT and fields[SPKI_AT][0] == SEQUENCE else None
 
 
 def openssh_key(spki: bytes) -> str | None:
-    """The key as OpenSSH writes it; None for a kind or form of key that it does not take."""
+    """The key in OpenSSH's format; None for unsupported key types."""
     try:
         algorithm, key = _values(_inside(spki, SEQUENCE))
         (_, kind, _), *parameters = _values(algorithm[1])
@@ -61,7 +61,7 @@ def _parts(kind: bytes, parameter: bytes, key: bytes) -> tuple[bytes, ...] | Non
         numbers = (exponent, modulus)
         if any(tag != INTEGER or not number or number[0] >= 0x80 for tag, number, _ in numbers):
             return None
-        return b"ssh-rsa", exponent[1], modulus[1]  # both write numbers in the same way
+        return b"ssh-rsa", exponent[1], modulus[1]  # DER and OpenSSH encode integers alike
     if kind == EC and parameter in CURVES:
         curve, length = CURVES[parameter]
         if len(key) == length and key[0] == UNCOMPRESSED:
@@ -72,7 +72,7 @@ def _parts(kind: bytes, parameter: bytes, key: bytes) -> tuple[bytes, ...] | Non
 
 
 def _inside(data: bytes, wanted: int, *, rest: bool = False) -> bytes:
-    """What the first value holds; nothing may follow it, unless there is a `rest`."""
+    """The content of the first value. Data may follow it only with `rest`."""
     for tag, content, whole in _values(data):
         if tag == wanted and (rest or len(whole) == len(data)):
             return content
@@ -81,7 +81,7 @@ def _inside(data: bytes, wanted: int, *, rest: bool = False) -> bytes:
 
 
 def _values(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Tag, content and the whole of each."""
+    """Tag, content and complete encoding of each value."""
     at = 0
     while at < len(data):
         head = data[at + 1 : at + 2]

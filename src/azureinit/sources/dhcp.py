@@ -1,33 +1,30 @@
-"""What a DHCP server says of the wireserver, asked by ourselves where nobody on this machine has a lease to read.
+"""Asks a DHCP server for the wireserver's address, for machines without a readable lease.
 
-A DISCOVER is all that is sent: no address is taken, and no link is changed.
+Sends only a DISCOVER: no address is accepted, and no link is changed.
 """
 
 from __future__ import annotations
 
+from azureinit.addresses import is_host_address
 from azureinit.machine.dhcp import discover, parse_offer
-from azureinit.machine.packets import Broadcast, new_transaction
+from azureinit.machine.packets import new_transaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from azureinit.machine import Machine
     from azureinit.machine.dhcp import Offer
 
-PAUSES = (1.0, 2.0, 4.0)  # seconds that an answer to each try is waited for
+PAUSES = (1.0, 2.0, 4.0)  # seconds to wait for an answer to each attempt
 
 
-def ask_server(
-    machine: Machine, *, link: str, mac: str, is_a_host: Callable[[str], bool], until: float
-) -> tuple[Offer | None, tuple[str, ...]]:
-    """The first offer that names a wireserver, else the first there was; and what was odd about others."""
+def ask_server(machine: Machine, *, link: str, mac: str, until: float) -> tuple[Offer | None, tuple[str, ...]]:
+    """The first offer that names a wireserver, else the first offer; and what was wrong with others."""
     clock, card = machine.clock, bytes.fromhex(mac.replace(":", ""))
     started = clock.monotonic()
     transaction = new_transaction()
     without: Offer | None = None
     odd: dict[str, None] = {}
-    with Broadcast(link) as wire:
+    with machine.broadcast(link) as wire:
         for pause in PAUSES:
             now = clock.monotonic()
             if now >= until:
@@ -39,12 +36,12 @@ def ask_server(
                 offer = parse_offer(content, mac=card, transaction=transaction) if content else None
                 if offer is None:
                     continue
-                if offer.wireserver and is_a_host(offer.wireserver):
+                if offer.wireserver and is_host_address(offer.wireserver):
                     return offer, tuple(odd)
                 if offer.wireserver is not None:
                     said = offer.wireserver or "not four bytes"
                     odd[f"option 245 in the offer of {offer.server or 'a server'} is no wireserver: {said}"] = None
                 without = without or offer
-            if without is not None:  # who answered once says nothing else the next time
+            if without is not None:  # asking the same server again gives the same answer
                 break
     return without, tuple(odd)

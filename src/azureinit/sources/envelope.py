@@ -1,7 +1,7 @@
-"""The sealed envelope that certificates travel in: a key made to receive it, and openssl to open it.
+"""The CMS envelope that certificates are sent in: a transport key to receive it, and openssl to decrypt it.
 
-No private key ever lies in a file or on a command line: keys come and go through pipes. What openssl must find by
-name, the public half and the sealed envelope, lies in a directory of our own for as long as it takes.
+Private keys are never in a file or on a command line, only in pipes. The transport certificate and the envelope, which
+openssl reads by name, are in a private directory while it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PLACE = "/run/azure-init"
 TOOL = "openssl"
-SLOWEST = 60.0  # seconds a single openssl may take
+SLOWEST = 60.0  # seconds for one run of openssl
 LONGEST_COMPLAINT = 300
 # The envelope names its recipient by key identifier, so the certificate must have one.
 REQUEST = b"""[req]
@@ -30,26 +30,26 @@ CN = LinuxTransport
 subjectKeyIdentifier = hash
 """
 MAKE = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-sha256", "-days", "730", "-config", "/dev/stdin")
-# FIPS machines fail at the checksum, OpenSSL 3 at what only the oldest hosts still use.
+# FIPS mode refuses the checksum's algorithm; OpenSSL 3 refuses the cipher of the oldest hosts.
 OPENINGS = ((), ("-nomacver",), ("-legacy",))
 PRIVATE = "PRIVATE KEY"
 
 
 class Transport(Record):
-    """The pair that an envelope is sealed for: new each time, gone with us."""
+    """The transport key pair that an envelope is encrypted for: new for each run, kept in memory only."""
 
     certificate: str
     key: Secret
 
     @property
     def one_line(self) -> str:
-        """As a header carries it."""
+        """The certificate in the form of the request header."""
         return body_of(self.certificate)
 
 
 def check_tool(machine: Machine) -> None:
     if machine.find(TOOL) is None:
-        told = f"{TOOL} is not installed: without it the certificates cannot be opened by which the media name keys"
+        told = f"{TOOL} is not installed: it is needed to decrypt the certificates by which the media name keys"
         raise ToolMissing(told, hint=f"install {TOOL}", command=TOOL)
 
 
@@ -61,11 +61,11 @@ def make_transport(machine: Machine, *, deadline: float) -> Transport:
 
 
 def open_envelope(machine: Machine, envelope: bytes, transport: Transport, *, deadline: float) -> Secret:
-    """The certificates and private keys inside, as openssl lists them."""
+    """The certificates and private keys inside, as openssl prints them."""
     bag = _decrypt(machine, envelope, transport, deadline=deadline).reveal()
     failures = []
     for opening in OPENINGS:
-        arguments = ("pkcs12", "-nodes", "-passin", "pass:", *opening)  # the password is empty, and no secret
+        arguments = ("pkcs12", "-nodes", "-passin", "pass:", *opening)  # the password is empty
         try:
             return Secret(_openssl(machine, *arguments, stdin=bag, deadline=deadline))
         except SubprocessFailed as error:
@@ -89,7 +89,7 @@ def _decrypt(machine: Machine, envelope: bytes, transport: Transport, *, deadlin
 
 
 def _clear(machine: Machine) -> None:
-    """What a run that died left here."""
+    """Remove the files of a killed run."""
     for name in machine.names(PLACE) or ():
         kind, _, rest = name.lstrip(".").partition(".")
         pid = rest.partition(".")[0]
@@ -98,7 +98,7 @@ def _clear(machine: Machine) -> None:
 
 
 def public_half(machine: Machine, key: str, *, deadline: float) -> bytes | None:
-    """SubjectPublicKeyInfo of a private key in PEM; None where openssl makes nothing of it."""
+    """SubjectPublicKeyInfo of a PEM private key; None if openssl cannot read it."""
     try:
         return _openssl(machine, "pkey", "-pubout", "-outform", "DER", stdin=key.encode(), deadline=deadline)
     except SubprocessFailed:
@@ -115,7 +115,7 @@ def _openssl(machine: Machine, *arguments: str, stdin: bytes, deadline: float) -
 
 
 def pem_blocks(data: bytes) -> list[tuple[str, str]]:
-    """Label and whole text of each; what stands between them is commentary."""
+    """Label and text of each PEM block; text between blocks is skipped."""
     blocks: list[tuple[str, str]] = []
     label, lines = "", [""]
     for line in data.decode("ascii", "replace").split("\n"):
@@ -134,11 +134,11 @@ def body_of(block: str) -> str:
 
 
 def decoded(text: str) -> bytes | None:
-    """What base64 says, white space aside; None where it is none."""
+    """Decoded base64, with white space ignored; None if it is not base64."""
     letters = "".join(text.split()).encode("ascii", "replace")
     try:
         data = a2b_base64(letters)
     except Error:
         return None
-    # Decoding skips what it does not know; only what comes back the same was base64.
+    # Decoding skips invalid characters: only text that encodes back to itself was base64.
     return data if b2a_base64(data, newline=False) == letters else None

@@ -1,4 +1,4 @@
-"""The guard before every XML document: bounded in size and depth, no DOCTYPE, no codec of the document's choosing."""
+"""Safe XML parsing: limits on size and depth, no DOCTYPE, no encoding chosen by the document."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 64
-MOST_URI = 256  # of a namespace; it becomes a part of the name of every element in it
-MOST_NAME = 64  # longer than any name we know, short enough for a path of 64 of them
+MOST_URI = 256  # letters of a namespace URI, which is part of every element's name
+MOST_NAME = 64  # longer than any known name, short enough for a path of 64 names
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 ENCODINGS = ("utf-8", "utf-16", "utf-16le", "utf-16be", "us-ascii", "iso-8859-1")
 
 
 class Guard:
-    """Stands between the parser and a reader. `name` is the document's, `invalid` what it is refused with."""
+    """Checks the parser's events before a reader gets them. `name`: the document's. `invalid`: the error class."""
 
     def __init__(self, reader: Reader, *, name: str, invalid: type[AzureInitError]) -> None:
         self.reader, self.name, self.invalid = reader, name, invalid
@@ -44,10 +44,10 @@ class Guard:
 
     def declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
         if encoding is not None and encoding.lower() not in ENCODINGS:
-            raise self.invalid(f"{self.name} is written in an encoding that is not read here")
+            raise self.invalid(f"{self.name} has an unsupported encoding")
 
     def namespace(self, _prefix: str | None, uri: str | None) -> None:
-        """Thousands of elements in a namespace of a long name would take quadratic time."""
+        """A long namespace URI with thousands of elements would take quadratic time."""
         if uri is not None and len(uri) > MOST_URI:
             raise self.invalid(f"{self.name} has a namespace of {len(uri)} characters, more than {MOST_URI}")
 
@@ -56,7 +56,7 @@ class Guard:
 
 
 def walk(data: bytes, reader: Reader, *, name: str, invalid: type[AzureInitError], limit: int = MOST_BYTES) -> None:
-    """Every element of the document, told to the reader. Names come as `URI local`, or alone where they have no URI."""
+    """Pass every element of the document to the reader. Names are `URI local`, or `local` without a namespace."""
     if len(data) > limit:
         raise invalid(f"{name} has {len(data)} bytes, more than the {limit} allowed")
     data = stripped(data)
@@ -69,7 +69,7 @@ def walk(data: bytes, reader: Reader, *, name: str, invalid: type[AzureInitError
 def guarded(codec: str | None, reader: Reader, *, name: str, invalid: type[AzureInitError]) -> pyexpat.XMLParserType:
     guard = Guard(reader, name=name, invalid=invalid)
     parser = pyexpat.ParserCreate(codec, " ")
-    parser.XmlDeclHandler = guard.declaration  # or else the document chooses among all of Python's codecs
+    parser.XmlDeclHandler = guard.declaration  # otherwise the document could choose any of Python's codecs
     parser.StartDoctypeDeclHandler = guard.doctype
     parser.StartNamespaceDeclHandler = guard.namespace
     parser.StartElementHandler = guard.start
@@ -87,12 +87,12 @@ def parse(parser: pyexpat.XMLParserType, data: bytes, *, name: str, invalid: typ
 
 
 def stripped(data: bytes) -> bytes:
-    """Without the padding that some writers leave around a document of single bytes."""
+    """The document without the padding that some writers leave around it."""
     return data if b"\0" in data[:4] or data[:2] in UTF16_MARKS else data.strip(b" \t\r\n\0")
 
 
 def utf16(data: bytes) -> str | None:
-    """Which UTF-16 the bytes show, with or without a mark; None where they are something else."""
+    """The UTF-16 variant, with or without a byte order mark; None for any other encoding."""
     if data[:2] in UTF16_MARKS:
         return "utf-16"
     if b"\0" in data[:2]:
@@ -101,7 +101,7 @@ def utf16(data: bytes) -> str | None:
 
 
 def check_utf16(data: bytes, *, name: str, invalid: type[AzureInitError]) -> None:
-    """expat joins surrogates without looking whether they belong together."""
+    """Refuse lone surrogates: expat joins them unchecked."""
     codec = utf16(data)
     try:
         if codec is not None:
@@ -111,7 +111,7 @@ def check_utf16(data: bytes, *, name: str, invalid: type[AzureInitError]) -> Non
 
 
 def encoding(data: bytes) -> str | None:
-    """What the bytes show outweighs what the declaration says: .NET writes "utf-16" above UTF-8."""
+    """The bytes override the declared encoding: .NET declares "utf-16" for UTF-8 documents."""
     if data[:2] in UTF16_MARKS:
         return "utf-16"
     eight_bit = b"\0" not in data[:4]
@@ -131,7 +131,7 @@ class _Texts:
     def __init__(self, wanted: Collection[str]) -> None:
         self.found: dict[str, list[str]] = {path: [] for path in wanted}
         self._path: list[str] = []
-        self._pieces: list[str] = []  # of the innermost element so far: leaves have no elements inside
+        self._pieces: list[str] = []  # text of the innermost element: leaves have no child elements
 
     def start(self, name: str, _attributes: dict[str, str]) -> None:
         self._path.append(name.rpartition(" ")[2][:MOST_NAME])

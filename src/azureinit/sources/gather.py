@@ -1,18 +1,16 @@
-"""Asking IMDS and the media at the same time, and when to stop waiting for the other one.
+"""Reads IMDS and the media in parallel, and decides when to stop waiting for the other one.
 
-Once one source is enough the other gets `sources.grace_secs`, IMDS only from when there is a way to it. Where IMDS says
-that there is a password or customData it is not enough, since only the media carry them: they must answer, within
-`provisioning_media.wait_secs`. What ends a wait is a message or the clock, never a sleep.
+Once one source is sufficient, the other gets `sources.grace_secs` more; for IMDS that time starts when there is a route
+to it. If IMDS announces a password or customData, the media must answer within `provisioning_media.wait_secs`, since
+only they carry those. Waits end with a message or a deadline, never with a sleep.
 """
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, ProxyAgentFailed
-from azureinit.record import Record, Secret, replace
+from azureinit.machine.threads import allocate_lock
+from azureinit.record import Record, replace
 from azureinit.sources.metadata import (
-    SAVED,
     Metadata,
     contradiction,
     from_imds,
@@ -38,18 +36,18 @@ if TYPE_CHECKING:
     Ask = Callable[[], Metadata]
     NoRoute = Callable[[float], Union[AzureInitError, None]]
 
-DRIVE = "/dev/sr"  # an optical one
+DRIVE = "/dev/sr"  # an optical drive
 LOOK_SECS = 1.0
-# A source that keeps its own limit knows better why it failed: it gets this long to say so.
+# A source with its own timeout has the better error: it gets these seconds more to raise it.
 LAST_WORD = 1.0
-# No sources, but news of whether IMDS can be reached.
+# Not sources: messages about the route to IMDS.
 ROUTE, BLOCKED = "route", "blocked"
 
 
 class Gathered(Record):
     answers: dict[str, Metadata]
     failures: dict[str, AzureInitError]
-    # To be ejected before Ready; None where the media was a file or there was none.
+    # The device to eject before Ready; None if the media was a file or absent.
     device: str | None
 
 
@@ -66,12 +64,12 @@ def ask_sources(
     no_network: NoRoute | None = None,
     trouble: dict[str, AzureInitError | None] | None = None,
 ) -> Callable[[], Gathered]:
-    """Starts asking at once; what it returns waits for the answers. `saved`: what an earlier run kept of the media.
+    """Start reading at once; the returned function waits for the answers. `saved`: the media of an earlier run.
 
-    `route`: the network may still be on its way up, so IMDS is asked once there is a way to it; `mend` is told of a
-    host to which there is none for long. `vm_id`: this machine's, as far as it is known. `no_network` is asked for the
-    reason to give up waiting for a way, after so many seconds; the media are applied alone then, if they can be.
-    `trouble` becomes: which sources have not answered yet, and the last error of each.
+    `route`: the network may not be up yet, so IMDS is asked once there is a route to it; `mend` is called with a host
+    that has had no route for long. `vm_id`: this VM's, if known. `no_network` is called with the seconds waited and
+    returns a reason to stop waiting for a route; then the media are applied alone, if possible. `trouble` gets the
+    sources that have not answered yet, each with its last error.
     """
     from azureinit.machine.threads import Flag, Inbox, start
 
@@ -109,7 +107,8 @@ def ask_sources(
         from azureinit.sources.imds import query_imds
 
         if route:
-            from azureinit.sources.route import host_of, wait_for_route
+            from azureinit.addresses import host_of
+            from azureinit.sources.route import wait_for_route
 
             host = host_of(config.imds.endpoint)
             if not wait_for_route(machine, host, until=deadline, late=lambda: mend is not None and mend(host)):
@@ -120,7 +119,7 @@ def ask_sources(
             machine.clock.wait(media_known.wait, config.sources.grace_secs)
             demanded = bool(media and media[0].ovf.proxy_agent)
             if demanded:
-                inbox.put((BLOCKED, Metadata()))  # the agent is waited for in any case, and IMDS after it
+                inbox.put((BLOCKED, Metadata()))  # IMDS is asked after the proxy agent is ready
             try:
                 return f"; before that {proxy_agent().wait(demanded=demanded)}"
             except ProxyAgentFailed as error:
@@ -133,7 +132,9 @@ def ask_sources(
         )
 
     def from_the_drive() -> bool:
-        """A disk that anybody attached is no drive: it does not stand for the platform."""
+        """True for an optical drive. Any user may attach a disk, so that a disk does not prove that it is the
+        platform's.
+        """
         return bool(media and (config.provisioning_media.path or (media[0].device or "").startswith(DRIVE)))
 
     def alone(known: Metadata, seconds: float) -> AzureInitError | None:
@@ -171,7 +172,7 @@ def ask_sources(
 def refuse_contradiction(
     answers: dict[str, Metadata], failures: dict[str, AzureInitError], *, vm_id: str | None
 ) -> None:
-    """A medium that is not this VM's is as good as none."""
+    """Refuse a medium that belongs to another VM."""
     if "media" in answers:
         why = contradiction(answers["media"], answers.get("imds"), vm_id=vm_id)
         if why:
@@ -190,9 +191,10 @@ def collect(
     trouble: Mapping[str, AzureInitError | None] = {},
     alone: Callable[[Metadata, float], AzureInitError | None] | None = None,
 ) -> tuple[dict[str, Metadata], dict[str, AzureInitError]]:
-    """Both answers, or one and the reason why the other was not waited for any longer.
+    """Both answers, or one answer and the reason why the wait for the other ended.
 
-    `alone` is asked every second, while the media have answered and there is no way to IMDS: why they do without it.
+    `alone` is called every second while the media have answered and there is no route to IMDS. It returns why to use
+    the media alone.
     """
     started = clock.monotonic()
     answers: dict[str, Metadata] = {}
@@ -224,7 +226,7 @@ def collect(
             failures[name] = answer
         else:
             answers[name] = answer
-            failures.pop(name, None)  # later than it should have been, but still while we waited for the other
+            failures.pop(name, None)  # late, but still during the wait for the other source
         known = merge({**({"saved": saved} if saved else {}), **answers})
         lacking = needs_media(known) and "media" not in answers
         if (is_enough(known) and not lacking) or ("imds" in answers and is_specialised(known)):
@@ -255,7 +257,7 @@ def _answerer(
             found = ask()
         except AzureInitError as error:
             found = error
-        except Exception as error:  # noqa: BLE001 - a thread's bug must reach the verdict too
+        except Exception as error:  # noqa: BLE001 - a defect in a thread must reach the verdict, too
             found = AzureInitError(f"{name}: {type(error).__name__}: {error}")
         trouble.pop(name, None)
         put((name, found))
@@ -279,33 +281,3 @@ def _read_media(
 
     until = min(deadline, machine.clock.monotonic() + config.provisioning_media.wait_secs)
     return read_media(machine, path=config.provisioning_media.path, deadline=until, observe=observe, note=note)
-
-
-def from_saved(values: Mapping[str, object]) -> Metadata | None:
-    """What an earlier run of this VM kept of its media; None for what no run of ours has written."""
-    from azureinit.sources.imds import PublicKey
-    from azureinit.sources.metadata import KeyPair
-
-    kinds = {**SAVED, "password_hash": Secret}
-    kept = {key: value for key, value in values.items() if key in kinds and value is not None}
-    keys, named, thumbprints = (_pairs(values.get(key, ())) for key in ("keys", "key_pairs", "thumbprints"))
-    if not all(type(value) is kinds[key] for key, value in kept.items()):
-        return None
-    if keys is None or named is None or thumbprints is None:
-        return None
-    return Metadata(
-        **kept,  # type: ignore[arg-type]
-        keys=tuple(PublicKey(data=data, path=path) for data, path in keys),
-        key_pairs=tuple(KeyPair(thumbprint=thumbprint, path=path) for thumbprint, path in named),
-        thumbprints=tuple(thumbprints),
-    )
-
-
-def _pairs(value: object) -> list[tuple[str, str | None]] | None:
-    """A text and perhaps another one, any number of times; None for anything else."""
-    pairs: tuple[Any, ...] = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-        return None
-    if not all(isinstance(text, str) and (path is None or isinstance(path, str)) for text, path in pairs):
-        return None
-    return [(text, path) for text, path in pairs]

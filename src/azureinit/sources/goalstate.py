@@ -1,7 +1,8 @@
-"""The goal state: who this machine is to the wireserver, and where its certificates lie."""
+"""The wireserver's goal state: the VM's container and instance id, and the URL of its certificates."""
 
 from __future__ import annotations
 
+from azureinit.addresses import base_of
 from azureinit.errors import GoalStateInvalid, GoalStateMissing, HttpFailed
 from azureinit.http import Retry, send
 from azureinit.record import Record, replace
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SPOKEN = "2012-11-30"
 HEALTH = "/provisioning/health"
-# 403 is how the host throttles, 410 a goal state that was replaced while it was asked for.
+# 403: the host throttles. 410: the goal state was replaced during the request.
 RETRIED = frozenset((403, 408, 410, 429, *range(500, 600)))
 PROBE = 2.0  # seconds
 HEADERS = {"User-Agent": f"azure-init v{VERSION}", "x-ms-agent-name": "azure-init", "x-ms-version": SPOKEN}
@@ -34,7 +35,7 @@ INSTANCE, CERTIFICATES = ROLE + "/InstanceId", ROLE + "/Configuration/Certificat
 
 
 class GoalState(Record):
-    endpoint: str  # of the wireserver that gave it
+    endpoint: str  # of the wireserver that sent it
     incarnation: str
     container_id: str
     instance_id: str
@@ -42,34 +43,33 @@ class GoalState(Record):
 
 
 def wireserver(config: Config) -> str:
-    """Its base address, as the health endpoint tells it."""
+    """The wireserver's base URL, from the health endpoint."""
     url = config.wireserver.health_endpoint
     if url.endswith(HEALTH):
         return url[: -len(HEALTH)]
-    scheme, mark, rest = url.partition("://")
-    return scheme + mark + rest.partition("/")[0]
+    return base_of(url)
 
 
 def read_goal_state(
     config: Config, *, endpoint: str, clock: Clock, deadline: float, observe: Observe | None = None
 ) -> GoalState:
-    """Asked anew before each report: the container may change without the incarnation."""
+    """Fetch the goal state. Done before each report: the container may change without a new incarnation."""
     until = min(deadline, clock.monotonic() + config.wireserver.total_retry_timeout_secs)
 
     def get(path: str, parse: Callable[[bytes], T]) -> T:
         try:
             return ask(config, endpoint + path, parse, clock=clock, deadline=until, observe=observe)
         except HttpFailed as error:
-            raise GoalStateMissing(f"the wireserver gives no goal state: {error}", endpoint=endpoint) from error
+            raise GoalStateMissing(f"the wireserver sent no goal state: {error}", endpoint=endpoint) from error
 
     versions = get("/?comp=versions", parse_versions)
     if SPOKEN not in versions:
-        raise GoalStateMissing(f"the wireserver speaks {', '.join(versions)} and not {SPOKEN}", endpoint=endpoint)
+        raise GoalStateMissing(f"the wireserver supports {', '.join(versions)} and not {SPOKEN}", endpoint=endpoint)
     return get("/machine/?comp=goalstate", lambda body: parse_goal_state(body, endpoint=endpoint))
 
 
 def is_wireserver(config: Config, endpoint: str, *, clock: Clock, deadline: float) -> bool:
-    """Whether that address answers as a wireserver does, asked once."""
+    """Whether a wireserver answers at that address; one attempt."""
 
     def accept(response: Response) -> None:
         parse_versions(response.body)
@@ -100,7 +100,7 @@ def ask(
     headers: Mapping[str, str] = {},
     statuses: frozenset[int] = RETRIED,
 ) -> T:
-    """One of the wireserver's documents, parsed; one that does not parse is asked for again."""
+    """Fetch and parse one of the wireserver's documents; a malformed one is fetched again."""
     found: list[T] = []
 
     def accept(response: Response) -> None:

@@ -1,4 +1,4 @@
-"""Who this VM is, and whether it is on Azure at all: from firmware, without the network."""
+"""The VM's id, and whether it is on Azure: from the firmware, without the network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_azure(machine: Machine) -> bool:
 
 
 def stand_down(machine: Machine, *, require_azure: bool) -> str | None:
-    """Why this machine is not ours to provision; None where it is. The kernel's command line has the last word."""
+    """Why this agent must not provision the machine; None if it may. The kernel command line overrides all else."""
     word = _kernel_word(machine)
     if word == "off":
         return "the kernel's command line says azure-init=off: nothing to do"
@@ -31,9 +31,7 @@ def stand_down(machine: Machine, *, require_azure: bool) -> str | None:
     if require_azure and not is_azure(machine):
         return "this is not an Azure VM (platform.require_azure): nothing to do"
     if not machine.rooted and machine.stat(CLOUD_INIT) is not None and _asks_azure(machine):
-        return (
-            "cloud-init is enabled and provisions this machine (azure-init=force on the kernel's command line: we do)"
-        )
+        return "cloud-init is enabled and provisions this machine (override: azure-init=force on the command line)"
     return None
 
 
@@ -43,19 +41,19 @@ def _kernel_word(machine: Machine) -> str:
 
 
 def _asks_azure(machine: Machine) -> bool:
-    """What its detection chose; where that is not told, it may be us."""
+    """Whether cloud-init's detection chose Azure; True if it is not recorded."""
     chosen = machine.read("/run/cloud-init/cloud.cfg", limit=1 << 16)
     return chosen is None or b"datasource_list" not in chosen or b"Azure" in chosen
 
 
 def read_vm_id(machine: Machine, configured: str) -> str | None:
-    """The configured id, else the firmware's; None where there is none to be had (IMDS may know)."""
+    """The configured id, else the firmware's; None if neither is available (IMDS may have it)."""
     if configured:
         found = parse_vm_id(configured, swapped=False)
         if found is None:
             raise ConfigInvalid(
                 f"platform.vm_id must be the UUID of a VM, not {configured!r}",
-                hint="remove it: the firmware knows the id",
+                hint="remove it: the firmware has the id",
             )
         return found
     try:
@@ -78,7 +76,7 @@ def parse_vm_id(text: str, *, swapped: bool) -> str | None:
         raw = bytes.fromhex("".join(groups))
     except ValueError:
         return None
-    if len(raw) != 16:  # fromhex() passes over blanks
+    if len(raw) != 16:  # fromhex() skips blanks
         return None
     if swapped:
         raw = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]

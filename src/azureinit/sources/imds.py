@@ -1,4 +1,4 @@
-"""The instance metadata service: one document, asked for until it comes or the budget is gone."""
+"""The instance metadata service (IMDS): one document, requested until it arrives or the time is over."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from azureinit.http import Observe, Response
     from azureinit.machine import Clock
 
-# The oldest knows neither `extended` nor an osProfile: it gives the VM's id and keys.
+# The oldest has neither `extended` nor an osProfile, only the VM's id and keys.
 QUESTIONS = ("2023-11-15&extended=true", "2021-08-01&extended=true", "2019-06-01")
-# For the whole budget; any other status, and an answer that is not what it should be, is final in the end.
+# Retried for the whole time; other statuses and malformed answers become final.
 RETRIED = frozenset((404, 410, 429, *range(500, 600)))
 WRONG_VERSION, DENIED = 400, (401, 403)
 LONGEST_DELAY = 10.0
@@ -45,7 +45,7 @@ class PublicKey(Record):
 
 
 class Imds(Record):
-    """What the service says; absent values (it writes "") are None."""
+    """IMDS's document. Absent values, which it writes as "", are None."""
 
     vm_id: str | None
     username: str | None
@@ -54,7 +54,7 @@ class Imds(Record):
     keys: tuple[PublicKey, ...]
     pps_type: str | None
     has_custom_data: bool | None
-    # An empty profile says that nothing is asked; one that is not there says nothing.
+    # An empty profile means that nothing is requested; an absent one means nothing.
     has_profile: bool = True
     about: Mapping[str, str] = {}
 
@@ -67,9 +67,9 @@ def query_imds(
     observe: Observe | None = None,
     wait_for_proxy: Callable[[str], str] | None = None,
 ) -> Imds:
-    """Newest API first; a 400 walks to the next, and after the oldest one to the newest again, after a pause.
+    """Newest API version first; status 400 selects the next, and after the oldest, with a pause, the newest again.
 
-    401 or 403 asks `wait_for_proxy` once, which is told why.
+    Status 401 or 403 calls `wait_for_proxy` once, with the cause.
     """
     found: list[Imds] = []
 
@@ -109,7 +109,7 @@ def query_imds(
 
 
 def unavailable(config: Config, error: HttpFailed, said: str) -> ImdsUnavailable:
-    """By its cause. Recoverable where the time was over before the answer was final."""
+    """The error class for the cause. Recoverable if the time was over before an answer became final."""
     told, where = str(error) + said, config.imds.endpoint
     cause = error.__cause__
     made: ImdsUnavailable
@@ -182,13 +182,13 @@ def _text(table: dict[str, Any], name: str) -> str | None:
         raise _invalid(f"{name} is not a string", key=name)
     try:
         value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can write and no file can
+    except UnicodeEncodeError:  # a lone surrogate, which is valid in JSON but not in a file
         raise _invalid(f"{name} is not text", key=name) from None
     return value
 
 
 def _vm_id(compute: dict[str, Any]) -> str | None:
-    """It becomes part of file names, so nothing but a UUID will do."""
+    """Accepts only a UUID, since the id becomes part of file names."""
     told = _text(compute, "vmId")
     found = parse_vm_id(told, swapped=False) if told else None
     if told and found is None and told.strip().lower() not in NOBODY:

@@ -1,13 +1,13 @@
-"""ISO 9660 without the kernel: one file out of the root directory, by its plain, Rock Ridge or Joliet name.
+"""ISO 9660 without the kernel: reads one file of the root directory, by its plain, Rock Ridge or Joliet name.
 
-The format has no checksums. What it has is verified: numbers are recorded in both byte orders, the root directory's
-extent in two places, every extent lies inside the volume. Fields without a twin that would lead to other content
-(extended attributes, sections, interleaving) are refused, and a disc that is refused is not mounted either.
+The format has no checksums. Its redundancy is verified: numbers are stored in both byte orders, the root directory's
+extent in two places, and every extent must be inside the volume. Fields without redundancy that could lead to other
+content (extended attributes, sections, interleaving) are refused. A refused disc is not mounted either.
 """
 
 from __future__ import annotations
 
-from _struct import unpack_from
+from struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.udf import Bounded
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from azureinit.sources.udf import Image
 
-MOST_READ = 8 << 20  # of one image in one call, the file itself not counted
+MOST_READ = 8 << 20  # bytes read of one image, without the file itself
 SECTOR = 2048
 PRIMARY, SUPPLEMENTARY, TERMINATOR = 1, 2, 255
 JOLIET = (b"%/@", b"%/C", b"%/E")
@@ -50,12 +50,12 @@ class Tree:
 
 
 def damaged(message: str) -> MediaUnreadable:
-    """The kernel does not verify any of this: whatever it would read here is not to be trusted."""
+    """An inconsistency. The kernel does not check for it, so that its answer cannot be trusted either."""
     return MediaUnreadable(message, damaged=True)
 
 
 def both(data: bytes, at: int, kind: str = "I") -> int:
-    """A number that is recorded twice, in either byte order."""
+    """A number that is stored twice, once in each byte order."""
     size = 4 if kind == "I" else 2
     little, big = unpack_from("<" + kind, data, at)[0], unpack_from(">" + kind, data, at + size)[0]
     if little != big:
@@ -64,9 +64,9 @@ def both(data: bytes, at: int, kind: str = "I") -> int:
 
 
 def extent_of(record: bytes) -> tuple[int, int]:
-    """Block and length of what a directory record names."""
+    """Block and length of a directory record's file."""
     if record[1]:
-        raise damaged("a directory record has extended attributes, which this reader does not know")
+        raise damaged("a directory record has extended attributes, which this reader does not support")
     return both(record, 2), both(record, 10)
 
 
@@ -76,7 +76,7 @@ def is_iso9660(image: Image) -> bool:
 
 
 def read_iso_file(image: Image, name: str, *, limit: int) -> bytes | None:
-    """The file called `name` in the root directory; None when a sound volume has no such file."""
+    """The file `name` of the root directory; None if a valid volume has no such file."""
     disc = Bounded(image, most=MOST_READ + limit)
     causes: dict[str, None] = {}
     data: dict[str, str] = {}
@@ -95,7 +95,7 @@ def read_iso_file(image: Image, name: str, *, limit: int) -> bytes | None:
 
 
 def descriptors(disc: Bounded) -> list[tuple[bytes, bool]]:
-    """Every volume descriptor with a root directory, Joliet's first: its names are whole."""
+    """Every volume descriptor with a root directory, Joliet's first: its names are not truncated."""
     found: list[tuple[bytes, bool]] = []
     for index in range(16, min(16 + MOST_DESCRIPTORS, disc.size // SECTOR)):
         data = disc.read(index * SECTOR, SECTOR)
@@ -127,18 +127,18 @@ def contents(tree: Tree, record: bytes, name: str, *, limit: int) -> bytes:
     if record[25] & (IS_DIRECTORY | ASSOCIATED):
         raise damaged(f"{name} is not a plain file")
     if record[25] & GOES_ON or record[26] or record[27]:
-        raise damaged(f"{name} is interleaved or in several sections, which this reader does not know")
+        raise damaged(f"{name} is interleaved or in several sections, which this reader does not support")
     return tree.read(block, length) if length else b""
 
 
 def entries(tree: Tree) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """The names and the record of everything in the root directory but the directory itself and its parent."""
+    """Names and record of each entry of the root directory, without "." and ".."."""
     directory = root_directory(tree)
     skip: int | None = None
     at = seen = 0
     while at < len(directory):
         size = directory[at]
-        if size == 0:  # no record goes across a sector's end
+        if size == 0:  # no record crosses a sector's end
             at += SECTOR - at % SECTOR
             continue
         record = directory[at : at + size]
@@ -149,7 +149,7 @@ def entries(tree: Tree) -> Iterator[tuple[tuple[str, ...], bytes]]:
             raise MediaUnreadable("the root directory has too many entries")
         if seen == 1:
             if extent_of(record) != tree.extent:
-                raise damaged("the root directory does not name itself")
+                raise damaged("the root directory has no entry for itself")
             skip = rock_ridge_skip(record)
         elif record[25] & ASSOCIATED or record[32:34] == b"\1\1":
             continue
@@ -167,7 +167,7 @@ def root_directory(tree: Tree) -> bytes:
 
 
 def names_of(tree: Tree, record: bytes, skip: int | None) -> tuple[str, ...]:
-    """Rock Ridge's name first, where there is one."""
+    """All names of an entry, Rock Ridge's first."""
     name = record[33 : 33 + record[32]]
     if tree.joliet:
         return (without_version(name.decode("utf-16-be", "replace")),)
@@ -181,7 +181,7 @@ def without_version(name: str) -> str:
 
 
 def folded(name: str) -> str:
-    """A plain ISO name has neither lower case nor hyphens."""
+    """Compares plain ISO names, which have neither lower case nor hyphens."""
     return name.lower().replace("_", "-")
 
 
@@ -190,7 +190,7 @@ def system_use(record: bytes) -> bytes:
 
 
 def rock_ridge_skip(record: bytes) -> int | None:
-    """The root's own entry says whether system use fields follow the sharing protocol, and how far in they begin."""
+    """The offset of system use fields, if the root's "." entry announces the sharing protocol (SUSP)."""
     field = system_use(record)
     return field[6] if len(field) >= 7 and field[:2] == b"SP" and field[4:6] == b"\xbe\xef" else None
 

@@ -1,9 +1,9 @@
-"""The provisioning medium: where it may be, waiting for it, and ovf-env.xml read from it without mounting anything."""
+"""The provisioning medium: finding it, waiting for it, and reading ovf-env.xml without a mount."""
 
 from __future__ import annotations
 
 import errno
-from _stat import S_ISREG
+from stat import S_ISREG
 
 from azureinit.errors import AzureInitError, LocalError, MediaAbsent, MediaUnreadable, OvfInvalid
 from azureinit.record import Record, Secret
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 NAME = "ovf-env.xml"
 OPTICAL = b"5"  # the SCSI device type
 DISKS = ("sd", "vd", "xvd", "hd", "nvme")
-MOST_DISK = 1 << 30  # a larger disk is somebody's, not a medium
+MOST_DISK = 1 << 30  # larger disks are user data, not a medium
 NO_MEDIUM = (errno.ENOMEDIUM, errno.ENOENT, errno.ENXIO, errno.ENODEV)
 NOT_READY = (*NO_MEDIUM, errno.EIO, errno.EAGAIN, errno.EBUSY)
-GUESSED_SIZE = 0x1FFFFF * 512  # what the kernel says of an optical drive that could not tell it
+GUESSED_SIZE = 0x1FFFFF * 512  # the kernel's value for an optical drive of unknown size
 FIRST_DELAY, MOST_DELAY = 0.1, 1.0
-AGAIN_SECS = 3.0  # after which a medium that cannot be understood is read once more
-# How long the medium is looked for in optical drives alone: where one is known, and where none is.
+AGAIN_SECS = 3.0  # seconds before an unreadable medium is read again
+# Seconds to search only optical drives: with a known drive, and without one.
 DRIVE_SECS, NO_DRIVE_SECS = 60.0, 10.0
 MOST_TEXT = 200
 MOST_CAUSES = 1000
@@ -51,11 +51,11 @@ def read_media(
     note: Callable[[AzureInitError], None] | None = None,
     optical_only: bool = False,
 ) -> Medium:
-    """The first medium that holds a valid ovf-env.xml; looked for at least once, then until `deadline`.
+    """The first medium with a valid ovf-env.xml; searched for at least once, then until `deadline`.
 
-    Azure's is in an optical drive. Other disks, which anybody may have attached, are looked at only where no drive has
-    had it in its time; never with `optical_only`. `note` is told why a medium cannot be understood before it is read
-    for the second time.
+    Azure's is in an optical drive. Other disks, which any user may have attached, are searched only if no drive had it
+    in time, and never with `optical_only`. `note` is called with the error of an unreadable medium before the second
+    attempt.
     """
     search = Search(machine, observe, note, others_by=None if optical_only else deadline)
     delay = FIRST_DELAY
@@ -71,7 +71,7 @@ def read_media(
 
 
 class NotHere(Exception):
-    """A place that is not the medium; `again` if it may become it."""
+    """A place that is not the medium; `again` if it may become one."""
 
     def __init__(self, note: str, *, again: bool = False) -> None:
         super().__init__(note)
@@ -79,7 +79,7 @@ class NotHere(Exception):
 
 
 class Search:
-    """What became of every place looked at: a note where the medium is not there, an error where it is and fails."""
+    """The result for every searched place: a note if it is not the medium, an error if it is and cannot be read."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class Search:
     ) -> None:
         self.machine, self.observe, self.note = machine, observe, note
         self.started, self.others_by = machine.clock.monotonic(), others_by
-        self.expected: set[str] = set()  # where a medium belongs; elsewhere a failure is not worth stopping for
-        self.judged: dict[str, AzureInitError | str] = {}  # not looked at again
+        self.expected: set[str] = set()  # places where failures count; elsewhere they are ignored
+        self.judged: dict[str, AzureInitError | str] = {}  # not searched again
         self.waiting: dict[str, AzureInitError | str] = {}  # may be different next time
-        self.misread: dict[str, tuple[float, AzureInitError]] = {}  # when to read again what could not be understood
+        self.misread: dict[str, tuple[float, AzureInitError]] = {}  # when to read an unreadable medium again
 
     @property
     def hopeless(self) -> bool:
@@ -178,7 +178,7 @@ class Search:
         if not failures:
             notes = ", ".join(f"{place.replace('/dev/', '')} ({found})" for place, found in places.items())
             looked = f"looked at {notes}" if notes else "no optical drive, no disk and no mount that looks like it"
-            return MediaAbsent(f"no provisioning medium came: {looked}"[:MOST_TEXT])
+            return MediaAbsent(f"no provisioning medium was found: {looked}"[:MOST_TEXT])
         first, *others = failures.values()
         if isinstance(first, OvfInvalid) and not others:
             return first
@@ -187,7 +187,7 @@ class Search:
     # ---- where to look
 
     def optical_drives(self) -> list[str]:
-        """By SCSI type, which is known before the device's node exists, and by the name of the block device."""
+        """Optical drives, by SCSI type, which is known before the device node exists, and by block device name."""
         drives = {name for name in self.names("/sys/block") if name.startswith("sr")}
         for address in self.names("/sys/bus/scsi/devices"):
             if self.text(f"/sys/bus/scsi/devices/{address}/type") == OPTICAL:
@@ -207,7 +207,7 @@ class Search:
         return found
 
     def mounts(self) -> Iterator[tuple[str | None, str]]:
-        """Somebody else may have mounted it, from a device that we cannot read ourselves."""
+        """Mount points: another program may have mounted the medium from a device that this process cannot read."""
         for line in self.text("/proc/self/mounts").split(b"\n"):
             fields = [unescaped(field) for field in line.split(b" ")]
             if len(fields) > 2 and fields[2] in ("udf", "iso9660"):
@@ -227,7 +227,7 @@ class Search:
 
 
 def read_named(machine: Machine, path: str) -> Medium:
-    """A directory, an image file or a device. Under a root, one that is not there is the host's."""
+    """A directory, an image file or a device. With --root, a missing path is looked up on the running system."""
     if machine.names(path) is None and machine.names_host(path) is None:
         return read_device(machine, path, expected=True, eject=path.startswith("/dev/"))
     file = f"{path.rstrip('/')}/{NAME}"
@@ -255,9 +255,9 @@ def read_mounted(machine: Machine, directory: str, *, device: str | None) -> Med
 
 
 def read_device(machine: Machine, device: str, *, expected: bool, eject: bool) -> Medium:
-    """Where our own readers fail on what should be a medium, the kernel's are tried, and both causes are kept.
+    """If the built-in readers fail on a likely medium, mount it with the kernel, and keep both errors.
 
-    Not on a medium whose structures contradict themselves: the kernel verifies less, and could read other content.
+    Not for a medium with inconsistent structures: the kernel checks less and could read other content.
     """
     image = machine.open_image(device)
     try:
@@ -287,7 +287,7 @@ def mount_and_read(machine: Machine, device: str, first: MediaUnreadable) -> byt
 
 
 def read_image(image: Image) -> tuple[str, bytes | None]:
-    """The file system that holds the file, or one that does not; "" for none of ours. A disc may carry both kinds."""
+    """The file system with the file, else one without it; "" for an unknown one. A disc may have both kinds."""
     if image.size == 0:
         raise NotHere("no medium", again=True)
     how = ""
@@ -317,7 +317,7 @@ def readers() -> Iterator[tuple[str, Callable[[Image], bool], Callable[..., byte
 
 
 def unescaped(field: bytes) -> str:
-    """mounts(5) writes blanks and backslashes in octal."""
+    """Decodes the octal escapes of blanks and backslashes in /proc/mounts."""
     first, *rest = field.split(b"\\")
     for part in rest:
         octal = part[:3]

@@ -1,8 +1,8 @@
-"""What was asked for, merged from every source, with where each value came from. Pure.
+"""The requested configuration, merged from all sources with provenance. Pure.
 
 IMDS wins for user, host name, keys and the password switch; the media alone gives password, customData and platform
-settings. A disagreement is kept as a warning with both values. Keys that are not in OpenSSH's form give way to those
-of the next source. A password without a word on password logins switches them on, as with the other agents.
+settings. A disagreement becomes a warning with both values. Keys that are not in OpenSSH's format give way to those
+of the next source. A password without a setting for password logins enables them, as in other agents.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from azureinit.errors import (
 from azureinit.pubkey import key_identity, key_name, one_line, parse_key
 from azureinit.record import Record, Secret, replace
 from azureinit.sources.identity import parse_vm_id
-from azureinit.sources.imds import PublicKey
+from azureinit.sources.imds import PublicKey as PublicKey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class KeyPair(Record):
-    """For the admin's own use, at that path: `path` is the private half's."""
+    """A key pair for the admin's own use. `path`: of the private key."""
 
     thumbprint: str
     path: str | None = None
-    public_key: str = ""  # as OpenSSH writes it
+    public_key: str = ""  # in OpenSSH's format
     private_key: Secret | None = None  # PEM
 
 
@@ -52,38 +52,25 @@ class Metadata(Record):
     disable_password: bool | None = None
     keys: tuple[PublicKey, ...] = ()
     password: Secret | None = None
-    # Made from the password before planning, or saved by an earlier run whose media are gone.
+    # Made from the password before planning, or saved by an earlier run.
     password_hash: Secret | None = None
     has_password: bool = False
-    custom_data: Secret | None = None  # as it was given: base64, unless somebody was mistaken
-    has_custom_data: bool = False  # IMDS says that there is some; the media alone carry it
-    # ovf-env.xml as the media have it; once it is accepted, without the password, or none where nobody wants it.
+    custom_data: Secret | None = None  # as received: normally base64
+    has_custom_data: bool = False  # IMDS announces it; only the media carry it
+    # ovf-env.xml from the media; without the password once it is accepted, and None if it is not needed.
     document: Secret | None = None
     guest_agent_off: bool = False
     pps_type: str | None = None
     proxy_agent: bool = False
-    # Keys that the media name by a certificate's thumbprint alone: thumbprint and path.
+    # Keys that the media name only by a certificate's thumbprint: thumbprint and path.
     thumbprints: tuple[tuple[str, str | None], ...] = ()
-    # Pairs that the media name by a certificate; their keys come from the wireserver, before planning.
+    # Key pairs that the media name by a certificate; their keys come from the wireserver, before planning.
     key_pairs: tuple[KeyPair, ...] = ()
-    # IMDS has an osProfile, so one that is empty means that nothing is asked.
+    # IMDS has an osProfile: an empty one means that nothing is requested.
     has_profile: bool = False
-    about: Mapping[str, str] = {}  # what else IMDS says of the machine, for whoever reads our telemetry
+    about: Mapping[str, str] = {}  # more of IMDS's document, for telemetry
     provenance: dict[str, str] = {}  # noqa: RUF012 - frozen by Record, never changed
     warnings: tuple[str, ...] = ()
-
-
-# What a later boot still needs of the media, and its type; the keys, the pairs and the password's hash beside it.
-SAVED: dict[str, type] = {
-    "username": str,
-    "hostname": str,
-    "disable_password": bool,
-    "has_password": bool,
-    "custom_data": Secret,
-    "pps_type": str,
-    "guest_agent_off": bool,
-    "proxy_agent": bool,
-}
 
 
 def from_imds(imds: Imds) -> Metadata:
@@ -94,7 +81,7 @@ def from_imds(imds: Imds) -> Metadata:
         disable_password=imds.disable_password,
         keys=tuple(key for told in imds.keys for key in _spelt_out(told)),
         has_custom_data=bool(imds.has_custom_data),
-        # Its "None" must not outvote the media: either of them may ask for pre-provisioning.
+        # IMDS's "None" must not override the media: either source may request pre-provisioning.
         pps_type=None if (imds.pps_type or "").lower() == "none" else imds.pps_type,
         has_profile=imds.has_profile,
         about=imds.about,
@@ -102,7 +89,7 @@ def from_imds(imds: Imds) -> Metadata:
 
 
 def _spelt_out(key: PublicKey) -> tuple[PublicKey, ...]:
-    """The keys of the certificates that it holds, where it holds some; else itself."""
+    """The keys of the certificates inside the text, if any; otherwise the key itself."""
     if "-----BEGIN CERTIFICATE-----" not in key.data:
         return (key,)
     from azureinit.sources.certified import keys_inside
@@ -129,14 +116,14 @@ def from_ovf(ovf: Ovf) -> Metadata:
     )
 
 
-SOURCES = ("imds", "media", "saved")  # who wins, in order
+SOURCES = ("imds", "media", "saved")  # in order of precedence
 IN_WORDS = {"imds": "IMDS", "media": "the provisioning media", "saved": "the provisioning media"}
 LONGEST_TOLD = 1000
 COMPARED = ("username", "hostname", "disable_password", "keys", "pps_type")
 
 
 def merge(answers: Mapping[str, Metadata]) -> Metadata:
-    """The first source that says something, per field; a different value of a later one is a warning."""
+    """For each field the value of the first source that has one; a different later value becomes a warning."""
     values: dict[str, object] = {}
     provenance: dict[str, str] = {}
     warnings = [warning for name in SOURCES if name in answers for warning in answers[name].warnings]
@@ -160,7 +147,7 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
 
 
 def disagreements(imds: Metadata, media: Metadata) -> tuple[str, ...]:
-    """What the two say differently, each in a sentence that names both."""
+    """The differences between the two, one sentence each."""
     found = []
     imds, media = (replace(each, keys=_good(each.keys)) for each in (imds, media))
     for field in COMPARED:
@@ -176,15 +163,15 @@ def _good(keys: tuple[PublicKey, ...]) -> tuple[PublicKey, ...]:
 
 
 def needs_no_network(media: Metadata) -> bool:
-    """Enough to log in, and neither pre-provisioning nor a certificate of the wireserver's is asked for."""
+    """Sufficient for a login, and neither pre-provisioning nor a certificate of the wireserver is requested."""
     waits = media.pps_type or media.thumbprints or media.key_pairs
     return is_enough(media) and not needs_media(media) and not waits
 
 
 def _sources_of_bad_keys(answers: Mapping[str, Metadata], warnings: list[str]) -> list[str]:
-    """The sources whose keys are passed over, because those of a later source are better.
+    """The sources whose keys are skipped because a later source has better ones.
 
-    Best are keys that can all be used, or are still to be made of certificates; then some that can; then none.
+    Best: all keys are usable, or still to be made from certificates. Then: some are usable. Then: none.
     """
     names = [name for name in SOURCES if name in answers and (answers[name].keys or answers[name].thumbprints)]
     bad = {name: bad_keys(answers[name].keys) for name in names}
@@ -202,7 +189,7 @@ def _badness(bad: int, keys: int) -> int:
 
 
 def bad_keys(keys: tuple[PublicKey, ...]) -> list[tuple[int, InvalidKey]]:
-    """The number, from 1, of each key that sshd would not take, and why."""
+    """The number, from 1, of each key that sshd would refuse, and why."""
     found = []
     for number, key in enumerate(keys, 1):
         try:
@@ -213,7 +200,7 @@ def bad_keys(keys: tuple[PublicKey, ...]) -> list[tuple[int, InvalidKey]]:
 
 
 def with_usable_keys(metadata: Metadata, warn: Callable[[str], None]) -> Metadata:
-    """Without keys that sshd would not take, each told; an error where none is left."""
+    """Metadata without keys that sshd would refuse, each with a warning; an error if none is left."""
     bad = bad_keys(metadata.keys)
     if not bad:
         return metadata
@@ -231,9 +218,9 @@ def with_usable_keys(metadata: Metadata, warn: Callable[[str], None]) -> Metadat
 
 
 def contradiction(media: Metadata, imds: Metadata | None, *, vm_id: str | None) -> str:
-    """Why this medium cannot be this VM's; "" where nothing says so.
+    """Why this medium belongs to another VM; "" if nothing contradicts it.
 
-    Other names than IMDS has are no such reason: a VM may have been renamed since, and IMDS wins.
+    Names that differ from IMDS's are not a reason: the VM may have been renamed since, and IMDS wins.
     """
     known = {one for one in (vm_id, None if imds is None else imds.vm_id) if one}
     if media.vm_id and known and known.isdisjoint((media.vm_id, parse_vm_id(media.vm_id, swapped=True))):
@@ -250,7 +237,7 @@ def _says(field: str, value: object) -> bool:
 
 
 def _comparable(value: object) -> object:
-    """Neither their order nor their comments make other keys."""
+    """Keys compare equal regardless of order and comments."""
     if not isinstance(value, tuple):
         return value
     return {key_identity(one_line(key.data)) or tuple(key.data.split()[:2]) for key in value}
@@ -258,30 +245,30 @@ def _comparable(value: object) -> object:
 
 def _in_words(value: object) -> str:
     if isinstance(value, tuple):
-        # The end is where keys differ.
+        # Keys differ at their end.
         words = [f"{kind} ...{blob[-12:]}" for kind, blob in ((*key.data.split()[:2], "", "")[:2] for key in value)]
         return shown(", ".join(words), longest=300)
     return repr(shown(value)) if isinstance(value, str) else str(value).lower()
 
 
 def named_keys(metadata: Metadata) -> tuple[tuple[str, str | None], ...]:
-    """Those that have to be made of certificates: IMDS has them all spelt out."""
+    """The keys to make from certificates; none if the keys are IMDS's, which are complete."""
     return () if metadata.provenance.get("keys") == "imds" else metadata.thumbprints
 
 
 def is_enough(metadata: Metadata) -> bool:
-    """User, host name, and a way to log in."""
+    """Whether user, host name and a credential are present."""
     credential = metadata.keys or metadata.thumbprints or metadata.password or metadata.has_password
     return bool(metadata.username and metadata.hostname and credential)
 
 
 def lacks_password(metadata: Metadata) -> bool:
-    """Passwords are on only where one was given; it is on the media alone."""
+    """Password logins are enabled only with a password, which only the media carry."""
     return metadata.disable_password is False and not metadata.has_password
 
 
 def lacks_usable_key(metadata: Metadata) -> bool:
-    """Keys were given, none of them can be used, and there is no other way to log in."""
+    """Keys were given, none of them is usable, and there is no other credential."""
     other = metadata.thumbprints or metadata.has_password
     return bool(metadata.keys) and not other and len(bad_keys(metadata.keys)) == len(metadata.keys)
 
@@ -291,7 +278,7 @@ def lacks_custom_data(metadata: Metadata) -> bool:
 
 
 def needs_media(metadata: Metadata) -> bool:
-    """Whether IMDS says that there is more than it can give, or gave no key that works: it is on the media alone."""
+    """Whether something is only on the media: IMDS announces a password or customData, or has no usable key."""
     return lacks_password(metadata) or lacks_custom_data(metadata) or lacks_usable_key(metadata)
 
 
@@ -302,7 +289,7 @@ def is_specialised(metadata: Metadata) -> bool:
 
 
 def asks_anything(metadata: Metadata) -> bool:
-    """Whether any source has said more than who this VM is."""
+    """Whether any source has more than the VM's id."""
     return not {"vm_id", "has_profile"}.issuperset(metadata.provenance)
 
 
@@ -310,7 +297,7 @@ BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def decoded(custom_data: Secret) -> Secret | None:
-    """None where it is not base64."""
+    """Decoded; None if it is not base64."""
     from binascii import a2b_base64
 
     text = b"".join(custom_data.reveal().split())
@@ -321,14 +308,14 @@ def decoded(custom_data: Secret) -> Secret | None:
 
 
 def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError], *, knows_saved: bool = True) -> None:
-    """Raise what is missing, with every source's failure.
+    """Raise an error for missing values, with every source's failure.
 
-    `knows_saved`: whether what an earlier run kept of the media could be looked at; if not, the media are not missed.
+    `knows_saved`: whether the saved media could be read; if not, missing media are no error.
     """
     if (metadata.pps_type or "None").lower() != "none":
         raise PpsUnsupported(
             f"the platform asks for pre-provisioning of type {shown(metadata.pps_type or '')}, "
-            "which this agent cannot do yet",
+            "which this agent does not support yet",
             hint="deploy without pre-provisioning",
         )
     given_up = {name: error for name, error in failures.items() if "setting" not in error.data}
@@ -350,7 +337,7 @@ def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError], *
         raise _missing(CustomDataMissing, f"IMDS says that there is customData, and {why}", failures, {})
 
 
-# Which of two failed sources is the cause: what is there and broken goes before what never came.
+# Which of two failed sources is the cause: a broken source before an absent one.
 CAUSES = (MediaUnreadable, OvfInvalid, MediaRefused, ProxyAgentFailed, ImdsUnavailable, MediaAbsent)
 
 
@@ -360,7 +347,7 @@ def _missing(
     failures: Mapping[str, AzureInitError],
     given_up: Mapping[str, AzureInitError],
 ) -> AzureInitError:
-    """The failure of the source that should have given it, or `kind` where every source answered."""
+    """The failure of the source that should have had the value, or `kind` if every source answered."""
     for cause in CAUSES:
         for error in given_up.values():
             if isinstance(error, cause):

@@ -1,4 +1,4 @@
-"""ovf-env.xml: what Azure's provisioning media asks for. Names are matched by namespace URI, whatever the prefixes."""
+"""ovf-env.xml, the document of the provisioning media. Names are matched by namespace URI, not by prefix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from azureinit.sources.identity import parse_vm_id
 NAMESPACES = ("http://schemas.dmtf.org/ovf/environment/1", "http://schemas.microsoft.com/windowsazure")
 NIL = "http://www.w3.org/2001/XMLSchema-instance nil"
 BLANKS = " \t\r\n"
-REDACTED = "REDACTED"  # what agents leave in their saved copies; never somebody's password
+REDACTED = "REDACTED"  # what agents write into saved copies; never a real password
 
 LINUX = "ProvisioningSection/LinuxProvisioningConfigurationSet"
 KEYS = LINUX + "/SSH/PublicKeys"
@@ -46,7 +46,7 @@ class Ovf(Record):
     disable_password: bool | None
     keys: tuple[OvfKey, ...]
     pairs: tuple[OvfKey, ...] = ()
-    custom_data_text: Secret | None  # as it was given: base64, unless somebody was mistaken
+    custom_data_text: Secret | None  # as received: normally base64
     preprovisioned: bool
     pps_type: str | None
     proxy_agent: bool
@@ -56,14 +56,14 @@ class Ovf(Record):
 
     @property
     def custom_data(self) -> Secret | None:
-        """Decoded; None also where that cannot be done."""
+        """Decoded; None if absent or not base64."""
         from azureinit.sources.metadata import decoded
 
         return None if self.custom_data_text is None else decoded(self.custom_data_text)
 
 
 class Document:
-    """Collects the text of the elements we know. A subtree of a foreign namespace is walked past."""
+    """Collects the text of known elements. Subtrees of other namespaces are skipped."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Document:
         self.seen: set[str] = set()
         self.id = ""  # of the environment, which the OVF standard allows and Azure's own media do not have
         self._path: list[str] = []
-        self._texts: list[list[str] | None] = []  # for every open element, None where its text is of no interest
+        self._texts: list[list[str] | None] = []  # for every open element; None if its text is not needed
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         namespace, _, local = name.rpartition(" ")
@@ -152,7 +152,7 @@ def boolean(texts: dict[str, str], name: str) -> bool | None:
 
 
 def lenient_boolean(texts: dict[str, str], name: str, warnings: list[str]) -> bool | None:
-    """For a value that concerns another agent: what is neither true nor false is as good as absent."""
+    """For a setting of another agent: an invalid value counts as absent, with a warning."""
     try:
         return boolean(texts, name)
     except OvfInvalid as error:
@@ -161,7 +161,7 @@ def lenient_boolean(texts: dict[str, str], name: str, warnings: list[str]) -> bo
 
 
 def password(texts: dict[str, str]) -> Secret | None:
-    """Every character counts, so nothing is trimmed; but blanks alone are an element that was laid out, not filled."""
+    """Not trimmed, since every character counts; blanks alone count as empty."""
     text = texts.get("UserPassword", "")
     return Secret(text) if text.strip(BLANKS) not in ("", REDACTED) else None
 
@@ -181,5 +181,5 @@ def public_key(texts: dict[str, str]) -> OvfKey:
 def key_pair(texts: dict[str, str]) -> OvfKey:
     pair = public_key(texts)
     if pair.path and not pair.fingerprint:
-        raise OvfInvalid("a KeyPair in ovf-env.xml has a Path and no Fingerprint: nobody can tell which it is")
+        raise OvfInvalid("a KeyPair in ovf-env.xml has a Path and no Fingerprint: the key is unknown")
     return pair

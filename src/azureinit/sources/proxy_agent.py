@@ -1,13 +1,12 @@
-"""The guest proxy agent: where the metadata security protocol is on, IMDS refuses every request that it did not sign.
+"""The guest proxy agent: with the metadata security protocol, IMDS refuses requests that the agent did not sign.
 
-Two things make its state matter: IMDS refuses (401, 403), or the media ask for the agent (`ProvisionGuestProxyAgent`).
+Its state matters in two cases: IMDS refuses (401, 403), or the media ask for the agent (`ProvisionGuestProxyAgent`).
 """
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-
 from azureinit.errors import AzureInitError, ProxyAgentFailed, ProxyAgentMissing
+from azureinit.machine.threads import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +15,11 @@ if TYPE_CHECKING:
 
 NAME = "azure-proxy-agent"
 MOST_TEXT = 500
-TO_END = 10.0  # seconds that the agent may take beyond those that it was told to wait
+TO_END = 10.0  # seconds that the agent may exceed its given waiting time
 
 
 class ProxyAgent:
-    """Asked once a run, however many threads want to know."""
+    """Waits for the agent once in a run, for any number of threads."""
 
     def __init__(self, machine: Machine, config: Config, *, deadline: float) -> None:
         self.machine, self.config, self.deadline = machine, config, deadline
@@ -28,16 +27,16 @@ class ProxyAgent:
         self._outcome: str | ProxyAgentFailed | None = None
 
     def wait(self, *, demanded: bool) -> str:
-        """What the agent said once it was ready; "" where it is not to be asked. A failure is raised each time.
+        """The agent's output once it is ready; "" if it is not needed. A failure is raised on every call.
 
-        Where it is neither installed nor asked for, a refusal of IMDS may have another cause: that is no failure.
+        If it is neither installed nor requested, a refusal of IMDS may have another cause: not a failure.
         """
         if not self.config.azure_proxy_agent.enable:
             return "azure_proxy_agent.enable is false"
         if self.machine.find(NAME) is None:
             if demanded:
-                raise ProxyAgentMissing(f"{NAME} is asked for by the platform but not installed")
-            return f"{NAME} is neither installed nor asked for"
+                raise ProxyAgentMissing(f"{NAME} is requested by the platform but not installed")
+            return f"{NAME} is neither installed nor requested"
         with self._lock:
             if self._outcome is None:
                 self._outcome = self._status()

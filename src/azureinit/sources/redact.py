@@ -1,6 +1,6 @@
-"""ovf-env.xml without its passwords: what lies between their tags goes, everything else stays byte for byte.
+"""ovf-env.xml with its passwords replaced. Everything else stays byte for byte.
 
-In UTF-8, whatever it was written in, because WALinuxAgent reads nothing else.
+The result is UTF-8 regardless of the original encoding, because WALinuxAgent reads nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyexpat
 
 NAME = "ovf-env.xml"
-SECRET = "password"  # how the names of such elements end, in whatever namespace
+SECRET = "password"  # how such elements' names end, in any namespace
 DECLARATION = '<?xml version="1.0" encoding="utf-8"?>'
 
 
@@ -24,7 +24,7 @@ def redact(data: bytes) -> bytes:
     data = as_utf8(data)
     places = _Places()
     places.parser = parser = guarded("utf-8", places, name=NAME, invalid=OvfInvalid)
-    # Whatever comes first after the tag tells where it ends.
+    # The next event after the tag gives its end.
     parser.CommentHandler = parser.StartCdataSectionHandler = places.look
     parser.ProcessingInstructionHandler = places.look
     parse(parser, data, name=NAME, invalid=OvfInvalid)
@@ -34,12 +34,12 @@ def redact(data: bytes) -> bytes:
         at = end
     data = b"".join((*pieces, data[at:]))
     if parse_ovf(data, limit=len(data)).password is not None:
-        raise OvfInvalid(f"the password could not be taken out of {NAME}")
+        raise OvfInvalid(f"the password could not be removed from {NAME}")
     return data
 
 
 def as_utf8(data: bytes) -> bytes:
-    """The same document, and a declaration that says what is true."""
+    """The document in UTF-8, with a matching declaration."""
     text = data.decode(_codec(data), "replace").lstrip("\ufeff")
     begins = text[:5] == "<?xml" and text[5:6].isspace()
     declared = text[: text.find("?>")].lower() if begins else ""
@@ -49,7 +49,7 @@ def as_utf8(data: bytes) -> bytes:
 
 
 def _codec(data: bytes) -> str:
-    """What the parser takes it for."""
+    """The encoding that the parser uses."""
     wide = utf16(data)
     if wide is not None:
         return wide
@@ -58,7 +58,7 @@ def _codec(data: bytes) -> str:
 
 
 class _Places:
-    """Where the contents of passwords lie: from behind the tag up to the one that ends it."""
+    """The ranges of passwords: from the end of the start tag to the end tag."""
 
     def __init__(self) -> None:
         self.found: list[tuple[int, int]] = []

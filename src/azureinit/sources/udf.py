@@ -1,17 +1,17 @@
-"""UDF without the kernel: one file out of the root directory of an image, with every length and loop capped.
+"""UDF without the kernel: reads one file of the root directory, with limits on every length and loop.
 
-The way down: anchor -> volume descriptor sequence -> partitions and logical volume -> file set -> root directory ->
+The path: anchor -> volume descriptor sequence -> partitions and logical volume -> file set -> root directory ->
 file. Structures are those of ECMA-167 and OSTA UDF 1.02 to 2.60; partitions not plain are in udf_partitions.py.
 
-Every descriptor on that way is verified: the tag's checksum, the CRC, and the location but for directory entries. One
-that fails gives way to its other copy (anchors, sequences, tables), or the medium is refused. File contents have no
-checksum in UDF, unless they lie inside the file entry.
+Every descriptor on the path is verified: the tag's checksum, the CRC, and, except for directory entries, the location.
+A damaged one is replaced by its copy (anchors, sequences, tables), or the medium is refused. UDF has no checksum of
+file contents, unless they are inside the file entry.
 """
 
 from __future__ import annotations
 
-from _struct import unpack_from
 from binascii import crc_hqx
+from struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     Extent = tuple[int, int, int]  # partition reference, block, bytes
 
 
-MOST_READ = 32 << 20  # of one image in one call; the search for a virtual allocation table needs most of it
+MOST_READ = 32 << 20  # bytes read of one image; the search for a virtual allocation table needs most of them
 BLOCK_SIZES = (2048, 512, 4096, 1024)
 RECOGNITION = (b"BEA01", b"BOOT2", b"CD001", b"CDW02", b"NSR02", b"NSR03", b"TEA01")
 
 ANCHOR, POINTER, PARTITION, LOGICAL_VOLUME, TERMINATOR = 2, 3, 5, 6, 8
 FILE_SET, FILE_IDENTIFIER, ALLOCATION_EXTENT, FILE_ENTRY, EXTENDED_FILE_ENTRY = 256, 257, 258, 261, 266
 DIRECTORY, PLAIN_FILE = 4, 5
-SHORT, LONG, EXTENDED, EMBEDDED = range(4)
+SHORT, LONG, EMBEDDED = 0, 1, 3
 HOLE = DAMAGED = -1
 
 MOST_DESCRIPTORS = 64
@@ -50,7 +50,7 @@ MOST_DIRECTORY = 1 << 20
 
 
 class Bounded:
-    """An image that answers in whole or not at all, and stops answering after so many bytes."""
+    """An image with complete reads only, and a limit on the bytes read."""
 
     __slots__ = ("_image", "_left", "size")
 
@@ -60,7 +60,7 @@ class Bounded:
     def read(self, offset: int, length: int) -> bytes:
         if offset < 0 or length < 0 or offset + length > self.size:
             raise MediaUnreadable(f"{length} bytes at {offset} lie outside the medium of {self.size} bytes")
-        self.spend(max(length, 512))  # so that the number of reads is capped too
+        self.spend(max(length, 512))  # limits the number of reads, too
         data = self._image.read(offset, length)
         if len(data) != length:
             raise MediaUnreadable(f"short read: {len(data)} of {length} bytes at {offset}")
@@ -69,11 +69,11 @@ class Bounded:
     def spend(self, length: int) -> None:
         self._left -= length
         if self._left < 0:
-            raise MediaUnreadable("gave up: the medium sends the reader round and round")
+            raise MediaUnreadable("gave up: the medium's structures form a loop")
 
 
 class Volume:
-    """A logical volume, opened far enough to read from its partitions."""
+    """A logical volume and its partitions."""
 
     __slots__ = ("block_size", "disc", "file_set", "parts")
 
@@ -102,12 +102,12 @@ class Volume:
     def descriptor(self, part: int, block: int, *kinds: int) -> bytes:
         data = self.read((part, block, self.block_size))
         if verified(data, location=block) not in kinds:
-            raise MediaUnreadable(f"block {block} of partition {part} holds something else than it should")
+            raise MediaUnreadable(f"block {block} of partition {part} has another descriptor than expected")
         return data
 
 
 class Node:
-    """A file or directory: what its (extended) file entry says of it."""
+    """A file or directory, from its (extended) file entry."""
 
     __slots__ = ("allocation", "data", "kind", "length", "part")
 
@@ -116,7 +116,7 @@ class Node:
 
 
 def is_udf(image: Image) -> bool:
-    """Cheap: the recognition sequence, and where that is missing the anchors."""
+    """A quick check: the recognition sequence, else the anchors."""
     disc = Bounded(image, most=MOST_READ)
     head = disc.read(32768, min(disc.size - 32768, 32768)) if disc.size > 32768 else b""
     for step in (2048, 4096):
@@ -130,7 +130,7 @@ def is_udf(image: Image) -> bool:
 
 
 def read_udf_file(image: Image, name: str, *, limit: int) -> bytes | None:
-    """The file called `name` in the root directory; None when a sound volume has no such file."""
+    """The file `name` of the root directory; None if a valid volume has no such file."""
     disc = Bounded(image, most=MOST_READ + limit)
     causes: dict[str, None] = {}
     about: dict[str, str] = {}
@@ -150,7 +150,7 @@ def read_udf_file(image: Image, name: str, *, limit: int) -> bytes | None:
 
 
 def anchors(disc: Bounded) -> Iterator[tuple[int, tuple[tuple[int, int], tuple[int, int]]]]:
-    """Block size and both (length, location) of the volume descriptor sequences, at every place an anchor may lie."""
+    """Block size and (length, location) of both volume descriptor sequences, from every possible anchor."""
     for block_size in BLOCK_SIZES:
         last = disc.size // block_size - 1
         for block in dict.fromkeys((256, last - 256, last, 512)):
@@ -162,7 +162,7 @@ def anchors(disc: Bounded) -> Iterator[tuple[int, tuple[tuple[int, int], tuple[i
 
 
 def tag(data: bytes) -> int:
-    """The descriptor's kind; 0 for a block that was never recorded; DAMAGED where the tag's own checksum is wrong."""
+    """The descriptor's type; 0 for an unrecorded block; DAMAGED if the tag's checksum is wrong."""
     if len(data) < 16 or (sum(data[:4]) + sum(data[5:16])) & 255 != data[4]:
         return DAMAGED
     kind: int = unpack_from("<H", data)[0]
@@ -253,13 +253,13 @@ def add_partitions(volume: Volume, maps: list[bytes], partitions: dict[int, tupl
             start, blocks = partitions[number]
             volume.parts[part] = plain(start, blocks)
     if any(entry[0] == 2 for entry in maps):
-        from azureinit.sources.udf_partitions import add_layered_partitions  # rare: not read in on the usual boot
+        from azureinit.sources.udf_partitions import add_layered_partitions  # rare: imported only when needed
 
         add_layered_partitions(volume, maps, partitions)
 
 
 def unusable(_block: int) -> tuple[int, int]:
-    raise MediaUnreadable("a partition is of a kind this reader does not know, or is not described")
+    raise MediaUnreadable("a partition has an unsupported type, or no description")
 
 
 def plain(start: int, blocks: int) -> Where:
@@ -277,7 +277,7 @@ def node(volume: Volume, part: int, block: int) -> Node:
     head = 216 if tag(data) == EXTENDED_FILE_ENTRY else 176
     attributes, descriptors = unpack_from("<2I", data, head - 8)
     if strategy != 4:
-        raise MediaUnreadable(f"a file entry uses strategy {strategy}, which this reader does not know")
+        raise MediaUnreadable(f"a file entry uses strategy {strategy}, which this reader does not support")
     if head + attributes + descriptors > len(data) or flags & 7 > EMBEDDED:
         raise MediaUnreadable(f"the file entry in block {block} is damaged")
     start = head + attributes
@@ -286,7 +286,7 @@ def node(volume: Volume, part: int, block: int) -> Node:
 
 
 def extents(volume: Volume, file: Node) -> Iterator[Extent]:
-    """Where a file's bytes lie, in order, following continuations; HOLE is for bytes that were never recorded."""
+    """The extents of a file, in order, with continuations; HOLE for unrecorded bytes."""
     if file.allocation not in (SHORT, LONG):
         raise MediaUnreadable("extended allocation descriptors are not supported")
     size = 8 if file.allocation == SHORT else 16
@@ -346,7 +346,7 @@ def read_from_root(volume: Volume, name: str, *, limit: int) -> bytes | None:
 
 
 def find(directory: bytes, name: str) -> tuple[int, int] | None:
-    """Partition and block of the file entry for `name`; a name that differs in case alone is second best."""
+    """Partition and block of the file entry for `name`; a name that differs only in case is second choice."""
     second: tuple[int, int] | None = None
     at = 0
     for _ in range(MOST_NAMES):
@@ -373,5 +373,5 @@ def find(directory: bytes, name: str) -> tuple[int, int] | None:
 
 
 def decoded(name: bytes) -> str:
-    """OSTA compressed unicode: the first byte says how many bits each character has."""
+    """OSTA compressed Unicode: the first byte is the number of bits of each character."""
     return name[1:].decode("utf-16-be" if name[:1] == b"\x10" else "latin-1", "replace")

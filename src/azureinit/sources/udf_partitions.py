@@ -1,8 +1,8 @@
-"""UDF partitions that lie on other partitions: sparable (rewritable discs), virtual (write-once discs) and metadata."""
+"""UDF partitions on top of other partitions: sparable (rewritable discs), virtual (write-once discs) and metadata."""
 
 from __future__ import annotations
 
-from _struct import unpack_from
+from struct import unpack_from
 
 from azureinit.errors import MediaUnreadable
 from azureinit.sources.udf import HOLE, Volume, contents, extents, is_whole, node, plain, tag, unusable
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from azureinit.sources.udf import Where
 
 VAT_150, VAT_200 = 0, 248  # file types of a virtual allocation table, by UDF revision
-SPARING_TABLE = 0  # its kind, as its tag has it
-UNUSED = 0xFFFFFFF0  # and above: spare packets that stand for no other
+SPARING_TABLE = 0  # descriptor type of a sparing table
+UNUSED = 0xFFFFFFF0  # and above: unused spare packets
 MOST_TABLE = 1 << 20
 TABLE_SEARCH = 16 << 20
 SEARCHED_AT_ONCE = 256 << 10
 
 
 def add_layered_partitions(volume: Volume, maps: list[bytes], partitions: dict[int, tuple[int, ...]]) -> None:
-    """Sparable ones first: like plain ones, they can carry the others."""
+    """Sparable partitions first: like plain ones, they can hold the others."""
     bases: dict[int, int] = {}
     for part, entry in enumerate(maps):
         number: int = unpack_from("<H", entry, 4 if entry[0] == 1 else 38)[0]
@@ -58,7 +58,7 @@ def sparable(volume: Volume, entry: bytes, base: Where) -> Where:
 
 
 def sparing_table(volume: Volume, at: int, size: int) -> dict[int, int] | None:
-    """Which packets were moved, and where to; None where the table is not there or damaged. Copies lie elsewhere."""
+    """The moved packets and their new places; None if the table is absent or damaged. There are copies of it."""
     try:
         data = volume.disc.read(at * volume.block_size, min(max(size, 56), MOST_TABLE))
     except MediaUnreadable:
@@ -82,7 +82,7 @@ def virtual(volume: Volume, base: int) -> Where:
 
 
 def virtual_allocation_table(volume: Volume, base: int) -> bytes:
-    """It is the last thing recorded; an image may go on with blanks, so it is searched for from the end."""
+    """The virtual allocation table is recorded last; search from the end, since an image may have trailing blanks."""
     start, blocks = volume.where(base, 0)
     size = volume.block_size
     end = min(start + blocks, volume.disc.size // size)
@@ -101,7 +101,7 @@ def virtual_allocation_table(volume: Volume, base: int) -> bytes:
 
 
 def parse_table(volume: Volume, base: int, block: int) -> bytes | None:
-    """The table without its header or trailer; None when the block only looks like its file entry."""
+    """The table without header or trailer; None if the block is not its file entry."""
     try:
         table = node(volume, base, block)
         data = contents(volume, table, most=MOST_TABLE, called="the virtual allocation table")
@@ -113,14 +113,14 @@ def parse_table(volume: Volume, base: int, block: int) -> bytes | None:
 
 
 def metadata(volume: Volume, entry: bytes, base: int) -> Where:
-    """The metadata file, or its mirror, is the partition."""
+    """The partition's content is the metadata file, or its mirror."""
     file, mirror = unpack_from("<2I", entry, 40)
     try:
         pieces = list(extents(volume, node(volume, base, file)))
     except MediaUnreadable:
         pieces = list(extents(volume, node(volume, base, mirror)))
     if any(part not in (base, HOLE) for part, _, _ in pieces):
-        raise MediaUnreadable("the metadata partition lies on a partition that it must not lie on")
+        raise MediaUnreadable("the metadata partition is on an invalid partition")
 
     def where(block: int) -> tuple[int, int]:
         left = block

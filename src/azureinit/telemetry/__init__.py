@@ -1,1 +1,1 @@
-"""Who listens: events and their listeners."""
+"""Events and their listeners."""

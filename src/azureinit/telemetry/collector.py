@@ -1,13 +1,13 @@
-"""Where the OpenTelemetry collector is and how it wants to be told: the standard variables, then our configuration.
+"""The OpenTelemetry collector's address and protocol: from the standard variables, then from the configuration.
 
-A variable for one signal counts before the one for all, both before the file. Header values are secrets.
+A variable for one signal overrides the one for all, and both override the file. Header values are secrets.
 """
 
 from __future__ import annotations
 
+from azureinit.addresses import parse_url
 from azureinit.config.model import shown
 from azureinit.errors import HttpFailed
-from azureinit.http import parse_url
 from azureinit.record import Record, Secret
 from azureinit.telemetry.events import DEBUG, WARN
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PREFIX = "OTEL_EXPORTER_OTLP_"
 SIGNALS = ("traces", "logs")
-LONGEST_EXPORT = 10.0  # seconds; what the specification says where nobody does
+LONGEST_EXPORT = 10.0  # seconds; the specification's default
 OURS = frozenset(
     ("host", "connection", "accept", "content-length", "content-type", "content-encoding", "transfer-encoding")
 )
@@ -58,7 +58,7 @@ def choose_collector(config: Config, environ: Mapping[str, str]) -> Collector:
 
 
 def public(url: str) -> str:
-    """As it may be told: without a query or a user, where tokens are put."""
+    """The URL as it may be logged: without query and user, which may hold tokens."""
     scheme, mark, rest = url.partition("://")
     rest = (rest if mark else scheme).partition("?")[0].partition("#")[0]
     authority, slash, path = rest.partition("/")
@@ -74,7 +74,7 @@ class _Environment:
         return self.environ.get(name, "").strip()
 
     def which(self, signal: str, option: str) -> str:
-        """The name of the variable that counts: an empty one says nothing."""
+        """The name of the variable in force: an empty one counts as unset."""
         own = f"{PREFIX}{signal.upper()}_{option}"
         return own if self.value(own) else PREFIX + option
 
@@ -85,7 +85,7 @@ class _Environment:
         return not exporters or "otlp" in [one.strip() for one in exporters.split(",")]
 
     def pairs(self, name: str) -> dict[str, str] | None:
-        """None, with a complaint, for what is no list of pairs. What stands in it is not told: it may be secret."""
+        """None, with a warning, for a malformed list. The warning does not quote it: it may hold secrets."""
         found = parse_pairs(self.value(name))
         if found is None:
             self.complain(WARN, f"{name} is not a list such as key=value,key=value: ignored")
@@ -110,12 +110,12 @@ def parse_pairs(text: str) -> dict[str, str] | None:
 
 
 def percent_decoded(text: str) -> str:
-    """A percent sign that no two hexadecimal digits follow stands for itself."""
+    """A percent sign without two hexadecimal digits after it is kept."""
     first, *rest = text.encode("utf-8", "surrogateescape").split(b"%")
     data = first
     for part in rest:
         try:
-            # int() would take a sign or a space.
+            # int() would accept a sign or a space.
             data += bytes((int(part[:2], 16),)) + part[2:] if part[:2].isalnum() and len(part) > 1 else b"%" + part
         except ValueError:
             data += b"%" + part
@@ -126,16 +126,16 @@ def _destination(said: _Environment, signal: str, configured: str) -> Destinatio
     named, where = _named(said, signal, configured)
     if not named:
         return None
-    # One for a signal is used as it is; to one for all signals the path is added.
+    # A URL for one signal is used as it is; to one for all signals the signal's path is added.
     url = named if signal.upper() in where else f"{named.partition('?')[0].rstrip('/')}/v1/{signal}"
     if url.lower().startswith("https://"):
         hint = "name a collector on this machine or network"
-        said.complain(WARN, f"{where}: {public(named)} is not told, only http:// is spoken here: {hint}")
+        said.complain(WARN, f"{where}: {public(named)} is not used, only http:// is supported: {hint}")
         return None
     try:
         parse_url(url)
     except HttpFailed:
-        said.complain(WARN, f"{where}: {public(named)} is no http:// address: not told")
+        said.complain(WARN, f"{where}: {public(named)} is not an http:// URL: not used")
         return None
     _check_protocol(said, signal)
     return Destination(
@@ -148,7 +148,7 @@ def _destination(said: _Environment, signal: str, configured: str) -> Destinatio
 
 
 def _named(said: _Environment, signal: str, configured: str) -> tuple[str, str]:
-    """The address, and who said it."""
+    """The URL, and the variable or key that set it."""
     name = said.which(signal, "ENDPOINT")
     return (said.value(name), name) if said.value(name) else (configured, "telemetry.otlp_endpoint")
 
@@ -157,9 +157,9 @@ def _check_protocol(said: _Environment, signal: str) -> None:
     name = said.which(signal, "PROTOCOL")
     protocol = said.value(name).lower()
     if protocol not in ("", "http/json"):
-        # Whoever takes http/protobuf takes JSON on the same port; gRPC has another.
+        # A collector that accepts http/protobuf accepts JSON on the same port; gRPC has another port.
         level = DEBUG if protocol == "http/protobuf" else WARN
-        said.complain(level, f"{name}={shown(protocol)}: only http/json is spoken here, and used")
+        said.complain(level, f"{name}={shown(protocol)}: only http/json is supported, and used")
 
 
 def _headers(said: _Environment, name: str) -> dict[str, Secret]:
@@ -180,7 +180,7 @@ def _seconds(said: _Environment, name: str) -> float:
     if text.isascii() and text.isdigit() and len(text) < 10 and int(text):
         return int(text) / 1000
     if text:
-        said.complain(WARN, f"{name}={shown(text)} is no number of milliseconds: ignored")
+        said.complain(WARN, f"{name}={shown(text)} is not a number of milliseconds: ignored")
     return LONGEST_EXPORT
 
 

@@ -31,7 +31,7 @@ NAMES = {
 
 
 class ConsoleListener:
-    """A machine that is provisioned already has nothing to say."""
+    """A provisioned machine writes nothing."""
 
     def __init__(self, machine: Machine, *, path: str = CONSOLE) -> None:
         self.machine = machine
@@ -53,7 +53,7 @@ class ConsoleListener:
         if event.name in (READY, FAILURE):
             self._say(verdict(event))
         self.ready = self.ready or event.name == READY
-        if self.ready:  # and later on, too: not every key is waited for
+        if self.ready:  # also later: the run does not wait for every key
             self._tell_host_keys()
 
     def _tell_host_keys(self) -> None:
@@ -82,7 +82,7 @@ def verdict(event: Event) -> str:
 
 
 def fingerprint(line: str) -> str | None:
-    """`256 SHA256:... root@web-1 (ED25519)`, as `ssh-keygen -l` has it; None for what is no host's public key."""
+    """`256 SHA256:... root@web-1 (ED25519)`, the form of `ssh-keygen -l`; None for anything but a host's public key."""
     kind, encoded, comment = (*line.strip().split(None, 2), "", "", "")[:3]
     if kind not in NAMES:
         return None
@@ -104,7 +104,7 @@ def _bits(kind: str, parts: list[bytes]) -> int:
 
 
 def _parts(blob: bytes) -> list[bytes]:
-    """Its length-prefixed strings; none where they do not fill it."""
+    """The blob's length-prefixed strings; empty if they do not fill it."""
     parts = []
     while blob:
         end = 4 + int.from_bytes(blob[:4], "big")
@@ -116,10 +116,13 @@ def _parts(blob: bytes) -> list[bytes]:
 
 
 def _sha256(data: bytes) -> bytes:
-    """hashlib loads all of OpenSSL, 4 ms; only a Python built without a SHA-256 of its own needs that."""
+    """SHA-256 from CPython's private module: hashlib loads OpenSSL, 4 ms, and is the fallback."""
     try:
-        found = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256
+        else:
+            from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        import hashlib as found
-    digest: bytes = found.sha256(data).digest()
+        from hashlib import sha256
+    digest: bytes = sha256(data).digest()
     return digest

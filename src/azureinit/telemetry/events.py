@@ -1,10 +1,10 @@
-"""What happens, said once: steps with a start, an end, a result and a cause, and single events between them."""
+"""Events of a run: steps with a start, an end, a result and a cause, and single events between them."""
 
 from __future__ import annotations
 
-from _thread import get_ident
 from itertools import count
 
+from azureinit.machine.threads import get_ident
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Clock
 
-    # One that also has `flush` keeps what it heard until that is called.
+    # A listener with a `flush` method buffers events until `flush` is called.
     Listener = Callable[["Event"], None]
 
 ERROR, WARN, INFO, DEBUG, TRACE = 40, 30, 20, 10, 5
@@ -21,22 +21,22 @@ NO_FIELDS: Mapping[str, str] = {}
 
 
 class Event(Record):
-    at: float  # when it happened; of a finish or a timed event, when it was over
+    at: float  # seconds since 1970; for a finish or a timed event, its end
     kind: str  # start, finish or event
     level: int
     name: str
     text: str = ""
-    seconds: float | None = None  # None for what takes no time
+    seconds: float | None = None  # None for an event without a duration
     failed: bool = False
     id: str = ""  # 32 hex digits; a start and its finish share it
-    parent: str = ""  # the id of the step it happened in
+    parent: str = ""  # the id of the enclosing step
     fields: Mapping[str, str] = NO_FIELDS
 
 
 class Events:
-    """`seed`: 32 hex digits that no other run has; ids are counted from it, and it is the run's own.
+    """`seed`: 32 hex digits unique to this run. It is the run's own id, and ids of events are counted from it.
 
-    `about`: who we are, as far as it is known: vm_id, and what the metadata say. Listeners look it up when they write.
+    `about`: what is known of this VM: vm_id and metadata. Listeners read it when they write.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class Events:
         self.about = {} if about is None else about
         self.seed = seed
         self._own = get_ident()
-        self._open: dict[int, list[str]] = {self._own: []}  # the steps each thread is in, innermost last
+        self._open: dict[int, list[str]] = {self._own: []}  # each thread's open steps, innermost last
         self._numbers = count(int(seed[24:], 16) + 1)
 
     def new_id(self) -> str:
-        """Never the same one twice, also where two threads ask at once."""
+        """A unique id. Thread-safe."""
         return f"{self.seed[:24]}{next(self._numbers) & 0xFFFFFFFF:08x}"
 
     def innermost(self) -> str:
-        """The step we are in, or nothing. A thread that has begun none is in the run's own, which may end meanwhile."""
+        """The innermost open step of this thread, else of the run's main thread; empty for none."""
         return "".join(self.steps()[-1:] or self._open[self._own][-1:])
 
     def steps(self) -> list[str]:
@@ -71,11 +71,11 @@ class Events:
         return Span(self, name)
 
     def tell(self, level: int, name: str, text: str, **fields: str) -> None:
-        """What has no duration."""
+        """An event without a duration."""
         self._single(level, name, text, fields=fields)
 
     def observe(self, name: str, *, seconds: float | None = None, failure: str = "", **fields: object) -> None:
-        """The callable handed to http and the sources: one attempt, how long it took, and what came of it."""
+        """The callable handed to http and the sources: one attempt, its duration and its result."""
         told = {key: str(value) for key, value in fields.items()}
         text = " ".join(f"{key}={value}" for key, value in told.items()) + (f": {failure}" if failure else "")
         self._single(DEBUG, name, text, seconds=seconds, failed=bool(failure), fields=told)
@@ -113,7 +113,7 @@ class Events:
                 pass
 
     def flush(self) -> None:
-        """Whatever was heard lies where it belongs: done before every word to the platform."""
+        """Write all buffered events. Called before every report to the platform."""
         for listener in self.listeners:
             try:
                 getattr(listener, "flush", _nothing)()
@@ -123,7 +123,7 @@ class Events:
 
 class Span:
     text = ""
-    failed = False  # set by who goes on all the same
+    failed = False  # set by a caller that continues after the failure
 
     def __init__(self, events: Events, name: str) -> None:
         self.events, self.name = events, name

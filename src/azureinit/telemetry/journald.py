@@ -1,4 +1,4 @@
-"""The listener that speaks to journald in its own protocol, so that every field of an event can be asked for."""
+"""The listener for journald's native protocol, which makes every field of an event searchable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 1.0  # seconds, once a run, for a daemon whose queue is full
 
 
 class JournalListener:
-    """`about` tells who we are once it is known: vm_id. `otherwise` hears what there was no journald for."""
+    """`about` holds vm_id once it is known. `otherwise` gets the events if journald is not running."""
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ def entry(event: Event, *, unit: str = "", vm_id: str = "") -> dict[str, str]:
         "MESSAGE": f"{statement(event, text=lines(event.text))} {took(event)}".rstrip(),
         "PRIORITY": priority(event.level),
         "SYSLOG_IDENTIFIER": IDENTIFIER,
-        # journald asks the kernel which unit we are, and may do so after our end; `journalctl -u` goes by this, too.
+        # journald asks the kernel for the unit, perhaps after this process has ended; `journalctl -u` uses this field,
+        # too.
         "OBJECT_SYSTEMD_UNIT": unit,
         f"{OURS}STEP": event.name,
         f"{OURS}KIND": event.kind,
@@ -65,18 +66,18 @@ def entry(event: Event, *, unit: str = "", vm_id: str = "") -> dict[str, str]:
 
 
 def priority(level: int) -> str:
-    """As syslog counts: err, warning, info, debug."""
+    """The syslog priority: err, warning, info or debug."""
     return "3" if level >= ERROR else "4" if level >= WARN else "6" if level >= INFO else "7"
 
 
 def field_name(name: str) -> str:
-    """journald drops a field with any other letter in its name."""
+    """A valid field name: journald drops fields with other letters in their name."""
     letters = "".join(one if one.isascii() and one.isalnum() else "_" for one in name.upper())
     return f"{OURS}{letters}"[:LONGEST_NAME]
 
 
 def lines(text: str) -> str:
-    """As many as there are; but journalctl shows none of a text with control characters in it."""
+    """All lines, without control characters: journalctl shows no text that has any."""
     if text.isprintable():
         return text
     kept = "\n".join(text.splitlines())
@@ -84,7 +85,7 @@ def lines(text: str) -> str:
 
 
 def encode(fields: Mapping[str, str]) -> bytes:
-    """A value with line ends in it is told by its length."""
+    """One field. A value with line ends is preceded by its length."""
     told = bytearray()
     for name, value in fields.items():
         data = value.encode("utf-8", "replace")
@@ -96,7 +97,7 @@ def encode(fields: Mapping[str, str]) -> bytes:
 
 
 def read_unit(machine: Machine) -> str:
-    """The systemd unit we are run by; empty for none."""
+    """The systemd unit of this process; empty for none."""
     from azureinit.errors import AzureInitError
 
     try:

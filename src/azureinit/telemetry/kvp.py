@@ -1,15 +1,15 @@
-"""A run as its host sees it: diagnostics and the report in the guest's key-value pool.
+"""The listener for the key-value pool, which the host reads: diagnostics and the provisioning report.
 
-What is heard is kept and written in one go, before every word to the platform and every few seconds of a long wait.
-A boot may write so many records and no more, so that the pool lasts; the last of them are kept for what goes wrong.
+Events are buffered and written together, before every report to the platform and every few seconds of a long wait. The
+number of records for each boot is limited, so that the pool does not fill up; some are reserved for failures.
 """
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # all of threading that is needed
 from errno import ENOENT, ENOTDIR
 
 from azureinit.config.filters import Filter, parse_filter
+from azureinit.machine.threads import allocate_lock
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 from azureinit.version import VERSION
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from azureinit.telemetry.events import Event
 
 AGENT = f"azure-init/{VERSION}"
-NOBODY = "00000000-0000-0000-0000-000000000000"  # who writes before it is known who we are
+NOBODY = "00000000-0000-0000-0000-000000000000"  # the VM id before it is known
 DEFAULT = Filter(level=WARN, targets={"libazureinit": INFO, "libazureinit::http": DEBUG})
 PER_BOOT = 200  # the report is one of them
-KEPT = 40  # of these, for warnings, failures and kernel messages
-KEPT_FROM_CURIOSITY = 100  # requests that go on for minutes do not cost us the steps
-KEPT_FROM_KERNEL = 10  # for what is told after its messages
-MOST_PIECES = 8  # of one event's text
-PIECE = 1019  # bytes that a record of it surely holds: where a character would be broken, it holds less than 1,022
+KEPT = 40  # of these, reserved for warnings, failures and kernel messages
+KEPT_FROM_CURIOSITY = 100  # limit for requests, so that minutes of retries leave room for the steps
+KEPT_FROM_KERNEL = 10  # reserved for what follows the kernel messages
+MOST_PIECES = 8  # bytes of one event's text
+PIECE = 1019  # bytes that fit a record in any case: a record is shortened rather than split inside a character
 LONGEST_NAME = 64
 EVERY_SECS = 5.0
-LOCK_SECS = 2.0  # for all waiting together: telemetry that cannot be written never stops a run
+LOCK_SECS = 2.0  # seconds, all waiting together: telemetry must not delay a run
 REPORT_LOCK_SECS = 1.0
 
 
 def chosen_filter(text: str | None, warn: list[str]) -> Filter:
-    """The configured one, or ours where that says nothing."""
+    """The configured filter, or the default."""
     found = parse_filter(text) if text and text.strip(" \t,") else DEFAULT
     if found is None:
-        warn.append(f"telemetry.kvp_filter: {text!r} is no filter: the built-in choice is used")
+        warn.append(f"telemetry.kvp_filter: {text!r} is not a filter: using the default")
     return found or DEFAULT
 
 
@@ -53,7 +53,7 @@ NO_DAEMON = (
 
 
 class KvpLayer:
-    """`about` tells who we are once it is known: vm_id."""
+    """`about` holds vm_id once it is known."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class KvpLayer:
     ) -> None:
         self.machine, self.directory, self.about = machine, directory, about
         self.chosen = chosen
-        self.failure = ""  # why nothing is written any more
-        self.missing = False  # because this machine has no pools at all
+        self.failure = ""  # why writing has stopped
+        self.missing = False  # the machine has no pools
         self._heard: list[Event] = []
-        self._left: int | None = None  # not looked yet
+        self._left: int | None = None  # not read yet
         self._waited = 0.0
         self._written_at = machine.clock.monotonic()
         self._lock = allocate_lock()
@@ -85,13 +85,13 @@ class KvpLayer:
         with self._lock:
             count = len(self._heard)
             heard = self._heard[:count]
-            del self._heard[:count]  # not the list itself: another thread may be adding to it right now
+            del self._heard[:count]  # a copy: another thread may append to it
             self._written_at = self.machine.clock.monotonic()
             if heard and not self.failure:
                 self._write(lambda store: store.append_all(self._admitted(store, heard)), patience=LOCK_SECS)
 
     def report(self, text: str) -> None:
-        """The verdict's own record: no filter and no limit keeps it out, and it is never in pieces."""
+        """The verdict's record: exempt from filter and limit, and never split."""
         from azureinit.kvp.report import REPORT_KEY
 
         def work(store: Store) -> None:
@@ -102,7 +102,7 @@ class KvpLayer:
             self._write(work, patience=self._waited + REPORT_LOCK_SECS)
 
     def attach(self, name: str, data: bytes, *, event_id: str) -> None:
-        """Something long, compressed; the end of it, where there is no room for all."""
+        """A long text, compressed; only its end if there is not enough room."""
         with self._lock:
             if not self.failure:
                 self._write(
@@ -117,14 +117,14 @@ class KvpLayer:
         store = Store(self.machine, directory=self.directory, timeout=max(0.0, patience - self._waited))
         try:
             work(store)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the verdict waits for us
+        except Exception as error:  # noqa: BLE001 - the verdict must not wait for telemetry
             self.failure = str(error) or type(error).__name__
             self.missing = getattr(error, "errno", None) in (ENOENT, ENOTDIR)
             self.failure += NO_DAEMON if self.missing else ""
         self._waited += clock.monotonic() - started
 
     def _room(self, store: Store) -> int:
-        """How many records this boot may still write."""
+        """The number of records that this boot may still write."""
         if self._left is None:
             self._forget_earlier_boots(store)
             self._left = PER_BOOT - 1 - store.count_keys(f"DIAG|{AGENT}|")
@@ -138,7 +138,7 @@ class KvpLayer:
         except LockTimeout:
             raise
         except LocalError:
-            pass  # nobody knows when this boot began; what else is wrong, the next to touch the pool tells
+            pass  # the boot's start is unknown; other errors occur again at the next access
 
     def _admitted(self, store: Store, heard: list[Event]) -> Iterator[Pair]:
         from azureinit.kvp.diagnostics import encode
@@ -199,6 +199,6 @@ def uuid_of(digits: str) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    """At most so many bytes of it, whole characters."""
+    """At most `size` bytes, cut between characters."""
     data = text.encode()
     return text if len(data) <= longest else data[: longest - 3].decode("utf-8", "ignore") + "..."

@@ -1,4 +1,4 @@
-"""Who listens to a run: people at a terminal or in the journal, the console, the log, the host, whoever asks later."""
+"""The listeners of a run: terminal or journal, console, log file, key-value pool, trace, collector."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def listen(
     trace: bool = True,
     log: bool = True,
 ) -> Listening:
-    """`write`: standard error. `ours`: a machine to write on; elsewhere only whoever called us hears anything.
+    """`write`: standard error. `ours`: whether this machine may be written to; if not, only standard error is used.
 
-    `verdict`: some stages have none of their own, and nothing to tell the host or the console. `trace`, `log`: False
-    where the directory of that file is not mounted yet.
+    `verdict`: False for stages without a verdict, which write nothing to the host or the console. `trace`, `log`:
+    False if the directory of that file is not mounted yet.
     """
     warnings: list[str] = []
     chosen = log_filter(machine.environ, warnings)
@@ -108,7 +108,7 @@ def _collector(machine: Machine, config: Config, seed: str, about: dict[str, str
 
 
 def _seed(machine: Machine) -> str:
-    """The kernel's own dice; where they cannot be had, the moment and our number."""
+    """Random digits from the kernel; if they cannot be read, time and PID."""
     try:
         told = (machine.read("/proc/sys/kernel/random/uuid") or b"").decode("ascii", "replace").strip().replace("-", "")
     except AzureInitError:

@@ -21,13 +21,13 @@ RED, YELLOW, DIM, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
 
 def log_filter(environ: Mapping[str, str], warnings: list[str]) -> Filter:
-    """What AZURE_INIT_LOG asks for, or ours where that says nothing."""
+    """The filter of AZURE_INIT_LOG, or the default."""
     text = environ.get(VARIABLE, "")
     if not text.strip(" \t,"):
         return DEFAULT
     found = parse_filter(text)
     if found is None:
-        warnings.append(f"{VARIABLE}: {shown(text)} is no filter: ignored")
+        warnings.append(f"{VARIABLE}: {shown(text)} is not a filter: ignored")
     return found or DEFAULT
 
 
@@ -36,7 +36,7 @@ def wants_colour(environ: Mapping[str, str], *, terminal: bool) -> bool:
 
 
 def wanted(event: Event, chosen: Filter) -> bool:
-    """A step is one line, at its end; its beginning is for the curious."""
+    """A step is one line, at its end; its start is logged at debug level."""
     return chosen.lets(event.name, min(event.level, DEBUG) if event.kind == "start" else event.level)
 
 
@@ -45,7 +45,7 @@ def sentence(event: Event) -> str:
 
 
 def statement(event: Event, *, text: str | None = None) -> str:
-    """`text` in the place of the event's own, on one line. What went well is a sentence of its own."""
+    """One line, with `text` instead of the event's own. The text of a successful step is a complete sentence."""
     if event.kind == "start":
         return f"{one_line(event.name)}: started"
     said = one_line(event.text) if text is None else text
@@ -60,7 +60,7 @@ def took(event: Event) -> str:
 
 
 def one_line(text: str) -> str:
-    """Whatever a program or a platform said, without its power over lines and terminals."""
+    """Text of programs or of the platform, without line ends and control characters."""
     if text.isprintable():
         return text
     lines = "; ".join(line.strip() for line in text.splitlines() if line.strip())
@@ -94,7 +94,7 @@ def _prefix(event: Event) -> str:
 
 
 def file_listener(machine: Machine, path: str, *, chosen: Filter, limit_bytes: int) -> Listener:
-    """Appends to the log file, made at the first line; one that is not ours to write in is given up at once."""
+    """Appends to the log file, which the first line creates. An unwritable file is given up at once."""
     from azureinit.machine.outlets import LogFile
 
     log = LogFile(machine, path, limit=limit_bytes)

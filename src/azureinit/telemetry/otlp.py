@@ -1,6 +1,6 @@
-"""OpenTelemetry: a run as spans and log records, told once, after everything else, in OTLP/HTTP JSON.
+"""OpenTelemetry: a run as spans and log records, sent once, after everything else, as OTLP/HTTP JSON.
 
-Nothing that a collector does, or does not do, costs more than the budget or changes how the run ends.
+A slow or failing collector costs at most the budget and does not change the run's result.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ RETRIED = frozenset((429, 502, 503, 504))
 MOST_EVENTS = 2000
 MAX_ANSWER = 1 << 16
 FIRST_DELAY = 0.1
-# The part of the budget in which a request that was given up says why.
+# The part of the budget that is left for the error of a request that timed out.
 LAST_WORD = 0.1
 WHAT = {"traces": "spans", "logs": "log records"}
 
 
 class Otlp:
-    """A listener that keeps what it hears until `send`."""
+    """A listener that buffers events until `send`."""
 
     def __init__(
         self, machine: Machine, config: Config, environ: Mapping[str, str], *, seed: str, about: Mapping[str, str]
@@ -56,7 +56,7 @@ class Otlp:
             self._lost += 1
 
     def send(self, deadline: float, *, tell: Tell | None = None) -> None:
-        """At most `telemetry.otlp_budget_secs`, and not beyond the deadline. `tell` hears what came of it."""
+        """Send within `telemetry.otlp_budget_secs` and before the deadline. `tell` gets the result."""
         tell = tell or _nobody
         heard, self._heard = self._heard, []
         for level, text in self.collector.complaints:
@@ -66,8 +66,8 @@ class Otlp:
         try:
             for level, text in self._exchange(self._parts(heard), deadline):
                 tell(level, "otlp", text)
-        except Exception as error:  # noqa: BLE001 - telemetry that cannot be told never stops a run
-            tell(WARN, "otlp", f"nothing was told: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - telemetry that cannot be sent never stops a run
+            tell(WARN, "otlp", f"nothing was sent: {type(error).__name__}: {error}")
 
     def _parts(self, heard: list[Event]) -> dict[str, list[dict[str, Any]]]:
         run = Run(
@@ -80,7 +80,7 @@ class Otlp:
         return {"traces": spans(heard, run), "logs": log_records(heard, run)}
 
     def _exchange(self, parts: Mapping[str, list[dict[str, Any]]], deadline: float) -> Iterable[tuple[int, str]]:
-        """Both signals at once; a collector whose name takes too long to resolve is left to its thread."""
+        """Send both signals in parallel; slow name resolution blocks only a thread."""
         from azureinit.machine.threads import Inbox, start
 
         clock = self.machine.clock
@@ -99,7 +99,7 @@ class Otlp:
             heard: tuple[str, int, str] | None = clock.wait(inbox.get, until - clock.monotonic())
             if heard is None:
                 for signal, one in waiting.items():
-                    yield WARN, f"{one.address} did not take our {WHAT[signal]} within {self.budget:g} s"
+                    yield WARN, f"{one.address} did not accept the {WHAT[signal]} within {self.budget:g} s"
                 return
             signal, level, text = heard
             del waiting[signal]
@@ -110,10 +110,10 @@ class Otlp:
         try:
             said = partial_success(self._post(destination, records, until))
         except AzureInitError as error:
-            return WARN, f"our {what} were not told: {str(error).replace(destination.url, destination.address)}"
-        except Exception as error:  # noqa: BLE001 - a name that is none, and whatever else a URL can hold
-            return WARN, f"our {what} were not told to {destination.address}: {type(error).__name__}"
-        return DEBUG, f"{len(records)} {what} told to {destination.address}" + (f": {said}" if said else "")
+            return WARN, f"{what} were not sent: {str(error).replace(destination.url, destination.address)}"
+        except Exception as error:  # noqa: BLE001 - an invalid host name, or any other defect of a URL
+            return WARN, f"{what} were not sent to {destination.address}: {type(error).__name__}"
+        return DEBUG, f"{len(records)} {what} sent to {destination.address}" + (f": {said}" if said else "")
 
     def _post(self, destination: Destination, records: list[dict[str, Any]], until: float) -> bytes:
         known = resource(self.about, host_name=self.machine.hostname(), said=self.collector.resource)
@@ -147,7 +147,7 @@ def _packed(document: dict[str, Any], *, gzip: bool) -> tuple[bytes, dict[str, s
 
 
 def partial_success(body: bytes) -> str:
-    """What a collector that answered 200 did not take, in its own words; empty where it took everything."""
+    """The error text of a partial success (status 200); empty if the collector accepted everything."""
     try:
         told = json.loads(body).get("partialSuccess")
         rejected = told.get("rejectedSpans") or told.get("rejectedLogRecords") or 0

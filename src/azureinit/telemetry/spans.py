@@ -1,7 +1,8 @@
-"""A run as OpenTelemetry sees it: spans, log records, and the machine they come from, in OTLP's JSON."""
+"""A run in OpenTelemetry's terms: spans, log records and the resource, as OTLP JSON."""
 
 from __future__ import annotations
 
+from azureinit.addresses import path_of
 from azureinit.record import Record
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, TRACE, WARN
 from azureinit.version import VERSION
@@ -20,7 +21,7 @@ SHAPES = {
 INTERNAL, CLIENT = 1, 3
 FAILED = 2
 SEVERITIES = {TRACE: (1, "TRACE"), DEBUG: (5, "DEBUG"), INFO: (9, "INFO"), WARN: (13, "WARN"), ERROR: (17, "ERROR")}
-# What is known of the machine, by the semantic conventions' names.
+# Attributes of the machine, by the names of the semantic conventions.
 RESOURCE = {
     "vm_id": "host.id",
     "vmSize": "host.type",
@@ -37,7 +38,7 @@ HTTP_TEXT = {"method": "http.request.method", "url": "url.full"}
 
 
 class Run(Record):
-    """What the spans and records of one run share."""
+    """Values that all spans and records of one run share."""
 
     trace_id: str
     started: float
@@ -51,7 +52,7 @@ class Run(Record):
 
 
 def resource(about: Mapping[str, str], *, host_name: str, said: Mapping[str, str]) -> dict[str, Any]:
-    """Who speaks. What the environment says counts before what we found out."""
+    """The resource: the sender's attributes. The environment's values override detected ones."""
     values = {
         "service.name": "azure-init",
         "service.version": VERSION,
@@ -72,12 +73,12 @@ def request(signal: str, records: list[dict[str, Any]], known: dict[str, Any]) -
 
 
 def is_moment(event: Event) -> bool:
-    """What takes no time is a log record, and an event in the span it happened in; the rest are spans themselves."""
+    """An event without a duration becomes a log record and an event of its span; all others become spans."""
     return event.kind == "event" and event.seconds is None
 
 
 def spans(events: Iterable[Event], run: Run) -> list[dict[str, Any]]:
-    """The run's own first. A step that has not ended by now is told as far as it came."""
+    """The run's span first. A step that has not ended is sent without an end."""
     begun: dict[str, Event] = {}
     made: dict[str, dict[str, Any]] = {}
     moments: dict[str, list[dict[str, Any]]] = {}
@@ -90,7 +91,7 @@ def spans(events: Iterable[Event], run: Run) -> list[dict[str, Any]]:
         else:
             begun.pop(event.id, None)
             made[span_id(event.id)] = _span(event, run, begins=event.at - (event.seconds or 0.0), ends=event.at)
-        # The verdict tells the cause better than the step that failed first.
+        # The verdict names the cause better than the step that failed first.
         if event.level >= ERROR and (is_moment(event) or not cause):
             cause = event.text or event.name
     made.update((span_id(key), _span(event, run, begins=event.at, ends=run.ended)) for key, event in begun.items())
@@ -159,18 +160,23 @@ def _log_record(event: Event, run: Run) -> dict[str, Any]:
 
 
 def _request_name(event: Event) -> str:
-    """`GET /metadata/instance`: without what would make every request a kind of its own."""
-    path = event.fields.get("url", "").partition("?")[0].partition("://")[2].partition("/")[2]
-    return f"{event.fields.get('method', 'HTTP')} /{path}"
+    """`GET /metadata/instance`: without query, so that equal requests have the same name."""
+    return f"{event.fields.get('method', 'HTTP')} /{path_of(event.fields.get('url', ''))}"
 
 
 def _http_fields(fields: Mapping[str, str]) -> dict[str, object]:
     found: dict[str, object] = {name: fields[key] for key, name in HTTP_TEXT.items() if key in fields}
-    if fields.get("status", "").isdecimal():
-        found["http.response.status_code"] = int(fields["status"])
-    if fields.get("attempt", "").isdecimal() and int(fields["attempt"]) > 1:
-        found["http.request.resend_count"] = int(fields["attempt"]) - 1
+    status, attempt = (_whole_number(fields.get(key, "")) for key in ("status", "attempt"))
+    if status is not None:
+        found["http.response.status_code"] = status
+    if attempt is not None and attempt > 1:
+        found["http.request.resend_count"] = attempt - 1
     return found
+
+
+def _whole_number(text: str) -> int | None:
+    """isdigit() alone would accept superscripts, which int() refuses."""
+    return int(text[:10]) if text.isascii() and text.isdigit() else None
 
 
 def _own_fields(fields: Mapping[str, str]) -> dict[str, object]:
@@ -190,7 +196,7 @@ def span_id(digits: str) -> str:
 
 
 def nanoseconds(seconds: float) -> str:
-    """Never before 1970, where a machine without a clock may begin."""
+    """Nanoseconds since 1970, never negative, even on a machine without a clock."""
     return str(max(0, int(seconds * 1e9)))
 
 
@@ -207,5 +213,5 @@ def _value(value: object) -> dict[str, Any]:
 
 
 def text(said: str) -> str:
-    """Half a surrogate pair would be JSON, but no text: collectors refuse the whole request for it."""
+    """Replaces lone surrogates: valid JSON, but collectors refuse the whole request for them."""
     return said.encode("utf-8", "replace").decode()

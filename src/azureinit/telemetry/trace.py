@@ -1,4 +1,4 @@
-"""The trace: every event of every run as a JSON object on a line of its own, for whoever asks later how a boot went."""
+"""The trace file: every event of every run as one JSON object on one line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from azureinit.version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from azureinit.config.model import Config
     from azureinit.machine import Machine
     from azureinit.telemetry.events import Event
 
 LEVELS = {ERROR: "error", WARN: "warn", INFO: "info", DEBUG: "debug", TRACE: "trace"}
-MOST_BYTES = 4 << 20  # of the file; then it is put aside as .1
-MOST_EVENTS = 2000  # kept until there is a data directory to write into
+MOST_BYTES = 4 << 20  # of the file before it is rotated to .1
+MOST_EVENTS = 2000  # buffered until the data directory exists
 ENDPOINTS = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -26,7 +25,7 @@ ENDPOINTS = (
 
 
 class Trace:
-    """A listener. What it cannot write yet it keeps; a run in which no step was taken leaves no line."""
+    """A listener that buffers what it cannot write yet. A run without any step writes nothing."""
 
     def __init__(self, machine: Machine, path: str, *, seed: str, about: Mapping[str, str]) -> None:
         self.machine, self.path = machine, path
@@ -34,12 +33,12 @@ class Trace:
         self._held: list[tuple[Event, float]] = []
         self._lost = 0
         self._stepped = False
-        self._begun = False  # whether the file ends with a whole line of ours
-        self._introduced: Mapping[str, str] | None = None  # what the last header said
+        self._begun = False  # whether the file ends with a complete line of this run
+        self._introduced: Mapping[str, str] | None = None  # the last header's content
 
     def __call__(self, event: Event) -> None:
         self._stepped = self._stepped or event.kind == "start"
-        # On Linux this clock starts with the machine.
+        # On Linux this clock starts at boot.
         self._held.append((event, self.machine.clock.monotonic()))
         if len(self._held) > MOST_EVENTS:
             del self._held[0]
@@ -53,7 +52,7 @@ class Trace:
         try:
             data = self._lines(self._held[:count], about)
             size = self._make_room(len(data))
-            # A run that was killed may have left half a line: it stays alone.
+            # A killed run may have left an incomplete line: start a new one.
             self._append(b"\n" + data if size and not self._begun else data)
         except AzureInitError:
             return  # no directory yet, or no space: the next flush tries again
@@ -61,7 +60,7 @@ class Trace:
         del self._held[:count]
 
     def _lines(self, held: list[tuple[Event, float]], about: Mapping[str, str]) -> bytes:
-        from azureinit.jsontext import dumps  # a machine that has nothing to do pays for none of it
+        from azureinit.jsontext import dumps  # imported only if there is something to write
 
         run = {"run": self.seed, "boot": self.machine.boot_id()}
         values = [{**run, **_object(event), "uptime": round(uptime, 6)} for event, uptime in held]
@@ -83,7 +82,7 @@ class Trace:
         }
 
     def _make_room(self, wanted: int) -> int:
-        """The file's size, nothing where it was put aside."""
+        """The file's size; 0 after a rotation."""
         status = self.machine.stat(self.path)
         if status is None:
             return 0
@@ -118,23 +117,7 @@ def _object(event: Event) -> dict[str, object]:
     }
 
 
-def read_trace(machine: Machine, path: str) -> tuple[dict[str, Any], ...]:
-    """Every whole line, the oldest first; what a killed run left unfinished is passed over."""
-    from azureinit.jsontext import loads
-
-    found = []
-    for file in (path + ".1", path):
-        for line in (machine.read(file, limit=2 * MOST_BYTES) or b"").split(b"\n"):
-            try:
-                value = loads(line.decode())
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                found.append(value)
-    return tuple(found)
-
-
 def collector_wanted(config: Config, environ: Mapping[str, str]) -> bool:
-    """Whether a collector was named. Asked at every boot, so it stands here: the one that tells it costs a module."""
+    """Whether a collector is configured. Here, because every boot asks, and collector.py is one more module to load."""
     named = config.telemetry.otlp_endpoint or any(environ.get(name) for name in ENDPOINTS)
     return bool(named) and environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
