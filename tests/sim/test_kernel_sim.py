@@ -86,4 +86,4 @@ def test_one_that_cannot_be_done_is_told_and_leaves_verdict_and_the_others_alone
     ran = one.agent()
     assert (ran.status, one.fabric.judge().ok) == (0, True)
     assert "99-azure-init-scsi-timeout.rules" in ran.err
-    assert "no boot loader that we know is here" in ran.err
+    assert "no known boot loader was found" in ran.err
