@@ -170,12 +170,12 @@ def test_words_that_a_later_drop_in_drops_are_told_and_the_menu_is_made_again_on
     echo '=== dropped again'; grep -c ttyS0 /boot/grub/grub.cfg || true; python3 -m azureinit 2>&1
     """)
     for name in ("dropped", "dropped again"):
-        assert "would not arrive: /etc/default/grub.d/zz-site.cfg is read after" in part(told, name), told
+        assert "would have no effect: /etc/default/grub.d/zz-site.cfg is read after" in part(told, name), told
         assert "to the kernel command line" not in part(told, name)
     assert part(told, "dropped again").startswith("0\n"), "grub-mkconfig reads them in the order that we say"
     assert "earlyprintk=ttyS0 to the kernel command line" in part(told, "mended")
     assert "numa=off console=ttyS0 earlyprintk=ttyS0 console=tty1" in part(told, "menu")
-    assert "to the kernel command line" not in part(told, "again") and "would not arrive" not in part(told, "again")
+    assert "to the kernel command line" not in part(told, "again") and "would have no effect" not in part(told, "again")
 
 
 def test_where_there_are_no_drop_ins_lines_of_ours_stand_at_the_end_of_the_defaults(disk: Disk) -> None:

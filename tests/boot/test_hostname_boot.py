@@ -139,6 +139,6 @@ def test_a_machine_that_becomes_an_image_is_watched_no_longer_and_forgets_the_na
         assert boot.ended() == "success 0"
         watched(boot)
         said = boot.out("azure-init", "deprovision", "--force")
-        assert f"{MONITOR}: runs, and would write again" in said
+        assert f"{MONITOR}: is running, and would write the files again" in said
         assert boot.shown(MONITOR, "ActiveState") == "inactive"
         assert boot.run("test", "-e", FILE).returncode == 1

@@ -60,7 +60,7 @@ def test_the_table_that_the_host_offers_reaches_an_older_kernel_once_a_boot(tmp_
     assert found["release"].startswith("6.1.")
     assert found["length"] == 36 + 64  # a header of ACPI's before it
     assert found["first"]["status"] == 0, found
-    assert "gave the kernel's random numbers 100 bytes of the host's" in found["first"]["told"]
+    assert "fed 100 bytes of the host's entropy to the kernel" in found["first"]["told"]
     assert found["first"]["writes"] == 1
     assert (found["second"]["status"], found["second"]["writes"]) == (0, 0)
 

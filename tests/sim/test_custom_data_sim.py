@@ -46,7 +46,7 @@ def test_a_program_runs_once_after_the_account_is_there_and_before_ready(system:
     (one.upper / f"var/lib/azure-init/{one.fabric.vm.id}.provisioned").unlink()
     one.fabric.reboot()
     shown = one.agent("plan").stdout
-    assert "= customData: was kept, and run" in shown and "= customData program: has run, and succeeded" in shown
+    assert "= customData: was saved, and run" in shown and "= customData program: ran, and succeeded" in shown
     assert one.agent().returncode == 0
     assert one.read("root/ran") == "ran\n"
 
@@ -73,7 +73,7 @@ def test_a_program_that_changes_what_was_provisioned_has_the_last_word(system: A
         (b"#!/bin/sh\necho canary-1; echo canary-2 >&2; exit 3\n", "sh failed (exit status: 3)"),
         (b"echo canary-1; kill -9 $$\n", "sh failed (signal: 9)"),
         (b"#!/no/such/interpreter\ncanary\n", "cannot run /no/such/interpreter: No such file or directory"),
-        (b"\x1f\x8b\x08canary", "it is gzip data, which nothing here unpacks"),
+        (b"\x1f\x8b\x08canary", "it is gzip data, which azure-init does not unpack"),
     ],
     ids=["status", "signal", "no interpreter", "gzip"],
 )
@@ -95,7 +95,7 @@ def test_what_is_not_base64_is_a_failure_where_it_is_to_be_run(system: Any) -> N
     expect = Expect(verdict="failure", reason="failed to run customData")
     one = system(b"x", media=Media(texts={"CustomData": "canary!"}), expect=expect)
     ran = one.agent()
-    assert ran.returncode == 1 and "it is to be run, and is not base64" in ran.stderr
+    assert ran.returncode == 1 and "it cannot be run: it is not base64" in ran.stderr
     assert one.fabric.judge().ok
     assert "canary" not in one.told() + ran.stderr
 

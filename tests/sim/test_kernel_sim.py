@@ -41,11 +41,11 @@ def test_what_is_asked_of_the_kernel_is_shown_done_and_taken_back(bench: Benches
     image = listing(one.tree)
     shown = one.agent("plan").out
     for line in (
-        "+ disk timeout rule: every disk that appears has 300 s to answer",
+        "+ disk timeout rule: every new disk gets a timeout of 300 s",
         "+ mask 75-persistent-net-generator.rules: ",
         "+ kernel command line: numa=off console=ttyS0 earlyprintk=ttyS0: from the next boot on",
         '+GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX numa=off console=ttyS0 earlyprintk=ttyS0"',
-        "! boot menu: counts when the boot menu is made anew, which cannot be done here",
+        "! boot menu: takes effect when the boot menu is made anew, which is not possible here",
     ):
         assert line in shown
     assert listing(one.tree) == image
@@ -86,4 +86,4 @@ def test_one_that_cannot_be_done_is_told_and_leaves_verdict_and_the_others_alone
     ran = one.agent()
     assert (ran.status, one.fabric.judge().ok) == (0, True)
     assert "99-azure-init-scsi-timeout.rules" in ran.err
-    assert "no boot loader that we know is here" in ran.err
+    assert "no known boot loader was found" in ran.err

@@ -170,7 +170,7 @@ def test_what_is_not_base64_is_kept_as_given_and_told(bench: Benches) -> None:
     one = bench(vm=Vm(custom_data="x"), media=Media(texts={"CustomData": "not base64!"}))
     one.configure(custom_data={"decode": True})
     ran = one.agent()
-    assert ran.status == 0 and "customData: is not base64: kept as it was given" in ran.err
+    assert ran.status == 0 and "customData: is not base64: saved as it was given" in ran.err
     assert one.read("var/lib/waagent/CustomData") == "not base64!"
 
 

@@ -271,7 +271,9 @@ ROWS = (
     ),
     account("an old line of shadow", "sed -i 's/^azureuser:.*/azureuser:*:20000:0:99999/' /etc/shadow", READY),
     account("must change a password", "chage -d 0 azureuser", FAILED, "must change"),
-    account("password aged out", "chage -d 2001-01-01 -M 10 -I 5 azureuser", FAILED, "expired for good"),
+    account(
+        "password aged out", "chage -d 2001-01-01 -M 10 -I 5 azureuser", FAILED, "expired and can no longer be changed"
+    ),
     account("a home for everybody", "chmod 0777 /home/azureuser", FAILED, "StrictModes"),
     account("a home for its own group", "chmod 0770 /home/azureuser", DOUBT, "StrictModes", works=True),
     account("a home for a group", "chmod 0770 /home/azureuser; chgrp users /home/azureuser", FAILED, "StrictModes"),
@@ -282,7 +284,7 @@ ROWS = (
     account("a closed home above", "chmod 0700 /home", FAILED, "may not enter /home"),
     account("a readable home", "chmod 0755 /home/azureuser", READY),
     account("a home that is a link", "mv /home/azureuser /srv/a; ln -s /srv/a /home/azureuser", READY),
-    account("a shared home", "useradd -M -d /home/azureuser -s /bin/sh twin", FAILED, "azureuser's own"),
+    account("a shared home", "useradd -M -d /home/azureuser -s /bin/sh twin", FAILED, "belongs to azureuser alone"),
     account("a home that is gone", "rm -r /home/azureuser", READY),
     account("a key file of root's", "mkdir /home/azureuser/.ssh; touch /home/azureuser/.ssh/authorized_keys", READY),
     account("both, a home for everybody", "chmod 0777 /home/azureuser", NOTE, "key that was given", password=True),

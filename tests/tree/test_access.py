@@ -110,7 +110,7 @@ def test_a_certain_refusal_names_file_line_and_directive(tmp_path: Path) -> None
     assert step.failure is LoginImpossible
     (way,) = step.ways
     assert isinstance(way, Declined)
-    assert "/etc/ssh/sshd_config line 2: 'AllowUsers bob' keeps ada out" in way.why
+    assert "/etc/ssh/sshd_config line 2: 'AllowUsers bob' refuses ada" in way.why
     assert "access.required = false" in way.why
     (asked,) = questions(metadata=ADA, **parts(facts, "host", "accounts", "ssh"), config=Config())
     assert asked == "user=ada,host=203.0.113.9,addr=203.0.113.9,laddr=10.0.0.4,lport=22"
@@ -299,7 +299,7 @@ def test_no_sshd_and_no_credential_are_no_failure(tmp_path: Path) -> None:
         ("ada:*:20000:0:99999:7::20100:\n", "expired"),
         ("ada:*:20000:0:99999:7::20101:\n", ""),
         ("ada:*:0:0:99999:7:::\n", "must change a password first"),
-        ("ada:*:20000:0:50:7:10::\n", "expired for good"),
+        ("ada:*:20000:0:50:7:10::\n", "expired and can no longer be changed"),
         ("ada:*:20000:0:50:7:::\n", "must change"),
         ("ada:*:20000:0:101:7:::\n", ""),
         ("ada:!:20000:0:99999:7:::\n", ""),

@@ -236,7 +236,7 @@ def test_a_home_that_is_more_than_one_stays(tree: Path, home: str, capsys: pytes
 def test_a_home_that_another_lives_in_stays(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     add_user(tree, "eve", 1001, home="/home/joe/work")
     assert run(tree, "--user", "--force") == 0
-    assert "! home of joe: /home/joe stays: eve lives there too" in capsys.readouterr().out
+    assert "! home of joe: /home/joe stays: eve has its home there too" in capsys.readouterr().out
     assert (tree / "home/joe/work").is_dir()
     assert "eve:x:1001" in (tree / "etc/passwd").read_text()
 
@@ -391,7 +391,7 @@ def test_what_is_mounted_inside_stays_and_is_told(tree: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     command = [need("unshare"), "--mount", "sh", "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, env=environ)
-    assert "! DHCP leases: /var/lib/dhcpcd/proc is another file system: left alone" in ran.stdout
+    assert "! DHCP leases: /var/lib/dhcpcd/proc is another file system: not removed" in ran.stdout
     assert f"cannot remove {tree}/var/lib/waagent/ext/mount: something is mounted there" in ran.stderr
     assert "status 1" in ran.stdout
     assert ran.stdout.count("file\n") == 2 and "events" not in ran.stdout.partition("status")[2]
@@ -430,7 +430,7 @@ def test_the_command_line_knows_the_verb(tree: Path, capsys: pytest.CaptureFixtu
 def test_an_account_that_cannot_go_does_not_count_as_to_do(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert azure_init(["--root", str(tree), "deprovision", "--user", "root", "--dry-run"]) == 0
     told = capsys.readouterr().out
-    assert "! user 'root': was asked to go\n    native declines: " in told
+    assert "! user 'root': is to be removed\n    native declines: " in told
     assert told.endswith(", 1 not possible\n")
 
 

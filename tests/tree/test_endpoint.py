@@ -163,8 +163,8 @@ answers = lambda question: [
     assert found == f"http://{ELSEWHERE}/provisioning/health"
     assert located
     assert told[:2] == [
-        "option 245 in the offer of a server is not a wireserver: not four bytes",
-        "option 245 in the offer of a server is not a wireserver: 0.0.0.0",
+        "option 245 in the offer of a server is no wireserver: not four bytes",
+        "option 245 in the offer of a server is no wireserver: 0.0.0.0",
     ]
 
 

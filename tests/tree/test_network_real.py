@@ -186,7 +186,7 @@ def test_the_cause_is_named_in_networks_that_are_broken_in_one_way_each(tmp_path
         (PAIR, "eth0 is down: nothing has brought it up"),
         (f"{PAIR} ip link set eth0 up", "eth0 has no carrier"),
         (f"{PAIR} {UP}", "eth0 has no IPv4 address: no DHCP lease"),
-        (f"{PAIR} {UP}; ip addr add 169.254.3.4/16 dev eth0", "eth0 has only 169.254.3.4, an address that it gave"),
+        (f"{PAIR} {UP}; ip addr add 169.254.3.4/16 dev eth0", "eth0 has only the link-local address 169.254.3.4"),
         (ADDRESSED, "no route to 169.254.169.254 and 168.63.129.16: there is no default route"),
         (f"{ADDRESSED}; ip route add default dev eth0", f"{TO_BOTH} has no gateway, only eth0 itself"),
         (

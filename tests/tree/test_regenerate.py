@@ -116,7 +116,7 @@ def test_keys_lie_where_the_configuration_says(tmp_path: Path) -> None:
     ]
     certificate, odd = [item.why for item in made if isinstance(item, Caution)]
     assert certificate.startswith("/etc/ssh/ssh_host_ed25519_key-cert.pub certifies a key that is removed")
-    assert odd.startswith("the name of /srv/odd does not tell its type")
+    assert odd.startswith("the name of /srv/odd has no key type")
 
 
 def test_a_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_where_nothing_would_be_made_nothing_goes(tmp_path: Path, types: tuple[s
     facts = facts_of(tree(tmp_path, IMAGE))
     facts = replace(facts, ssh=replace(facts.ssh, fips=True))
     (item,) = plan(facts, types=types)
-    assert item == Caution(name=NAME, why=f"no key of {told} would be made here: those of the image stay")
+    assert item == Caution(name=NAME, why=f"no key of {told} can be made here: the image's keys stay")
 
 
 def test_without_ssh_keygen_nothing_goes_and_the_step_is_declined_by_name(tmp_path: Path) -> None:

@@ -66,12 +66,12 @@ def test_whatever_could_open_is_replaced_whole_and_stays_so(tmp_path: Path, fiel
     assert after["etc/shadow"][2] == b"root:*:20000:0:99999:7:::\ndaemon:*:19700:0:99999:7:::\n"
     assert after["etc/shadow"][:2] == before["etc/shadow"][:2]
     assert not [name for name, (_, _, content) in after.items() if b"$6$salt" in content]
-    assert lock(machine) == Satisfied(name="password root", why="cannot be used already")
+    assert lock(machine) == Satisfied(name="password root", why="is locked already")
 
 
 @pytest.mark.parametrize("field", ["*", "!", "!!", "!*", "*LOCK*"])
 def test_what_holds_no_password_is_left_as_it_is(tmp_path: Path, field: str) -> None:
-    assert lock(with_root(tmp_path, field)) == Satisfied(name="password root", why="cannot be used already")
+    assert lock(with_root(tmp_path, field)) == Satisfied(name="password root", why="is locked already")
 
 
 def test_a_run_that_died_before_it_removed_the_old_file_is_completed(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_run_that_died_before_it_removed_the_old_file_is_completed(tmp_path: P
     apply(machine, replace(step, ways=(replace(way, actions=tuple(edits)),)))
     assert HASH in (tmp_path / "etc/shadow-").read_text()
     rest = lock(machine)
-    assert isinstance(rest, Step) and rest.why == "is locked, but /etc/shadow- has the old one"
+    assert isinstance(rest, Step) and rest.why == "is locked, but /etc/shadow- has the old hash"
     assert rest.ways == (Way(backend="native", actions=(last,)),), "whoever edits the file leaves another one"
     apply(machine, rest)
     assert not (tmp_path / "etc/shadow-").exists()
@@ -108,7 +108,7 @@ def test_without_an_entry_it_is_told_and_no_more(tmp_path: Path) -> None:
     machine = with_root(tmp_path, HASH)
     (tmp_path / "etc/shadow").write_text("daemon:*:19700:0:99999:7:::\n")
     item = lock(machine)
-    assert isinstance(item, Caution) and "/etc/shadow has no entry of root's" in item.why
+    assert isinstance(item, Caution) and "/etc/shadow has no entry for root" in item.why
     (tmp_path / "etc/shadow").unlink()
     assert lock(machine) == item
 
@@ -282,7 +282,7 @@ def test_the_systems_own_tools_leave_nothing_of_roots_password(tmp_path: Path, b
     need(tool)
     with_root(tmp_path, HASH)
     told = inside(tmp_path / "etc", LOCK_ROOT.replace("BACKEND", backend))
-    assert told == [backend, "cannot be used already"]
+    assert told == [backend, "is locked already"]
     after = listing(tmp_path / "etc")
     assert after["shadow"][2].startswith(b"root:*:")
     assert not [name for name, (_, _, content) in after.items() if b"$6$salt" in content]

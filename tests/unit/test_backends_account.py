@@ -130,7 +130,7 @@ def test_backends_decline_where_they_do_not_belong(
     ("change", "reason"),
     [
         ({"nss_plain": False, "nss_why": "nsswitch.conf asks sss for passwd"}, "asks sss"),
-        ({"caches": ("nscd",)}, "nscd runs"),
+        ({"caches": ("nscd",)}, "nscd is running"),
         ({"unreadable": ("/etc/shadow",)}, "/etc/shadow cannot be read"),
         ({"shadow": None}, "no /etc/shadow"),
         ({"skeleton_problem": "/etc/skel is odd"}, "/etc/skel is odd"),
@@ -154,7 +154,7 @@ def test_what_only_useradd_heeds_makes_it_the_one_to_do_it(tmp_path: Path, path:
     place = tmp_path / "etc" / path
     place.parent.mkdir(parents=True)
     facts = facts_of(tmp_path, {**FILES, path: text})
-    assert why_declined(plan(facts), "user bob") == {"files": f"there is {named}, which is useradd's to heed"}
+    assert why_declined(plan(facts), "user bob") == {"files": f"only useradd can apply {named}"}
     others: tuple[dict[str, Any], ...] = ({"rooted": True}, {"tools": frozenset()})
     for other in others:
         assert "files" not in why_declined(plan(altered(facts, **other)), "user bob"), "where it is not there to"

@@ -114,7 +114,7 @@ def test_no_known_boot_loader_is_said(tmp_path: Path) -> None:
     machine = tree(tmp_path, {"usr/sbin/grub-mkconfig": DEBIAN_MKCONFIG, "etc/default/grub": SUSE})
     (item,) = plan_arguments(SERIAL, read_loader(machine))
     assert isinstance(item, Caution)
-    assert item.why == "no boot loader that we know is here: add console=ttyS0 earlyprintk=ttyS0 yourself"
+    assert item.why == "no known boot loader was found: add console=ttyS0 earlyprintk=ttyS0 by hand"
     assert undo(read_loader(machine)) == ()
 
 
@@ -169,7 +169,7 @@ def test_words_that_a_later_file_would_drop_are_told_and_no_menu_is_made_for_the
     (item,) = plan_arguments(SERIAL, loader)
     assert isinstance(item, Caution)
     assert item.why == (
-        "earlyprintk=ttyS0 would not arrive: /etc/default/grub.d/zz-site.cfg is read after "
+        "earlyprintk=ttyS0 would have no effect: /etc/default/grub.d/zz-site.cfg is read after "
         "/etc/default/grub.d/99-azure-init.cfg and sets the whole GRUB_CMDLINE_LINUX: "
         "begin its value with $GRUB_CMDLINE_LINUX, or give it a name before 99-azure-init.cfg"
     )

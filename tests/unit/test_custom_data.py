@@ -97,7 +97,7 @@ def test_what_is_not_base64_is_kept_with_a_word_about_it(text: str) -> None:
 def test_what_is_not_base64_cannot_be_run_and_that_is_a_failure() -> None:
     (step,) = planned(BAD, execute=True)
     assert isinstance(step, Step) and step.failure is CustomDataFailed
-    assert step.ways == (Declined(backend="native", why="it is to be run, and is not base64"),)
+    assert step.ways == (Declined(backend="native", why="it cannot be run: it is not base64"),)
 
 
 @pytest.mark.parametrize(("mode", "left"), [(0o600, False), (0o644, True), (0o700, True)])
@@ -164,7 +164,7 @@ def test_what_runs_it(data: bytes, argv: tuple[str, ...]) -> None:
         (b"#cloud-config\nusers: []\n", "cloud-init"),
         (b"Content-Type: multipart/mixed; boundary=x\n", "cloud-init"),
         (b"MIME-Version: 1.0\n", "cloud-init"),
-        (b"#!/bin/sh\r\necho\r\n", "Windows"),
+        (b"#!/bin/sh\r\necho\r\n", "CR LF"),
         (b"#!\necho\n", "no interpreter"),
         (b"#!bash\necho\n", "no interpreter"),
         (b"#!/" + b"canary" * 100, "no interpreter"),

@@ -443,7 +443,7 @@ def test_a_link_of_roots_through_somebodys_directory_is_a_problem(tmp_path: Path
     assert way(machine, "/home/ada").problem == "/home/ada leads through /data/x, which others can change"
     (tmp_path / "home/ada").unlink()
     (tmp_path / "home/ada").symlink_to("/nowhere")
-    assert way(machine, "/home/ada").problem == "/home/ada is a link to nothing"
+    assert way(machine, "/home/ada").problem == "/home/ada is a dangling link"
     (tmp_path / "home/ada").unlink()
     (tmp_path / "home/ada").symlink_to("ada")
     assert way(machine, "/home/ada").problem

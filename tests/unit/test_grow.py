@@ -260,13 +260,13 @@ def test_who_may_not_look_into_the_device_is_told_only_of_what_sysfs_shows(tmp_p
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("28 1 0:30 / / rw - overlay overlay rw,lowerdir=/a", "overlay does not grow"),
-        ("28 1 0:30 / / rw - nfs4 10.0.0.9:/srv rw", "nfs4 does not grow"),
-        ("28 1 0:30 / / rw - tmpfs tmpfs rw", "tmpfs does not grow"),
+        ("28 1 0:30 / / rw - overlay overlay rw,lowerdir=/a", "overlay cannot be grown"),
+        ("28 1 0:30 / / rw - nfs4 10.0.0.9:/srv rw", "nfs4 cannot be grown"),
+        ("28 1 0:30 / / rw - tmpfs tmpfs rw", "tmpfs cannot be grown"),
         ("28 1 8:1 / / ro,relatime - ext4 /dev/sda1 rw", "it is mounted read-only"),
         ("28 1 8:1 / / rw,relatime - ext4 /dev/sda1 ro", "it is mounted read-only"),
-        ("28 1 8:77 / / rw,relatime - ext4 /dev/sde7 rw", "/dev/sde7 is no disk"),
-        ("28 1 0:31 / / rw - btrfs /dev/root rw", "/dev/root is no disk"),
+        ("28 1 8:77 / / rw,relatime - ext4 /dev/sde7 rw", "/dev/sde7 is not a disk"),
+        ("28 1 0:31 / / rw - btrfs /dev/root rw", "/dev/root is not a disk"),
     ],
 )
 def test_what_cannot_grow_says_why(tmp_path: Path, line: str, why: str) -> None:

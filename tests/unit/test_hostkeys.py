@@ -123,7 +123,7 @@ def test_a_key_that_others_can_read_stays_and_is_closed(tmp_path: Path) -> None:
         (item,) = plan_host_keys(types=("ed25519",), **parts(facts_of(machine, tools=TOOLS), "host", "ssh"))
         assert isinstance(item, Satisfied) == closed, oct(mode)
     (item,) = plan_host_keys(types=("ed25519",), **parts(facts_of(machine, tools=TOOLS), "host", "ssh"))
-    assert isinstance(item, Step) and item.why == f"others can read {path}, and sshd takes no such key"
+    assert isinstance(item, Step) and item.why == f"others can read {path}, and sshd refuses such a key"
     shown = as_text((item,), privileged=True)
     assert f"write {path} mode 0600" in shown and "AAAA" not in shown
     apply_step(machine, item, journal=MemoryJournal(), deadline=float("inf"))

@@ -193,14 +193,14 @@ def test_a_path_outside_of_the_home_is_told_and_not_used(tmp_path: Path, asked: 
     caution, step = plan(tree(tmp_path, {}), given(asked))
     why = f"the key pair's path {asked} is not in /home/ada: /home/ada/.ssh/web.key is used"
     assert caution == Caution(name="key pairs ada", why=why)
-    assert step.why == "were given -> /home/ada/.ssh/web.key"
+    assert step.why == "given by the platform -> /home/ada/.ssh/web.key"
 
 
 @pytest.mark.parametrize("asked", ["/etc/..", "/x/\u00e9", "/x/\n", "/x/"])
 def test_a_name_that_is_none_becomes_the_usual_one(tmp_path: Path, asked: str) -> None:
     caution, step = plan(tree(tmp_path, {}), given(asked))
     assert isinstance(caution, Caution) and caution.why.isprintable()
-    assert step.why == f"were given -> {ID}"
+    assert step.why == f"given by the platform -> {ID}"
 
 
 def test_two_pairs_share_their_directory_and_no_file(tmp_path: Path) -> None:
@@ -209,15 +209,15 @@ def test_two_pairs_share_their_directory_and_no_file(tmp_path: Path) -> None:
     assert [type(action) for action in actions(plan(machine, *pairs))] == [MakeDir, Write, Write, Write, Write]
     apply(machine, plan(machine, *pairs))
     assert [type(item) for item in plan(machine, *pairs)] == [Satisfied]
-    assert declined(plan(machine, given(), given())) == f"two of them would lie in {ID}"
-    assert declined(plan(machine, given(), given(f"{ID}.pub"))) == f"two of them would lie in {ID}.pub"
+    assert declined(plan(machine, given(), given())) == f"two key pairs have the same path {ID}"
+    assert declined(plan(machine, given(), given(f"{ID}.pub"))) == f"two key pairs have the same path {ID}.pub"
 
 
 def test_the_list_of_who_may_log_in_is_never_overwritten(tmp_path: Path) -> None:
     machine = tree(tmp_path, {KEYS: ed25519()})
     seen = read_keys_files(machine, home="/home/ada", paths=(KEYS,))
     why = declined(plan(machine, given(KEYS), keys_files=seen))
-    assert why == f"{KEYS} is where sshd reads who may log in"
+    assert why == f"sshd reads authorized keys from {KEYS}"
 
 
 @pytest.mark.parametrize("what", ["link", "directory link", "hard link", "directory"])
@@ -235,7 +235,7 @@ def test_nothing_is_written_through_what_the_user_put_there(tmp_path: Path, what
         os.link(tmp_path / "etc/target", ssh / "id_rsa")
     elif what == "directory":
         (ssh / "id_rsa").mkdir()
-    assert declined(plan(machine, given())).endswith("keys are not written through it")
+    assert declined(plan(machine, given())).endswith("the keys are not written there")
     assert (tmp_path / "etc/target").read_text() == "old"
 
 

@@ -79,14 +79,14 @@ def test_a_shared_file_is_never_written(tmp_path: Path, config: str) -> None:
 def test_a_file_that_a_line_for_others_names_too_is_not_the_users_own(tmp_path: Path, config: str) -> None:
     paths, cautions = written(tmp_path, config + "\n", passwd=PASSWD + BOB)
     assert paths == [KEYS]  # which is nobody else's
-    assert any("is a file of other accounts, too: not written" in why for why in cautions)
+    assert any("is read for other accounts too: not written" in why for why in cautions)
 
 
 @pytest.mark.parametrize("config", [f"AuthorizedKeysFile {KEYS}", f"Match User root\nAuthorizedKeysFile {KEYS}"])
 def test_a_file_in_the_own_home_that_others_keys_are_read_from_takes_no_key(tmp_path: Path, config: str) -> None:
     paths, cautions = written(tmp_path, config + "\n")
     assert paths == []
-    assert cautions[-1] == "no file that sshd reads is this user's own: the keys are not written"
+    assert cautions[-1] == "sshd reads no file that belongs to this user alone: the keys are not written"
     machine = tree(tmp_path, {MAIN: config + "\n"})
     plan = plan_ada(machine, PublicKey(data=ed25519(), path=KEYS))
     assert not [item for item in plan if isinstance(item, Step)]
@@ -112,7 +112,7 @@ def test_a_home_that_another_account_has_too_takes_no_key(tmp_path: Path) -> Non
     paths, cautions = written(tmp_path, "", passwd=twin)
     assert paths == []
     assert any("also the home of eve" in why for why in cautions)
-    assert cautions[-1] == "no file that sshd reads is this user's own: the keys are not written"
+    assert cautions[-1] == "sshd reads no file that belongs to this user alone: the keys are not written"
     paths, _ = written(tmp_path, "AuthorizedKeysFile .ssh/a /etc/ssh/k/%u\n", passwd=twin)
     assert paths == ["/etc/ssh/k/ada"]
     paths, _ = written(tmp_path, "", passwd=PASSWD + "ada2:x:1000:1000::/home/ada:/bin/sh\n")

@@ -265,7 +265,7 @@ def test_a_link_in_the_home_stops_the_step_by_name(tmp_path: Path) -> None:
     (step,) = plan_ada(machine, ed25519())
     assert isinstance(step, Step)
     assert step.ways == (
-        Declined(backend="native", why="/home/ada/.ssh is a symbolic link: keys are not written through it"),
+        Declined(backend="native", why="/home/ada/.ssh is a symbolic link: the keys are not written there"),
     )
 
 
@@ -297,7 +297,7 @@ def test_a_file_of_the_systems_in_somebodys_directory_is_refused_by_name(tmp_pat
     pattern = ("/home/%u/keys",)
     (step,) = plan_ada(machine, ed25519(), home="/data/ada", authorized_keys_files=pattern)
     assert isinstance(step, Step)
-    why = "/home/ada can be changed by others than root: keys are not written through it"
+    why = "/home/ada can be changed by others than root: the keys are not written there"
     assert step.ways == (Declined(backend="native", why=why),)
 
 

@@ -74,7 +74,7 @@ def test_a_healthy_machine_in_brief() -> None:
         ({"addresses": ()}, ("eth0 has no IPv4 address: though systemd-networkd has a lease of 10.0.0.4",)),
         (
             {"addresses": (replace(ADDRESS, address="169.254.7.7"),), "leases": ()},
-            ("eth0 has only 169.254.7.7, an address that it gave itself: no DHCP lease",),
+            ("eth0 has only the link-local address 169.254.7.7: no DHCP lease",),
         ),
         ({"routes": ()}, ("no route to 169.254.169.254 and 168.63.129.16: there is no default route",)),
         (
@@ -95,7 +95,7 @@ def test_a_healthy_machine_in_brief() -> None:
         ),
         (
             {"routes": (DEFAULT, SUBNET, replace(SUBNET, destination=HOSTS[0], prefix=32, type="local", table=255))},
-            ("169.254.169.254 is taken for this machine itself",),
+            ("169.254.169.254 is configured as an address of this machine",),
         ),
         (
             {
@@ -149,8 +149,7 @@ def test_the_longest_prefix_then_the_smallest_metric_is_the_way() -> None:
 def test_what_could_not_be_read_is_told_and_nothing_is_concluded_from_it() -> None:
     network = Network(problems=("cannot ask the kernel for its links: Too many open files",))
     assert network_in_brief(network) == (
-        "cannot ask the kernel for its links: Too many open files\nno DHCP lease is written down\n"
-        "dns: no /etc/resolv.conf"
+        "cannot ask the kernel for its links: Too many open files\nno DHCP lease was found\ndns: no /etc/resolv.conf"
     )
 
 

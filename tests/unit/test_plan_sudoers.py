@@ -107,7 +107,7 @@ def test_whether_the_password_is_asked_for_can_be_chosen(facts: Facts, has_passw
     always = planned(facts, "password", has_password=has_password)
     assert written(always) == b"ada ALL=(ALL) ALL\n"
     told = [item.why for item in always if isinstance(item, Caution)]
-    assert told == ([] if has_password else ["user.sudo is password, and ada has none: sudo cannot be used"])
+    assert told == ([] if has_password else ["user.sudo is password, and ada has no password: sudo cannot be used"])
 
 
 def test_an_account_that_has_a_password_of_its_own_can_be_asked_for_it(facts: Facts, tmp_path: Path) -> None:

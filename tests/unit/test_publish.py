@@ -110,7 +110,7 @@ def test_without_a_way_out_or_under_another_root_there_is_nobody_to_tell(tmp_pat
 def test_a_lease_that_was_taken_under_this_name_is_left_alone() -> None:
     dhcp = DhcpClient(link="eth0", client="systemd-networkd", tools=EVERYTHING)
     (item,) = plan_publish(hostname="web-1", dhcp=dhcp, renamed=False)
-    assert item == Satisfied(name="publish hostname", why="eth0 asked for its address as web-1")
+    assert item == Satisfied(name="publish hostname", why="eth0 has its lease as web-1")
 
 
 @pytest.mark.parametrize("name", ["localhost", "localhost.localdomain"])
@@ -123,7 +123,7 @@ def test_a_name_that_is_everybodys_is_not_published(name: str) -> None:
 def test_a_link_that_no_known_client_holds_is_a_caution() -> None:
     (item,) = plan_publish(hostname="web-1", dhcp=DhcpClient(link="eth0"), renamed=True)
     assert isinstance(item, Caution)
-    assert item.why == "no DHCP client is known to hold the lease of eth0: DNS has its name after the next boot"
+    assert item.why == "no DHCP client is known to hold the lease of eth0: DNS learns the name at the next boot"
 
 
 def test_networkd_is_given_a_changed_file_and_else_told_to_begin_again() -> None:
@@ -141,7 +141,7 @@ def test_networkd_is_given_a_changed_file_and_else_told_to_begin_again() -> None
 @pytest.mark.parametrize("config", ["", "n/a", "/etc/systemd/network/"])
 def test_a_link_without_a_file_of_its_own_begins_again(config: str) -> None:
     first, second = plan("systemd-networkd", config=config)
-    assert first == Declined(backend="networkctl reload", why="networkd does not say by which file eth0 is configured")
+    assert first == Declined(backend="networkctl reload", why="networkd does not report the configuration file of eth0")
     assert argv(second) == ["networkctl reconfigure eth0"]
 
 
@@ -178,5 +178,5 @@ def test_nobody_takes_a_link_down_and_a_missing_tool_is_named(client: str) -> No
 def test_a_plan_shows_it() -> None:
     dhcp = DhcpClient(link="eth0", client="NetworkManager", tools=EVERYTHING)
     text = as_text(plan_publish(hostname="web-1", dhcp=dhcp, renamed=True), privileged=True)
-    assert "+ publish hostname: NetworkManager asked for the address of eth0 under another name" in text
+    assert "+ publish hostname: NetworkManager took the lease of eth0 under another name" in text
     assert "run nmcli device modify eth0 ipv4.dhcp-hostname web-1" in text

@@ -116,7 +116,7 @@ def test_a_match_block_that_says_otherwise_is_told_with_its_place(tmp_path: Path
         allow_password=allow, **parts(facts(tmp_path, {MAIN: DEBIAN, vendor: text}), "host", "ssh"), config=CONFIG
     )
     assert isinstance(step, Step)
-    why = f"'PasswordAuthentication {said}' below '{block}' in {vendor} counts for some: left alone"
+    why = f"'PasswordAuthentication {said}' below '{block}' in {vendor} is for some logins: not changed"
     assert caution == Caution(name="sshd", why=why)
     already = {MAIN: (YES if allow else NO).decode() + "Include x\n", "/etc/ssh/x": text}
     satisfied, caution = plan_sshd(
@@ -131,7 +131,7 @@ def test_lines_that_sshd_says_do_not_count_are_not_written_again(tmp_path: Path)
     asked = replace(asked, ssh=replace(asked.ssh, logins=Logins(password=True, keyboard=False)))
     (step,) = plan_sshd(allow_password=False, **parts(asked, "host", "ssh"), config=CONFIG)
     assert isinstance(step, Step)
-    assert "do not count" in step.ways[0].why  # type: ignore[union-attr]
+    assert "have no effect" in step.ways[0].why  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_lines_that_sshd_says_do_not_count_are_not_written_again(tmp_path: Path)
         (False, Config(ssh=Ssh(configure_sshd_password_authentication=False)), {MAIN: DEBIAN}, "is false"),
         (False, CONFIG, {}, "not installed"),
         (False, CONFIG, {MAIN: NO}, "already refuses passwords"),
-        (True, CONFIG, {MAIN: "UsePAM yes\n"}, "already takes passwords"),
+        (True, CONFIG, {MAIN: "UsePAM yes\n"}, "already accepts passwords"),
     ],
 )
 def test_where_nothing_is_left_to_do_the_reason_is_told(
@@ -260,14 +260,14 @@ def alive_of(root: Path, files: Mapping[str, str | bytes], *, allow: bool | None
 def test_silent_clients_are_asked_where_that_is_wanted_whatever_is_said_of_passwords(tmp_path: Path) -> None:
     assert alive_of(tmp_path, {MAIN: DEBIAN}) == Write(path=DROPIN, data=HEADER + INTERVAL, mode=0o600)
     left, step = plan_sshd(allow_password=None, **parts(facts(tmp_path, {MAIN: DEBIAN}), "host", "ssh"), config=ALIVE)
-    assert left == Satisfied(name="sshd", why="left alone: no source says whether passwords are allowed")
-    assert isinstance(step, Step) and step.why.startswith("must ask a client after 180 s of silence: ")
+    assert left == Satisfied(name="sshd", why="not changed: no source says whether passwords are allowed")
+    assert isinstance(step, Step) and step.why.startswith("must probe a client after 180 s of silence: ")
 
 
 def test_both_wishes_are_one_file_and_one_check(tmp_path: Path) -> None:
     here = running(facts(tmp_path, {MAIN: DEBIAN, DROPIN: ""}), privsep_dir=True)
     (step,) = plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=ALIVE)
-    assert isinstance(step, Step) and step.why.startswith("must refuse passwords and ask a client after 180 s")
+    assert isinstance(step, Step) and step.why.startswith("must refuse passwords and probe a client after 180 s")
     (write,) = actions_of((step,))
     assert write.data == HEADER + NO + INTERVAL
     assert write.check == Run(argv=("sshd", "-t", "-h", "/etc/ssh/ssh_host_ed25519_key"), changes=False)
@@ -282,14 +282,16 @@ def test_a_file_that_includes_nothing_is_edited_at_its_start(tmp_path: Path) -> 
         **parts(facts(tmp_path / "b", {MAIN: BEGIN + NO + INTERVAL + END + old}), "host", "ssh"),
         config=ALIVE,
     )
-    assert satisfied == Satisfied(name="sshd", why="already refuses passwords and asks a client after 180 s of silence")
+    assert satisfied == Satisfied(
+        name="sshd", why="already refuses passwords and probes a client after 180 s of silence"
+    )
 
 
 @pytest.mark.parametrize("said", ["180", "180s", "3m", "2m60", "3M", "=180", '"3m"'])
 def test_what_is_so_already_is_not_written_again(tmp_path: Path, said: str) -> None:
     there = {MAIN: DEBIAN, "/etc/ssh/sshd_config.d/50.conf": f"clientaliveinterval {said}\n"}
     *_, item = plan_sshd(allow_password=None, **parts(facts(tmp_path, there), "host", "ssh"), config=ALIVE)
-    assert item == Satisfied(name="sshd", why="already asks a client after 180 s of silence")
+    assert item == Satisfied(name="sshd", why="already probes a client after 180 s of silence")
 
 
 @pytest.mark.parametrize("said", ["0", "181", "3h", "3x", "soon"])

@@ -181,7 +181,7 @@ def test_an_administrator_s_own_rules_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / RULES.lstrip("/") / GENERATED).symlink_to("/opt/rules")
     plan = plan_persistent_net(rules(tmp_path))
     assert [type(item) for item in plan] == [Caution, Caution]
-    assert all("the administrator's own" in item.why for item in plan)
+    assert all("is the administrator's: not changed" in item.why for item in plan)
 
 
 # ---- random numbers
@@ -213,8 +213,8 @@ def test_no_release_is_too_strange(release: str) -> None:
 @pytest.mark.parametrize(
     ("entropy", "why"),
     [
-        (Entropy(release=(6, 9, 0)), "the kernel takes it itself"),
-        (Entropy(release=(6, 10)), "the kernel takes it itself"),
+        (Entropy(release=(6, 9, 0)), "the kernel reads it itself"),
+        (Entropy(release=(6, 10)), "the kernel reads it itself"),
         (Entropy(release=(6, 8, 12)), "the host offers none"),
         (Entropy(release=(6, 1), table=TABLE, fed=True), "was fed in this boot"),
     ],
@@ -231,7 +231,7 @@ def test_a_boot_feeds_the_table_to_the_kernel_once_and_shows_it_to_nobody(tmp_pa
     plan = plan_entropy(Entropy(release=(5, 15), table=TABLE))
     assert [type(action) for action in actions(plan[0])] == [Write, MakeDir, Write]
     shown = as_text(plan, privileged=True) + as_json(plan)
-    assert "table of 64 bytes" in shown and TABLE.text()[:8] not in shown
+    assert "the host offers 64 bytes" in shown and TABLE.text()[:8] not in shown
     carry_out(machine, plan)
     assert (kernel / "dev/random").read_bytes() == TABLE.reveal()
     assert (root / FED.lstrip("/")).exists()

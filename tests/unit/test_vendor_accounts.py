@@ -77,7 +77,7 @@ def test_a_group_of_theirs_is_told_of(root: Path) -> None:
     flatcar(root)
     told = [item.why for item in plan("ada", facts_of(root), "sudo", "adm", "none") if isinstance(item, Caution)]
     assert told == [
-        "group 'adm' is in /usr and not in /etc/group, so nobody can be added to it; skipped",
+        "group 'adm' is in /usr and not in /etc/group, so that no member can be added; skipped",
         "group 'none' does not exist; skipped",
     ]
 

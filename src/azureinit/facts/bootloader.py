@@ -56,7 +56,7 @@ class Loader(Record):
         return without_block(self.data or b"")
 
     @property
-    def ours(self) -> bool:
+    def removable(self) -> bool:
         """Whether words of azure-init are there that can be removed."""
         own = (self.data or b"").startswith(HEADER) if self.path == DROPIN else self.rest != (self.data or b"")
         return own or self.noted

@@ -1,17 +1,13 @@
 """What a plan has to know of the machine, by part: a stage reads the parts that its planners name.
 
 `READERS` is the table of parts. `admin` and `access` are not in it: they are read once the admin's name is known.
+A reader imports its module when it runs: the local stage, before the network, loads three small ones.
 """
 
 from __future__ import annotations
 
-from azureinit.facts.accounts import fields_of, read_accounts
 from azureinit.facts.host import read_host
 from azureinit.facts.hostnames import read_host_names
-from azureinit.facts.ignition import read_ignition
-from azureinit.facts.ssh import read_files, with_host_keys_again
-from azureinit.facts.sshd_answer import ask_sshd, remembered, with_answer
-from azureinit.facts.waagent import read_waagent
 from azureinit.machine import MOST_BYTES
 from azureinit.record import Record, Secret
 
@@ -98,6 +94,8 @@ def _host(reading: Reading) -> Host:
 
 
 def _ssh(reading: Reading) -> Ssh:
+    from azureinit.facts.ssh import read_files
+
     settings, init = reading.config.ssh, reading.found["host"].init
     return read_files(
         reading.machine, query=settings.query_sshd_config, regenerate=settings.regenerate_host_keys, init=init
@@ -109,6 +107,8 @@ def _names(reading: Reading) -> HostNames:
 
 
 def _accounts(reading: Reading) -> Accounts:
+    from azureinit.facts.accounts import read_accounts
+
     return read_accounts(reading.machine, reading.before.accounts if reading.before else None)
 
 
@@ -120,10 +120,14 @@ def _sudoers(reading: Reading) -> Sudoers:
 
 
 def _waagent(reading: Reading) -> Waagent | None:
+    from azureinit.facts.waagent import read_waagent
+
     return read_waagent(reading.machine, reading.config.waagent.lib_dir)
 
 
 def _ignition(reading: Reading) -> Ignition | None:
+    from azureinit.facts.ignition import read_ignition
+
     return reading.before.ignition if reading.before else read_ignition(reading.machine)
 
 
@@ -141,6 +145,8 @@ def _labels(reading: Reading) -> Labels | None:
 def _old_root(reading: Reading) -> Secret | None:
     if not reading.config.user.lock_root:
         return None
+    from azureinit.facts.accounts import fields_of
+
     machine = reading.machine
     data = machine.read(OLD_SHADOW, limit=MOST_BYTES) if machine.is_open(OLD_SHADOW) else None
     fields = fields_of(Secret(data), "root") if data else None
@@ -197,15 +203,17 @@ def read_facts(
     reading = Reading(machine=machine, config=config, found=found, before=before)
     if "host" not in found:
         found["host"] = _host(reading)
+    if "ssh" not in wanted:
+        _read_parts(reading, wanted)
+        return Facts(**found)
+    from azureinit.facts.ssh import with_host_keys_again
+    from azureinit.facts.sshd_answer import ask_sshd, remembered, with_answer
+
     tools, query = found["host"].tools, config.ssh.query_sshd_config
     asking = None
-    if "ssh" in wanted and (before is None or before.ssh.heard is None):
+    if before is None or before.ssh.heard is None:
         asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
-    for part, read in READERS.items():
-        if part in wanted and part not in found:
-            found[part] = read(reading)
-    if "ssh" not in wanted:
-        return Facts(**found)
+    _read_parts(reading, wanted)
     for made in keys:
         made.wait()
     if keys:
@@ -218,3 +226,9 @@ def read_facts(
     if asking is not None:
         found["ssh"] = with_answer(machine, found["ssh"], asking())
     return Facts(**found)
+
+
+def _read_parts(reading: Reading, wanted: Collection[str]) -> None:
+    for part, read in READERS.items():
+        if part in wanted and part not in reading.found:
+            reading.found[part] = read(reading)

@@ -182,7 +182,7 @@ def _dns_line(dns: Dns | None) -> str:
     if dns is None:
         return f"dns: no {RESOLV}"
     servers = " ".join(map(_word, dns.servers[:8])) or "no server"
-    behind = f" asking {' '.join(map(_word, dns.behind[:8])) or 'nobody'}" if STUB in dns.servers else ""
+    behind = f" asking {' '.join(map(_word, dns.behind[:8])) or 'none'}" if STUB in dns.servers else ""
     search = f", search {' '.join(map(_word, dns.search[:8]))}" if dns.search else ""
     return f"dns: {servers}{behind}{search}"
 

@@ -13,7 +13,7 @@ CLOUD_INIT_INSTANCES = "/var/lib/cloud/instances"
 def was_provisioned(machine: Machine, *, spellings: tuple[bytes, ...], lib_dir: str) -> bool:
     """By cloud-init or WALinuxAgent, as the VM with this id. Its host keys are then its own, not the image's."""
     waagent = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096) or b""
-    if waagent.lower() in spellings:  # with a line end it is ours, written to keep WALinuxAgent quiet
+    if waagent.lower() in spellings:  # with a line feed azure-init wrote it, to keep WALinuxAgent from provisioning
         return True
     cloud_init = machine.read(CLOUD_INIT_ID, limit=4096) or b""
     names = machine.names(CLOUD_INIT_INSTANCES) or ()

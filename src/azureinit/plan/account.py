@@ -44,8 +44,8 @@ def plan_account(
     system = config.user.allow_system_user
     check_username(username, system=system)
     if user is not None:
-        _check_not_the_systems(user, accounts, allowed=system or username == host.distro.admin)
-    _check_not_the_vendors(username, accounts)
+        _check_no_system_account(user, accounts, allowed=system or username == host.distro.admin)
+    _check_no_vendor_account(username, accounts)
     if groups is None:
         groups = default_groups(username, accounts, config)
     wanted, missing = _sorted_groups(username, groups, accounts)
@@ -66,17 +66,17 @@ def plan_account(
     )
 
 
-def _check_not_the_systems(user: Passwd, accounts: Accounts, *, allowed: bool) -> None:
+def _check_no_system_account(user: Passwd, accounts: Accounts, *, allowed: bool) -> None:
     """The account nobody is never an admin: unprivileged services run as it."""
     nobody = user.uid == NOBODY or user.name == "nobody"
-    if nobody or (is_systems(user, accounts) and not allowed):
+    if nobody or (is_system_account(user, accounts) and not allowed):
         hint = "choose an admin user name that the image does not use itself"
         if not nobody:
             hint += ", or set user.allow_system_user"
         raise InvalidUsername(f"user name {quoted(user.name)} belongs to the system (uid {user.uid})", hint=hint)
 
 
-def _check_not_the_vendors(username: str, accounts: Accounts) -> None:
+def _check_no_vendor_account(username: str, accounts: Accounts) -> None:
     """An account in /usr can be neither made nor changed: to every tool it exists, but not in /etc."""
     user = accounts.vendor_user(username)
     if user is not None:
@@ -91,7 +91,7 @@ def _why_skipped(group: str, accounts: Accounts) -> str:
     return f"group {quoted(group)} does not exist; skipped"
 
 
-def is_systems(user: Passwd, accounts: Accounts) -> bool:
+def is_system_account(user: Passwd, accounts: Accounts) -> bool:
     return user.uid < accounts.policy.uid_min or user.uid == NOBODY
 
 
@@ -146,7 +146,7 @@ def _plan_home(user: Passwd, *, host: Host, accounts: Accounts) -> Plan:
     """A home that belongs to a user stays as it is."""
     name = f"home of {user.name}"
     home = accounts.home(user.home)
-    if is_systems(user, accounts) and user.name != host.distro.admin:
+    if is_system_account(user, accounts) and user.name != host.distro.admin:
         return (Satisfied(name=name, why=f"a system account's home stays as it is: {user.home}"),)
     other = next((one.name for one in accounts.users if _is_same_home(one, user)), None)
     if other is not None:

@@ -10,7 +10,7 @@ from azureinit.backends.account_removal import REMOVE
 from azureinit.backends.service import stop_unit
 from azureinit.facts.gather import SUDOERS
 from azureinit.facts.machine_state import BACKUPS, DBUS_ID, MACHINE_ID, RESOLV_CONF, WAAGENT_SUDOERS
-from azureinit.plan.account import is_systems
+from azureinit.plan.account import is_system_account
 from azureinit.plan.actions import Caution, Declined, Remove, Satisfied, Step, Way, Write
 from azureinit.plan.dhcpnames import plan_no_dhcp_names
 from azureinit.plan.hostname import OWN_ADDRESS
@@ -111,7 +111,7 @@ def _plan_user(leaving: Leaving, *, host: Host, accounts: Accounts) -> Plan:
     spools = (_removal(f"spools of {leaving.name}", "mail and timed jobs", leaving.spools),) if leaving.spools else ()
     if user is None:
         return (Satisfied(name=name, why="does not exist"), *spools)
-    if is_systems(user, accounts):
+    if is_system_account(user, accounts):
         declined = Declined(backend="native", why=f"it belongs to the system (uid {user.uid})")
         return (Step(name=name, why="is to be removed", ways=(declined,)),)
     home, problem = _home(user, host=host, accounts=accounts)
@@ -138,7 +138,7 @@ def _plan_sudoers(leaving: Leaving, accounts: Accounts, sudoers: Sudoers) -> Pla
     """Only with the account: an account that stays keeps sudo. WALinuxAgent's file may name other accounts."""
     items: list[Item] = []
     user = accounts.user(leaving.name)
-    if user is not None and is_systems(user, accounts):
+    if user is not None and is_system_account(user, accounts):
         return ()
     why = f"{leaving.name} is removed"
     if sudoers.file is not None:

@@ -160,11 +160,11 @@ def plan_kernel_undo(*, timeout_rules: bytes | None, rules: tuple[Rules, ...], l
             link = (Remove(path=one.path),) if one.link == NULL else ()
             name = f"mask {one.path.rpartition('/')[2]}"
             items.append(_step(name, "was written by azure-init", *link, Remove(path=one.path + NOTED)))
-    if loader.ours and not (loader.kind == "grubby" and loader.rooted):
+    if loader.removable and not (loader.kind == "grubby" and loader.rooted):
         actions = TAKE[loader.kind](loader)
         items.append(
             Step(name="kernel command line", why="has words that azure-init added", ways=(way(loader, actions),))
         )
-    elif loader.ours:
+    elif loader.removable:
         items.append(Caution(name="kernel command line", why="grubby works on the running system only: not changed"))
     return tuple(items)

@@ -86,7 +86,7 @@ def _why_not(wanted: list[str], halves: dict[str, PairFile], admin: AdminFiles) 
     if taken is not None:
         return f"sshd reads authorized keys from {taken}"
     problem = next((half.file.problem for half in halves.values() if half.file.problem), None)
-    return f"{problem}: keys are not written through it" if problem else ""
+    return f"{problem}: the keys are not written there" if problem else ""
 
 
 def _plan_half(

@@ -132,6 +132,7 @@ def _of_files(attempt: LoginAttempt) -> Iterable[Obstacle]:
         else:
             return
     none = Obstacle(
-        level=level, why=f"{attempt.where('authorizedkeysfile')}: none of these files exists for {attempt.account.name}"
+        level=level,
+        why=f"{attempt.where('authorizedkeysfile')}: none of these files belongs to {attempt.account.name} alone",
     )
     yield min(problems, key=lambda one: one.level) if problems else none

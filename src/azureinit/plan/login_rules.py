@@ -150,7 +150,7 @@ def outcome(attempt: LoginAttempt, *, asked: bool) -> Outcome:
     whys = tuple(one.why for one in shown if one.level == level)
     given = ((attempt.metadata.keys, "key", by_key), (attempt.metadata.has_password, "password", by_password))
     notes = tuple(
-        f"{attempt.account.name} cannot log in with the given {name}: {one.why}"
+        f"the {name} that was given does not let {attempt.account.name} in: {one.why}"
         for there, name, obstacles in given
         for one in obstacles
         if there and one.level

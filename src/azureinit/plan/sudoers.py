@@ -56,7 +56,7 @@ def _plan_file(username: str, line: bytes, needed: bool, *, host: Host, sudoers:
     if sudoers.file == line:
         return Satisfied(name="sudo", why=f"{username} is a sudoer")
     check = None
-    if not _is_plain(username):  # sudo's grammar has no surprises for a plain name
+    if not _is_plain(username):  # a plain name cannot break sudo's grammar
         from azureinit.backends.sudoers import check_sudoers
 
         check = check_sudoers(SUDOERS, host)
