@@ -55,6 +55,7 @@
     +- NotConverged            work left after provisioning               1 planning again still finds something to do
     +- DeadlineExceeded        provisioning deadline exceeded             1 the run's own deadline passed
     +- RunDied                 azure-init did not finish                  1 the service died or took too long
+    |  +- Terminated           azure-init was stopped                     1 SIGTERM came before there was a verdict
     +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict
 
 `reason` is unique, exit codes are those of docs/exit-codes.md; tests check both and this table. If cloud-init has a
@@ -325,7 +326,7 @@ class RunDied(AzureInitError):
 
 
 class Terminated(RunDied):
-    """By SIGTERM, before there was a verdict."""
+    reason = "azure-init was stopped"
 
 
 class VerdictUndelivered(AzureInitError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -154,17 +153,3 @@ def test_routes_come_from_the_machine_s_table(tmp_path: Path) -> None:
     for table, answer in ((HEAD, False), (HEAD + DEFAULT, True)):
         (tmp_path / "proc/net/route").write_bytes(table)
         assert has_route(machine, IMDS) is answer
-
-
-# ---- the private module that sockets come from
-
-
-def test_where_the_private_socket_module_is_missing_the_public_one_is_used() -> None:
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import socket; sys.modules['_socket'] = None\n"
-        "from azureinit.machine import sockets\n"
-        "assert sockets.socket is socket.socket and sockets.AF_UNIX == socket.AF_UNIX\n"
-        "import azureinit.http\n"
-    )
-    ran = subprocess.run([sys.executable, "-IS", "-c", program, str(SRC)], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr

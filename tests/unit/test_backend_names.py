@@ -9,7 +9,7 @@ import pytest
 
 from azureinit.backends import account, hostname, password
 from azureinit.backends.service import MANAGERS, reload_unit, start_unit, stop_unit
-from azureinit.config.model import Config, checked
+from azureinit.config.model import Config, Ssh as SshSettings, checked
 from azureinit.errors import ConfigInvalid
 from azureinit.facts.gather import read_facts
 from azureinit.facts.host import OPENRC, SYSTEMD, Host, read_host
@@ -105,6 +105,7 @@ def test_a_running_openrc_is_found_with_its_service_of_sshd(tmp_path: Path) -> N
         rooted = property(lambda _self: False)
 
     machine = Running(root=str(tmp_path), kernel=str(tmp_path), environ={"PATH": str(tmp_path / "bin")})
-    facts = read_facts(machine, Config(), ("host", "ssh"))
+    quiet = Config(ssh=SshSettings(query_sshd_config=False))
+    facts = read_facts(machine, quiet, ("host", "ssh"))
     assert (facts.host.init, facts.host.systemd) == (OPENRC, False)
     assert facts.ssh.running and facts.ssh.unit == "sshd"
