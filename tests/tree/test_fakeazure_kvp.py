@@ -79,9 +79,11 @@ def test_a_command_is_told_where_its_pools_are_and_a_lie_in_them_is_found(tmp_pa
     )  # fmt: skip
     assert done.returncode == 1 and "Traceback" not in done.stderr
     shown = [line[12:] for line in done.stdout.splitlines()]
-    assert "the host finds 1 record of the machine" in shown
+    assert "the host reads 1 record from the key-value pool" in shown
     assert "            the report says error: no luck" in shown
-    assert "the host finds 1 record of the machine  (after the verdict: Azure's own would not have it)" in shown
+    assert (
+        "the host reads 1 record from the key-value pool  (after the verdict: Azure's host would not read it)" in shown
+    )
     assert "Wrong: told Ready, but its PROVISIONING_REPORT says error: no luck" in done.stdout
 
 

@@ -18,4 +18,4 @@ def test_the_launcher_is_a_program() -> None:
     assert launcher.read_text().startswith("#!/usr/bin/python3 -IS\n")
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src")}
     ran = subprocess.run([sys.executable, str(launcher), "--version"], capture_output=True, text=True, env=environ)
-    assert (ran.returncode, ran.stdout) == (0, f"azure-init {VERSION}, answering to waagent\n")
+    assert (ran.returncode, ran.stdout) == (0, f"azure-init {VERSION}, called as waagent\n")

@@ -182,7 +182,8 @@ def _apply_step(machine: Machine, step: Step) -> list[str]:
         try:
             enact(machine, (part,), events=Events(clock=machine.clock), deadline=float("inf"))
         except StepFailed as error:
-            failures.append(str(error))
+            causes = error.failures.values()
+            failures += [f"{step.name}: {cause}" for cause in causes] if part is not step else [str(error)]
         except AzureInitError as error:
             failures.append(f"{step.name}: {error}")
     return failures
