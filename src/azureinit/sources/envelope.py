@@ -9,6 +9,7 @@ from __future__ import annotations
 from binascii import Error, a2b_base64, b2a_base64
 
 from azureinit.errors import SubprocessFailed, ToolMissing
+from azureinit.machine.trees import remove_tree
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
@@ -76,6 +77,7 @@ def open_envelope(machine: Machine, envelope: bytes, transport: Transport, *, de
 def _decrypt(machine: Machine, envelope: bytes, transport: Transport, *, deadline: float) -> Secret:
     recipient, sealed = (f"{PLACE}/transport.{machine.pid}.{kind}" for kind in ("pem", "cms"))
     names = ("-in", machine.real(sealed), "-recip", machine.real(recipient), "-inkey", "/dev/stdin")
+    absent = machine.stat(PLACE) is None
     machine.make_dirs(PLACE, mode=0o700)
     _clear(machine)
     try:
@@ -86,6 +88,8 @@ def _decrypt(machine: Machine, envelope: bytes, transport: Transport, *, deadlin
     finally:
         machine.remove(recipient)
         machine.remove(sealed)
+        if absent and not machine.names(PLACE):  # `azure-init plan` leaves nothing behind
+            remove_tree(machine, PLACE)
 
 
 def _clear(machine: Machine) -> None:
