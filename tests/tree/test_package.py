@@ -211,3 +211,13 @@ sys.exit("; ".join(wrong[:5]) or 0)
 def test_threads_that_import_at_once_get_every_module_whole_and_once(tmp_path: Path) -> None:
     ran = loading(tmp_path, LOAD_AT_ONCE)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_package_keeps_a_name_of_its_own_that_is_also_a_module(tmp_path: Path) -> None:
+    script = """
+import azureinit.run
+assert callable(azureinit.run.identify), azureinit.run.identify
+assert azureinit.run.state is sys.modules["azureinit.run.state"]
+"""
+    ran = loading(tmp_path, script)
+    assert ran.returncode == 0, ran.stderr
