@@ -252,7 +252,7 @@ def test_edits_are_made_together_each_file_once_its_old_self_kept(machine: Machi
 )
 def test_one_stale_edit_and_no_file_changes(machine: Machine, tree: Path, stale: EditLine) -> None:
     before = listing(tree)
-    with pytest.raises(PlanStale):
+    with pytest.raises(PlanStale, match=f"^{tree}/etc/"):
         do(machine, Locked(edits=(append("ada", 1000), EditLine(path="/etc/group", key="adm", member="ada"), stale)))
     assert changed(before, listing(tree)) <= {"etc/.pwd.lock"}, "and no lock is left either"
 

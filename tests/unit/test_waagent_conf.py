@@ -398,10 +398,10 @@ def test_written_it_is_read_at_the_next_start(tree: Path) -> None:
 
 def test_a_file_that_is_not_there_or_empty_or_a_directory_is_named(tree: Path) -> None:
     status, out, err = run(tree)
-    assert (status, out) == (78, "") and err.startswith("there is no /etc/waagent.conf nor ")
+    assert (status, out) == (78, "") and err.startswith(f"there is no {tree}/etc/waagent.conf nor {tree}/")
     assert run(tree, str(tree / "none"))[2].startswith(f"there is no {tree}/none\n")
     (tree / "etc/waagent.conf").write_bytes(b"")
-    assert run(tree)[2].startswith("/etc/waagent.conf: is empty\nhint: ")
+    assert run(tree)[2].startswith(f"{tree}/etc/waagent.conf: is empty\nhint: ")
     status, _, err = run(tree, str(tree / "etc"))
     assert status == 78 and err.startswith(f"cannot read {tree}/etc: ")
 
@@ -431,7 +431,7 @@ def loaded(tree: Path, toml: str, conf: str | None, **environ: str) -> tuple[Con
 def test_honoured_it_says_what_nobody_else_does(tree: Path) -> None:
     config, origin, warnings = loaded(tree, "[waagent]\nhonour = true\n", "# x\nLogs.Console=n\nFoo=1\n")
     assert config.telemetry.console is False
-    assert origin["telemetry.console"] == "/etc/waagent.conf:2"
+    assert origin["telemetry.console"] == f"{tree}/etc/waagent.conf:2"
     assert warnings == ()
 
 
@@ -439,7 +439,7 @@ def test_a_file_of_ours_outvotes_it(tree: Path) -> None:
     toml = "[waagent]\nhonour = true\n[telemetry]\nconsole = true\n"
     config, origin, _ = loaded(tree, toml, "Logs.Console=n\n")
     assert config.telemetry.console is True
-    assert origin["telemetry.console"] == "/etc/azure-init.toml"
+    assert origin["telemetry.console"] == f"{tree}/etc/azure-init.toml"
     assert overlay(parsed("Logs.Console=n"), spoken={"telemetry.console"}).taken == ()
 
 
@@ -449,10 +449,13 @@ def test_it_is_not_read_unless_asked(tree: Path) -> None:
 
 def test_its_contradictions_are_warnings(tree: Path) -> None:
     _, _, warnings = loaded(tree, "[waagent]\nhonour = true\n", "Logs.Console=yes\n")
-    assert warnings[0].startswith("/etc/waagent.conf: line 1: Logs.Console=yes is not y or n")
+    assert warnings[0].startswith(f"{tree}/etc/waagent.conf: line 1: Logs.Console=yes is not y or n")
 
 
-@pytest.mark.parametrize(("conf", "told"), [(None, "waagent.honour: there is no /etc/waagent.conf"), ("", "is empty")])
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [(None, "waagent.honour: there is no {tree}/etc/waagent.conf nor "), ("", "{tree}/etc/waagent.conf: is empty")],
+)
 def test_honouring_what_is_not_there_is_an_error(tree: Path, conf: str | None, told: str) -> None:
-    with pytest.raises(ConfigInvalid, match=told):
+    with pytest.raises(ConfigInvalid, match=f"^{told.format(tree=tree)}"):
         loaded(tree, "[waagent]\nhonour = true\n", conf)

@@ -177,7 +177,7 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
     with account_locks(machine, tuple(files), timeout=timeout, patience=patience, record=journal.record_locks):
         # Compute all edits before writing any, so that a stale plan changes nothing.
         contents = {path: (machine.read(path, limit=MOST_BYTES) or b"") for path in files}
-        results = {path: edited(contents[path], edits) for path, edits in files.items()}
+        results = {path: edited(contents[path], edits, path=machine.shown(path)) for path, edits in files.items()}
         for inner in action.first:
             perform(machine, inner, journal=journal, deadline=deadline)
         sync_elsewhere(machine, "/etc")  # the account's home is durable before the account

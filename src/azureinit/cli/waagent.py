@@ -32,14 +32,15 @@ WIDTH = 116
 def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err: TextIO) -> int:
     found = read_waagent_conf(machine, path)
     if found is None:
-        where = path or " nor ".join(PLACES)
+        where = path or " nor ".join(map(machine.shown, PLACES))
         raise ConfigInvalid(f"there is no {where}", hint="name the file: azure-init config import-waagent FILE")
     place, conf = found
+    told = path or machine.shown(place)
     imported = translate(conf)
     for warning in imported.warnings:
-        print(f"warning: {place}: {warning}", file=err)
+        print(f"warning: {told}: {warning}", file=err)
     if not any(name in BY_NAME or name.startswith(THEIRS) for name in conf.said):
-        print(f"warning: {place}: the file contains no option of WALinuxAgent; is it a waagent.conf?", file=err)
+        print(f"warning: {told}: the file contains no option of WALinuxAgent; is it a waagent.conf?", file=err)
     advice = agent_advice(conf, cloud_init=has_cloud_init(machine))
     text = "\n".join(as_toml(place, imported, advice)) + "\n"
     if not write:

@@ -117,6 +117,7 @@ def parse_waagent_conf(data: bytes) -> Conf:
 def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | None:
     """Path and content: the named file, or the first existing one of PLACES; None if there is none."""
     for place in (path,) if path else PLACES:
+        told = path or machine.shown(place)
         try:
             data = (machine.read_host if path else machine.read)(place, limit=LARGEST)
             if data is not None:
@@ -124,7 +125,7 @@ def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | No
         except LocalError as error:
             raise ConfigInvalid(error.message, hint="only root may read some files; run as root") from error
         except ConfigInvalid as error:
-            raise ConfigInvalid(f"{place}: {error.message}", hint=error.hint) from error
+            raise ConfigInvalid(f"{told}: {error.message}", hint=error.hint) from error
     return None
 
 
