@@ -457,17 +457,18 @@ def test_what_lives_in_a_unit_of_its_own_is_ended_before_it_starts_and_when_it_i
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{calls}\n{script}\n')
         (tmp_path / name).chmod(0o755)
     machine = Machine(search=(str(tmp_path), "/usr/bin", "/bin"), environ={})
+    ending = (("systemctl", "kill", "--signal=KILL", "its.service"), ("systemctl", "stop", "its.service"))
     for seconds in (0.5, 2.0, 8.0, 32.0) if late else (HOURS,):  # on a busy machine a tool is slow to start
         calls.unlink(missing_ok=True)
-        run = Run(argv=("tool",), timeout=seconds, unit="its.service", output=str(tmp_path / "log"))
+        run = Run(argv=("tool",), timeout=seconds, cleanup=ending, output=str(tmp_path / "log"))
         try:
             perform(machine, run, journal=MemoryJournal())
         except SubprocessTimeout:
             assert late
         if "tool" in calls.read_text().split():
             break
-    ending = ["systemctl kill --signal=KILL its.service", "systemctl stop its.service"]
-    assert calls.read_text().splitlines() == [*ending, "tool", *(ending if late else ())]
+    ended = [" ".join(argv) for argv in ending]
+    assert calls.read_text().splitlines() == [*ended, "tool", *(ended if late else ())]
 
 
 def test_a_host_key_whose_name_is_a_link_is_made_and_synced_where_the_link_leads(tmp_path: Path) -> None:
