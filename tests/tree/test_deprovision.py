@@ -13,9 +13,10 @@ from azureinit.cli import main as azure_init
 from azureinit.cli.deprovision import main
 from azureinit.config.load import load
 from azureinit.errors import LocalError, UsageError
-from azureinit.facts.machine_state import is_own, parse_saved_name, parse_sudoer
+from azureinit.facts.machine_state import DATA, is_own, parse_sudoer
 from azureinit.machine import Machine
 from azureinit.machine.trees import remove_tree
+from azureinit.memory.instance import KINDS
 from azureinit.plan.deprovision import without_host, without_sudoer
 from support.need import need, need_root
 from support.trees import changed, listing, make_tree
@@ -262,6 +263,16 @@ def test_whom_nobody_names_cannot_go(tree: Path, capsys: pytest.CaptureFixture[s
     assert "joe:" in (tree / "etc/passwd").read_text()
 
 
+@pytest.mark.parametrize(
+    "saved", ["", "{", "[]", '{"username": 3}', '{"username": ""}', '{"username": "joe", "crc32": 1}', "[" * 60_000]
+)
+def test_a_damaged_saved_file_names_no_account(tree: Path, capsys: pytest.CaptureFixture[str], saved: str) -> None:
+    (tree / "etc/sudoers.d/azure-init-user").unlink()
+    put(tree, "var/lib/azure-init/1234.saved", saved)
+    assert run(tree, "--user", "--dry-run") == 0
+    assert "! user: no provisioned account is known here" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("source", ["argument", "saved", "media", "sudoers of WALinuxAgent"])
 def test_the_account_is_known_from_whatever_is_left(tree: Path, source: str) -> None:
     (tree / "etc/sudoers.d/azure-init-user").unlink()
@@ -455,11 +466,6 @@ def test_a_sudoers_line_names_its_user(text: str, name: str | None) -> None:
     assert parse_sudoer(text.encode("latin-1")) == name
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"username": 3}', b'{"username": ""}', b"\xff", b"[" * 60_000])
-def test_a_saved_file_that_names_nobody(data: bytes) -> None:
-    assert parse_saved_name(data) is None
-
-
 def test_a_name_that_is_part_of_another_takes_nobody_with_it() -> None:
     data = b'joey ALL\njoe ALL\n"joe" ALL\nx ALL=(joe) ALL\n'
     assert without_sudoer(data, "joe") == b"joey ALL\nx ALL=(joe) ALL\n"
@@ -480,6 +486,10 @@ def test_a_name_that_is_part_of_another_takes_nobody_with_it() -> None:
 )
 def test_a_directory_is_one_program_s_own_only_if_it_lies_deep_enough(path: str, own: bool) -> None:
     assert is_own(path) is own
+
+
+def test_every_kind_of_state_file_is_removed_from_a_shared_directory() -> None:
+    assert {f"*.{kind}" for kind in KINDS} <= {*DATA}
 
 
 def test_a_tree_is_removed_whole(tmp_path: Path) -> None:

@@ -249,9 +249,19 @@ def test_an_empty_list_of_backends_is_taken_at_its_word(tree: Path) -> None:
         ("imds", 'endpoint = "http://"', "must be a plain http:// URL with a host"),
         ("imds", 'endpoint = "http:///metadata"', "must be a plain http:// URL with a host"),
         ("imds", 'endpoint = "http://a b"', "must be a plain http:// URL with a host"),
-        ("imds", 'endpoint = "http://user:word@host"', "must"),
-        ("imds", 'endpoint = "http://host:99999"', "must have a port from 1 to 65535"),
-        ("imds", 'endpoint = "http://host:"', "must have a port from 1 to 65535"),
+        ("imds", 'endpoint = "http://user:word@host"', "must be a plain http:// URL with a host"),
+        ("imds", 'endpoint = "http://host?path"', "must be a plain http:// URL with a host"),
+        ("imds", 'endpoint = "http://host/#part"', "must be a plain http:// URL with a host"),
+        (
+            "imds",
+            'endpoint = "http://host:99999"',
+            "must be a plain http:// URL with a host, and with a port from 1 to 65535",
+        ),
+        (
+            "imds",
+            'endpoint = "http://host:"',
+            "must be a plain http:// URL with a host, and with a port from 1 to 65535",
+        ),
         ("azure_init_data_dir", f'path = "/{"a" * 5000}"', "must be at most 4096 characters, not 5001"),
     ],
 )

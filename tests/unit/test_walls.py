@@ -112,7 +112,6 @@ HEAVY = {
 NOT_BOOT: dict[str, set[str]] = {
     "config/docs.py": {"json"},  # `config schema`
     "config/where.py": {"functools", "re"},  # the line of an error in the configuration
-    "facts/machine_state.py": {"json"},  # deprovision, and a changed VM id
     "kvp/cloudinit.py": {"json"},  # `libazureinit-kvp`
     "machine/kmsg.py": {"collections"},  # after a failure
     "machine/packets.py": {"socket"},  # a machine without a lease

@@ -6,7 +6,7 @@ and `[waagent] honour = true` uses the same values at every start.
 
 from __future__ import annotations
 
-from azureinit.config.model import CHOICES, Config, checked, shown
+from azureinit.config.model import CHOICES, WAAGENT_CONF, Config, checked, shown
 from azureinit.config.waagent_options import BY_NAME, NUMBER, SWITCH, THEIRS
 from azureinit.errors import ConfigInvalid, LocalError
 from azureinit.record import Record, replace
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from azureinit.config.waagent_options import Option
     from azureinit.machine import Machine
 
-# The distributions' places; the first existing file counts.
-PLACES = (
-    "/etc/waagent.conf",
-    "/usr/share/waagent/waagent.conf",
-    "/usr/share/oem/waagent.conf",
-    "/usr/share/defaults/waagent/waagent.conf",
-)
+PLACES = WAAGENT_CONF
 LARGEST = 1 << 20
 AGENT = "Provisioning.Agent"
 REGENERATE = "Provisioning.RegenerateSshHostKeyPair"
