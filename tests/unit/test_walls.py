@@ -311,7 +311,7 @@ def distro_violations(path: str, tree: ast.Module) -> list[str]:
 
 
 def weight_violations(path: str, found: list[Import]) -> list[str]:
-    """Imports that loading a boot module executes. Imports inside functions are counted by tests/unit/test_lean.py."""
+    """Imports that loading a boot module executes. Imports inside functions are counted by tests/tree/test_lean.py."""
     if path.startswith("cli/") and path not in ("cli/__init__.py", "cli/words.py"):
         return []
     allowed = NOT_BOOT.get(path, set())
