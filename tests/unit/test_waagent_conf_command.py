@@ -83,13 +83,13 @@ def test_a_file_that_says_nothing_to_walinuxagent_is_told(tree: Path, text: str)
 
 def test_written_it_is_read_at_the_next_start(tree: Path) -> None:
     (tree / "etc/waagent.conf").write_text("Logs.Console=n\n")
-    assert run(tree, "--write") == (0, f"wrote 1 settings of /etc/waagent.conf to {WRITTEN}\n", "")
+    assert run(tree, "--write") == (0, f"wrote 1 settings of {tree}/etc/waagent.conf to {tree}{WRITTEN}\n", "")
     assert load(Machine(root=str(tree), environ={}), config=None, groups=None).config.telemetry.console is False
     assert run(tree, "--write")[0] == 0, "the same again is no trouble"
     (tree / "etc/waagent.conf").write_text("Logs.Console=y\n")
     status, out, err = run(tree, "--write")
     assert (status, out) == (1, "")
-    assert err.startswith(f"{WRITTEN} exists already, with other contents\nhint: ")
+    assert err.startswith(f"{tree}{WRITTEN} exists already, with other contents\nhint: ")
 
 
 def test_a_file_that_is_not_there_or_empty_or_a_directory_is_named(tree: Path) -> None:

@@ -53,7 +53,7 @@ def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err
         if error.hint:
             print(f"hint: {error.hint}", file=err)
         return error.exit_code
-    print(f"wrote {len(imported.taken)} settings of {place} to {WRITTEN}", file=out)
+    print(f"wrote {len(imported.taken)} settings of {told} to {machine.shown(WRITTEN)}", file=out)
     return 0
 
 
@@ -62,9 +62,11 @@ def _write(machine: Machine, data: bytes) -> None:
     if before == data:
         return
     if before is not None:
+        shown = machine.shown(WRITTEN)
         raise LocalError(
-            f"{WRITTEN} exists already, with other contents",
+            f"{shown} exists already, with other contents",
             hint="compare it with the output without --write, then remove it and import again",
+            path=shown,
         )
     machine.make_dirs(WRITTEN.rpartition("/")[0], mode=0o755)
     machine.write(WRITTEN, data, mode=0o644)
