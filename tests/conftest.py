@@ -40,13 +40,15 @@ SLOWEST = (
     "test_canary",
     "test_kill",
     "test_waagent_sim",
+    "test_changed_id_sim",
     "test_faults",
     "test_stages",
 )
 # Tests of texts, packages and scripts: Pythons between the oldest and the newest need not repeat them.
 ONCE = frozenset(
-    ("test_assertions", "test_azure_e2e", "test_config_docs", "test_linters", "test_manual", "test_package",
-     "test_scripts", "test_staging", "test_suite", "test_units_security", "test_units_text", "test_walls")
+    ("test_assertions", "test_azure_e2e", "test_config_docs", "test_docs_map", "test_linters", "test_manual",
+     "test_package", "test_scripts", "test_staging", "test_suite", "test_units_security", "test_units_text",
+     "test_walls")
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from azureinit.facts.distros import choose_distro, parse_os_release
 from azureinit.facts.ignition import parse_result
 from azureinit.facts.kernel import parse_release
 from azureinit.facts.labels import parse_config
-from azureinit.facts.machine_state import parse_saved_name, parse_sudoer
+from azureinit.facts.machine_state import parse_sudoer
 from azureinit.facts.network import parse_arp, parse_resolv
 from azureinit.facts.policy import parse_policy
 from azureinit.facts.sshd_answer import parse_answer, parse_version
@@ -217,7 +217,6 @@ def try_machine_files(data: bytes) -> None:
     parse_entry(data, parse_environment(data))
     parse_added(data)
     parse_sudoer(data)
-    parse_saved_name(data)
     parse_resolv(data)
     parse_arp(data)
     parse_config(data)

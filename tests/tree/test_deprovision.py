@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from azureinit.cli import main as azure_init
-from azureinit.cli.deprovision import main
-from azureinit.config.load import load
-from azureinit.errors import LocalError, UsageError
-from azureinit.facts.machine_state import is_own, parse_saved_name, parse_sudoer
+from azureinit.facts.machine_state import DATA, is_own, parse_sudoer
 from azureinit.machine import Machine
 from azureinit.machine.trees import remove_tree
+from azureinit.memory.instance import KINDS
 from azureinit.plan.deprovision import without_host, without_sudoer
-from support.need import need, need_root
-from support.trees import changed, listing, make_tree
+from support.deprovisioned import CHANGED, GONE, add_user, make_used_machine, put, run
+from support.trees import changed, listing
 
 OVF = """\
 <Environment xmlns="http://schemas.dmtf.org/ovf/environment/1" xmlns:w="http://schemas.microsoft.com/windowsazure">
@@ -30,108 +24,14 @@ ACCOUNT_FILES = {f"etc/{name}" for name in ("passwd", "shadow", "group", "gshado
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What two years of service leave behind."""
-    root = make_tree(tmp_path / "root")
-    put(root, "etc/hostname", "web-1\n")
-    put(root, "etc/hosts", "127.0.0.1\tlocalhost\n127.0.1.1\tweb-1.corp web-1\n127.0.1.1\tother\n::1\tlocalhost\n")
-    put(root, "etc/machine-id", "0123456789abcdef0123456789abcdef\n")
-    put(root, "etc/resolv.conf", "nameserver 10.0.0.1\n")
-    put(root, "etc/sudoers.d/azure-init-user", "joe ALL=(ALL) NOPASSWD: ALL\n")
-    for kind in ("ed25519", "rsa"):
-        put(root, f"etc/ssh/ssh_host_{kind}_key", "secret")
-        put(root, f"etc/ssh/ssh_host_{kind}_key.pub", "public")
-    put(root, "etc/ssh/sshd_config", "UsePAM yes\n")
-    put(root, "var/lib/dbus/machine-id", "0123456789abcdef0123456789abcdef\n")
-    put(root, "var/lib/dhcp/dhclient.eth0.leases", "lease")
-    put(root, "var/lib/NetworkManager/internal-1-eth0.lease", "lease")
-    put(root, "var/lib/NetworkManager/NetworkManager.state", "state")
-    put(root, "var/lib/systemd/random-seed", "seed")
-    put(root, "var/lib/cloud/instances/i-1/user-data.txt", "data")
-    put(root, "var/lib/cloud/seed/nocloud/user-data", "the image's own")
-    (root / "var/lib/cloud/instance").symlink_to("/var/lib/cloud/instances/i-1")
-    put(root, "var/lib/hyperv/.kvp_pool_1", "words")
-    put(root, "var/lib/hyperv/.kvp_pool_2", "")
-    put(root, "var/lib/waagent/provisioned", "id")
-    put(root, "var/lib/waagent/events/1.tld", "{}")
-    put(root, "var/lib/azure-init/1234.provisioned", "")
-    put(root, "var/lib/azure-init/1234.saved", "{}")
-    put(root, "var/lib/azure-init/custom-data.log", "words of somebody's program")
-    put(root, "var/log/azure-init.log", "log")
-    put(root, "var/log/waagent.log.1", "log")
-    put(root, "var/log/azure/extension/out.log", "log")
-    put(root, "var/log/syslog", "the image builder's own business")
-    put(root, "root/.bash_history", "rm -rf /\n")
-    add_user(root, "joe", 1000)
-    put(root, "home/joe/.bash_history", "ls\n")
-    put(root, "home/joe/work/deep/file", "work")
-    own(root / "home/joe", 1000)
-    put(root, "var/spool/cron/crontabs/joe", "* * * * * true\n")
-    return root
+    return make_used_machine(tmp_path / "root")
 
 
-GONE = {
-    "etc/hostname",
-    "etc/resolv.conf",
-    *(f"etc/ssh/ssh_host_{kind}_key{end}" for kind in ("ed25519", "rsa") for end in ("", ".pub")),
-    "var/lib/dbus/machine-id",
-    "var/lib/dhcp/dhclient.eth0.leases",
-    "var/lib/NetworkManager/internal-1-eth0.lease",
-    "var/lib/systemd/random-seed",
-    *(f"var/lib/cloud/{name}" for name in ("instance", "instances", "instances/i-1", "instances/i-1/user-data.txt")),
-    *(f"var/lib/waagent/{name}" for name in ("provisioned", "events", "events/1.tld")),
-    *(f"var/lib/azure-init/{name}" for name in ("1234.provisioned", "1234.saved", "custom-data.log")),
-    "var/log/azure-init.log",
-    "var/log/waagent.log.1",
-    *(f"var/log/azure/{name}" for name in ("extension", "extension/out.log")),
-    "root/.bash_history",
-    "home/joe/.bash_history",
-}
-CHANGED = {"etc/hosts", "etc/machine-id", "var/lib/hyperv/.kvp_pool_1"}
 WITH_USER = {
     *(f"home/joe{name}" for name in ("", "/.bash_history", "/work", "/work/deep", "/work/deep/file")),
     "etc/sudoers.d/azure-init-user",
     "var/spool/cron/crontabs/joe",
 }
-
-
-def put(root: Path, name: str, text: str) -> None:
-    (root / name).parent.mkdir(parents=True, exist_ok=True)
-    (root / name).write_text(text)
-
-
-def add_user(root: Path, name: str, uid: int, home: str = "") -> None:
-    lines = {
-        "passwd": f"{name}:x:{uid}:{uid}::{home or f'/home/{name}'}:/bin/sh\n",
-        "shadow": f"{name}:$6$salt$hash:19700::::::\n",
-        "group": f"{name}:x:{uid}:\n",
-        "gshadow": f"{name}:!::\n",
-        "subuid": f"{name}:100000:65536\n",
-        "subgid": f"{name}:100000:65536\n",
-    }
-    for file, line in lines.items():
-        with (root / "etc" / file).open("a") as out:
-            out.write(line)
-    for file in ("group", "gshadow"):
-        path = root / "etc" / file
-        path.write_text(path.read_text().replace("sudo:x:27:\n", f"sudo:x:27:eve,{name}\n"))
-        path.write_text(path.read_text().replace("sudo:*::\n", f"sudo:*:{name}:eve,{name}\n"))
-
-
-def own(directory: Path, uid: int) -> None:
-    if os.geteuid() == 0:
-        for path in (directory, *directory.rglob("*")):
-            os.chown(path, uid, uid, follow_symlinks=False)
-
-
-def run(tree: Path, *argv: str, answer: str = "", **options: str) -> int:
-    machine = Machine(root=str(tree), environ={})
-    return main(
-        list(argv),
-        machine=machine,
-        configured=lambda: load(machine, config=None, groups=None).config,
-        answers=io.StringIO(answer),
-        **options,
-    )
 
 
 def test_everything_of_the_machine_goes_and_the_accounts_stay(tree: Path) -> None:
@@ -262,6 +162,16 @@ def test_whom_nobody_names_cannot_go(tree: Path, capsys: pytest.CaptureFixture[s
     assert "joe:" in (tree / "etc/passwd").read_text()
 
 
+@pytest.mark.parametrize(
+    "saved", ["", "{", "[]", '{"username": 3}', '{"username": ""}', '{"username": "joe", "crc32": 1}', "[" * 60_000]
+)
+def test_a_damaged_saved_file_names_no_account(tree: Path, capsys: pytest.CaptureFixture[str], saved: str) -> None:
+    (tree / "etc/sudoers.d/azure-init-user").unlink()
+    put(tree, "var/lib/azure-init/1234.saved", saved)
+    assert run(tree, "--user", "--dry-run") == 0
+    assert "! user: no provisioned account is known here" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("source", ["argument", "saved", "media", "sudoers of WALinuxAgent"])
 def test_the_account_is_known_from_whatever_is_left(tree: Path, source: str) -> None:
     (tree / "etc/sudoers.d/azure-init-user").unlink()
@@ -276,162 +186,6 @@ def test_the_account_is_known_from_whatever_is_left(tree: Path, source: str) -> 
     assert "joe:" not in (tree / "etc/passwd").read_text()
     if source.startswith("sudoers"):
         assert (tree / "etc/sudoers.d/waagent").read_text() == "# x\njoey ALL=(ALL) ALL\n"
-
-
-# ---- what is not as usual
-
-
-def test_a_resolv_conf_that_is_a_link_stays_and_so_does_what_it_leads_to(tree: Path) -> None:
-    (tree / "etc/resolv.conf").unlink()
-    (tree / "etc/resolv.conf").symlink_to("../run/systemd/resolve/stub-resolv.conf")
-    put(tree, "run/systemd/resolve/stub-resolv.conf", "nameserver 127.0.0.53\n")
-    assert run(tree, "--force") == 0
-    assert os.readlink(tree / "etc/resolv.conf") == "../run/systemd/resolve/stub-resolv.conf"
-    assert (tree / "run/systemd/resolve/stub-resolv.conf").read_text() == "nameserver 127.0.0.53\n"
-
-
-@pytest.mark.parametrize("content", ["", "uninitialized\n", None])
-def test_a_machine_id_that_is_none_stays_as_it_is(tree: Path, content: str | None) -> None:
-    (tree / "etc/machine-id").unlink()
-    if content is not None:
-        put(tree, "etc/machine-id", content)
-    (tree / "var/lib/dbus/machine-id").unlink()
-    (tree / "var/lib/dbus/machine-id").symlink_to("/etc/machine-id")
-    before = listing(tree)
-    assert run(tree, "--force") == 0
-    assert not {"etc/machine-id", "var/lib/dbus/machine-id"} & changed(before, listing(tree))
-
-
-@pytest.mark.parametrize("by", ["flag", "waagent.conf", "configuration"])
-def test_root_is_locked_when_asked_and_the_old_hash_is_nowhere(tree: Path, by: str) -> None:
-    shadow = tree / "etc/shadow"
-    shadow.write_text(shadow.read_text().replace("root:*:", "root:$6$root$hash:"))
-    if by == "waagent.conf":
-        put(tree, "etc/waagent.conf", "Provisioning.DeleteRootPassword=y\n")
-    if by == "configuration":
-        put(tree, "etc/azure-init.toml", "[user]\nlock_root = true\n")
-    assert run(tree, "--force", *(("--lock-root",) if by == "flag" else ())) == 0
-    assert shadow.read_text().startswith("root:*:")
-    assert [name for name, entry in listing(tree).items() if b"$6$root" in entry[2]] == []
-
-
-def test_a_hash_that_a_run_left_behind_when_it_died_goes_with_the_next(tree: Path) -> None:
-    put(tree, "etc/shadow-", "root:$6$root$hash:19700::::::\n")  # root's own is locked already
-    assert run(tree, "--force", "--lock-root") == 0
-    assert not (tree / "etc/shadow-").exists()
-
-
-def test_walinuxagents_own_directories_are_where_its_configuration_says(tree: Path) -> None:
-    put(tree, "etc/waagent.conf", "Lib.Dir=/srv/agents/waagent\nExtension.LogDir=/var/lib\n")
-    put(tree, "srv/agents/waagent/provisioned", "id")
-    assert run(tree, "--force") == 0
-    assert list((tree / "srv/agents/waagent").iterdir()) == []
-    assert (tree / "var/lib/NetworkManager/NetworkManager.state").exists(), "/var/lib is nobody's own"
-    assert list((tree / "var/lib/waagent").iterdir()) == [], "that is where azure-init was told that it keeps things"
-
-
-def test_in_a_directory_that_is_not_walinuxagents_own_only_its_files_go(tree: Path) -> None:
-    put(tree, "etc/azure-init.toml", '[waagent]\nlib_dir = "/srv/"\n[azure_init_data_dir]\npath = "/opt"\n')
-    for name in ("provisioned", "ovf-env.xml", "CustomData", "disable_agent", "somebody-elses"):
-        put(tree, f"srv/{name}", "x")
-    for name in ("custom-data.log", "custom-data.log.1", "somebody-elses"):
-        put(tree, f"opt/{name}", "x")
-    assert run(tree, "--force") == 0
-    assert [path.name for place in ("srv", "opt") for path in (tree / place).iterdir()] == ["somebody-elses"] * 2
-
-
-def test_what_we_told_sshd_goes_and_the_image_s_own_words_stay(tree: Path) -> None:
-    ours = "# Written by azure-init. sshd takes the first value it reads.\nPasswordAuthentication no\n"
-    put(tree, "etc/ssh/sshd_config", "Include /etc/ssh/sshd_config.d/*.conf\n")
-    put(tree, "etc/ssh/sshd_config.d/00-azure-init.conf", ours)
-    put(tree, "etc/ssh/sshd_config.d/50-image.conf", "X11Forwarding no\n")
-    assert run(tree, "--force") == 0
-    assert os.listdir(tree / "etc/ssh/sshd_config.d") == ["50-image.conf"]
-
-
-def test_lines_of_ours_in_sshd_config_go(tree: Path) -> None:
-    begin, end = "# azure-init: begin. sshd takes the first value it reads.\n", "# azure-init: end\n"
-    put(tree, "etc/ssh/sshd_config", f"{begin}PasswordAuthentication no\n{end}UsePAM yes\n")
-    assert run(tree, "--force") == 0
-    assert (tree / "etc/ssh/sshd_config").read_text() == "UsePAM yes\n"
-
-
-# ---- what fails
-
-
-def test_a_failure_in_the_middle_is_told_and_the_rest_goes_on(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    need_root()
-    stuck = tree / "var/lib/dhcp/dhclient.eth0.leases"
-    subprocess.run([need("chattr"), "+i", str(stuck)], check=True)
-    try:
-        put(tree, "var/lib/dhcp/other.leases", "lease")
-        before = listing(tree)
-        assert run(tree, "--force") == 1
-        gone = changed(before, listing(tree))
-        assert gone == (GONE | CHANGED | {"var/lib/dhcp/other.leases"}) - {"var/lib/dhcp/dhclient.eth0.leases"}
-        told = capsys.readouterr().err
-        assert f"azure-init: DHCP leases: cannot remove {tree}/var/lib/dhcp/dhclient.eth0.leases: " in told
-        assert "run it again" in told
-    finally:
-        subprocess.run([need("chattr"), "-i", str(stuck)], check=True)
-    assert run(tree, "--force") == 0
-    assert not stuck.exists()
-
-
-def test_what_is_mounted_inside_stays_and_is_told(tree: Path) -> None:
-    need_root()
-    (tree / "var/lib/dhcpcd/proc").mkdir(parents=True)
-    (tree / "var/lib/waagent/ext/mount").mkdir(parents=True)
-    script = f"""
-        mount -t tmpfs none {tree}/var/lib/dhcpcd/proc && touch {tree}/var/lib/dhcpcd/proc/file
-        mount -t tmpfs none {tree}/var/lib/waagent/ext/mount && touch {tree}/var/lib/waagent/ext/mount/file
-        python3 -m azureinit --root {tree} deprovision --force; echo status $?
-        ls {tree}/var/lib/dhcpcd/proc {tree}/var/lib/waagent/ext/mount {tree}/var/lib/waagent
-    """
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    command = [need("unshare"), "--mount", "sh", "-c", script]
-    ran = subprocess.run(command, capture_output=True, text=True, env=environ)
-    assert "! DHCP leases: /var/lib/dhcpcd/proc is another file system: not removed" in ran.stdout
-    assert f"cannot remove {tree}/var/lib/waagent/ext/mount: something is mounted there" in ran.stderr
-    assert "status 1" in ran.stdout
-    assert ran.stdout.count("file\n") == 2 and "events" not in ran.stdout.partition("status")[2]
-
-
-def test_another_of_us_at_work_is_waited_for_and_then_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import azureinit.cli.deprovision as deprovision
-
-    monkeypatch.setattr(deprovision, "LOCK_TIMEOUT", 0.0)
-    Machine(root=str(tree), environ={}).hold("/var/lib/azure-init/lock", timeout=0)
-    before = listing(tree)
-    with pytest.raises(LocalError, match=f"another azure-init has held {tree}/var/lib/azure-init/lock"):
-        run(tree, "--force")
-    assert listing(tree) == before
-
-
-def test_only_root_deprovisions_the_running_machine() -> None:
-    machine = Machine(environ={})
-    machine.privileged = False
-    with pytest.raises(LocalError, match="deprovision needs root"):
-        main(["--dry-run"], machine=machine, configured=lambda: load(machine, config=None, groups=None).config)
-
-
-def test_a_wrong_word_is_a_usage_error(tree: Path) -> None:
-    with pytest.raises(UsageError, match="deprovision: unexpected argument '--users'"):
-        run(tree, "--users")
-
-
-def test_the_command_line_knows_the_verb(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = listing(tree)
-    assert azure_init(["--root", str(tree), "deprovision", "--dry-run"]) == 0
-    assert "+ hostname: " in capsys.readouterr().out
-    assert listing(tree) == before
-
-
-def test_an_account_that_cannot_go_does_not_count_as_to_do(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert azure_init(["--root", str(tree), "deprovision", "--user", "root", "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    assert "! user 'root': is to be removed\n    native declines: " in told
-    assert told.endswith(", 1 not possible\n")
 
 
 # ---- the pure parts
@@ -455,11 +209,6 @@ def test_a_sudoers_line_names_its_user(text: str, name: str | None) -> None:
     assert parse_sudoer(text.encode("latin-1")) == name
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"username": 3}', b'{"username": ""}', b"\xff", b"[" * 60_000])
-def test_a_saved_file_that_names_nobody(data: bytes) -> None:
-    assert parse_saved_name(data) is None
-
-
 def test_a_name_that_is_part_of_another_takes_nobody_with_it() -> None:
     data = b'joey ALL\njoe ALL\n"joe" ALL\nx ALL=(joe) ALL\n'
     assert without_sudoer(data, "joe") == b"joey ALL\nx ALL=(joe) ALL\n"
@@ -480,6 +229,10 @@ def test_a_name_that_is_part_of_another_takes_nobody_with_it() -> None:
 )
 def test_a_directory_is_one_program_s_own_only_if_it_lies_deep_enough(path: str, own: bool) -> None:
     assert is_own(path) is own
+
+
+def test_every_kind_of_state_file_is_removed_from_a_shared_directory() -> None:
+    assert {f"*.{kind}" for kind in KINDS} <= {*DATA}
 
 
 def test_a_tree_is_removed_whole(tmp_path: Path) -> None:

@@ -11,26 +11,11 @@ from typing import Any
 
 import pytest
 
-from azureinit.addresses import has_host_route, has_route_to
-from azureinit.config.model import Config
-from azureinit.facts.leases import Lease
-from azureinit.machine import Machine
-from azureinit.plan.actions import Run, Satisfied, Step, Way
-from azureinit.plan.route import plan_route
-from azureinit.record import replace
-from azureinit.run.endpoint import with_host
-from azureinit.sources.route import is_to_be_found
 from support.need import need, need_root, unfit
 
 SRC = Path(__file__).parents[2] / "src"
 USUAL, ELSEWHERE = "168.63.129.16", "10.7.7.7"
 MAC = "00:0d:3a:12:34:56"
-LEASE = Lease(
-    link="eth0",
-    client="c",
-    address="10.0.0.4",
-    routes=(("0.0.0.0", 0, "10.0.0.1"), (USUAL, 32, "10.0.0.2"), ("10.8.0.0", 16, "")),
-)
 # A machine's end of the cable and the platform's in one network, with a /run and a /sys that are about it alone.
 BEFORE = f"""
 import json, os, socket, struct, subprocess, sys, threading, time
@@ -168,27 +153,6 @@ answers = lambda question: [
     ]
 
 
-def test_a_server_that_is_late_is_asked_again() -> None:
-    found, _located, _told = apart(
-        """
-answers = lambda question: [offer(question, b"\\xf5\\x04\\x0a\\x07\\x07\\x07")] if len(served) > 1 else []
-"""
-        + SERVER
-        + LOCATE
-        + SAY
-    )
-    assert found == f"http://{ELSEWHERE}/provisioning/health"
-
-
-def test_where_nobody_answers_it_is_the_usual_one() -> None:
-    found, located, told = apart("dhcp.PAUSES = (0.05, 0.1)\n" + LOCATE + SAY)
-    assert (found, located) == (f"http://{USUAL}/provisioning/health", True)
-    assert told == [
-        "no DHCP server answers on eth0",
-        f"the wireserver is at {USUAL}: the usual address, since no DHCP server names another",
-    ]
-
-
 @pytest.mark.parametrize(("lay", "why"), [('ip("link", "set", "eth0", "down")', "eth0 is down"),
                                           ('ip("link", "set", "azure0", "down")', "eth0 has no carrier")])  # fmt: skip
 def test_a_link_that_is_down_stays_so(lay: str, why: str) -> None:
@@ -268,42 +232,6 @@ def test_an_address_where_no_wireserver_answers_gives_way_to_the_usual_one(liste
     assert bool(warned) is (expected == USUAL)
 
 
-def test_garbage_in_a_lease_is_told_once_however_often_it_is_looked_at() -> None:
-    found, _located, told = apart(
-        """
-ip("address", "add", "10.0.0.4/24", "dev", "eth0")
-ip("route", "add", "default", "via", "10.0.0.1")
-lease("ADDRESS=10.0.0.4\\nOPTION_245=e0000001\\nDNS=10.7.7.7\\n")
-os.makedirs("/run/NetworkManager")
-endpoint.A_MOMENT = 0.01
-platform = make_platform(booted=0.0)
-"""
-        + LOCATE
-        + SAY
-    )
-    assert found == f"http://{USUAL}/provisioning/health"
-    assert told == [
-        "option 245 of the lease of eth0 (systemd-networkd) is not a wireserver: 224.0.0.1",
-        f"the wireserver is at {USUAL}: the usual address, since no DHCP server names another",
-    ]
-
-
-def test_the_lease_of_a_link_that_does_not_lead_to_the_platform_does_not_count() -> None:
-    found, _located, told = apart(
-        """
-ip("address", "add", "10.0.0.4/24", "dev", "azure0")
-ip("address", "add", "10.1.0.4/24", "dev", "eth0")
-ip("route", "add", "default", "via", "10.0.0.1", "dev", "azure0")
-ip("route", "add", "168.63.129.16", "via", "10.0.0.1", "dev", "azure0")
-lease("ADDRESS=10.1.0.4\\nOPTION_245=0a070707\\n")
-"""
-        + LOCATE
-        + SAY
-    )
-    assert found == f"http://{USUAL}/provisioning/health"
-    assert told == [f"the wireserver is at {USUAL}: a route leads to it alone"]
-
-
 def test_a_boot_waits_for_the_lease_and_is_not_held_up_by_a_missing_route() -> None:
     """Nothing in this network ever leads to the usual address."""
     found, _located, told = apart(
@@ -322,29 +250,6 @@ threading.Thread(target=later).start()
     )
     assert found == f"http://{ELSEWHERE}/provisioning/health"
     assert told == [f"the wireserver is at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"]
-
-
-def test_a_boot_without_any_network_looks_again_at_the_next_report() -> None:
-    found, located, told = apart(
-        """
-from azureinit.sources import route
-route.LOOK_ANYWAY = 0.05
-endpoint.LATE = 0.2
-ip("link", "set", "eth0", "down")
-platform = make_platform(booted=0.0)
-platform.locate(until=time.monotonic() + 0.5)
-first = platform.located
-ip("link", "set", "eth0", "up")
-ip("address", "add", "10.0.0.4/24", "dev", "eth0")
-ip("route", "add", "default", "via", "10.0.0.1")
-lease("ADDRESS=10.0.0.4\\nOPTION_245=0a070707\\n")
-assert not first
-"""
-        + LOCATE
-        + SAY
-    )
-    assert (found, located) == (f"http://{ELSEWHERE}/provisioning/health", True)
-    assert told[-1] == f"the wireserver is at {ELSEWHERE}: option 245 of the lease of eth0 (systemd-networkd)"
 
 
 ADD_ROUTES = """
@@ -368,67 +273,3 @@ def test_a_way_that_only_the_lease_tells_is_added_once_for_that_host_alone() -> 
 def test_an_address_without_a_subnet_reaches_its_gateway_all_the_same() -> None:
     routes, _told = apart('ip("address", "add", "10.0.0.4/32", "dev", "eth0")\n' + ADD_ROUTES)
     assert any(route.startswith("168.63.129.16 via 10.0.0.1") for route in routes)
-
-
-@pytest.mark.parametrize(
-    "lay",
-    [
-        'ip("address", "add", "10.0.0.9/24", "dev", "eth0")',  # the lease is another's
-        'ip("address", "add", "10.0.0.4/24", "dev", "eth0"); ip("route", "add", "default", "via", "10.0.0.1")',
-    ],
-)
-def test_a_way_that_is_there_or_of_a_lease_that_is_not_in_force_is_left_alone(lay: str) -> None:
-    routes, told = apart(lay + ADD_ROUTES.replace('"168.63.129.16", "10.8.8.8", "168.63.129.16"', '"168.63.129.16",'))
-    assert not any("metric 65536" in route for route in routes)
-    assert told == []
-
-
-# ---- pure
-
-
-def test_only_the_usual_address_is_looked_for_and_only_on_this_machine(tmp_path: Path) -> None:
-    here, config = Machine(), Config()
-    static = replace(config, wireserver=replace(config.wireserver, discovery="static"))
-    other = replace(config, wireserver=replace(config.wireserver, health_endpoint="http://127.0.0.1:8080/health"))
-    assert is_to_be_found(here, config)
-    assert not is_to_be_found(here, static)
-    assert not is_to_be_found(here, other)
-    assert not is_to_be_found(Machine(root=str(tmp_path)), config)
-    assert not is_to_be_found(here, with_host(config, ELSEWHERE))
-
-
-def test_a_port_and_a_path_stay_what_they_were() -> None:
-    config = replace(Config(), wireserver=replace(Config().wireserver, health_endpoint=f"http://{USUAL}:8080/x"))
-    assert with_host(config, ELSEWHERE).wireserver.health_endpoint == f"http://{ELSEWHERE}:8080/x"
-
-
-@pytest.mark.parametrize(
-    ("host", "through"),
-    [
-        (USUAL, ("via", "10.0.0.2", "dev", "eth0", "onlink")),
-        ("169.254.169.254", ("via", "10.0.0.1", "dev", "eth0", "onlink")),
-        ("10.8.1.2", ("dev", "eth0", "scope", "link")),
-    ],
-)
-def test_the_narrowest_of_a_lease_s_routes_is_the_way(host: str, through: tuple[str, ...]) -> None:
-    (step,) = plan_route(host=host, lease=LEASE, leads=False)
-    assert isinstance(step, Step)
-    argv = ("ip", "-4", "route", "add", f"{host}/32", *through, "metric", "65536")
-    assert step.ways == (Way(backend="ip", actions=(Run(argv=argv, timeout=10.0, changes=False),)),)
-
-
-def test_there_is_nothing_to_do_where_there_is_a_way_or_the_lease_knows_none() -> None:
-    assert isinstance(plan_route(host=USUAL, lease=LEASE, leads=True)[0], Satisfied)
-    assert plan_route(host=USUAL, lease=replace(LEASE, routes=()), leads=False) == ()
-
-
-@pytest.mark.skipif(sys.byteorder != "little", reason="the tables here are of a little-endian machine")
-def test_a_host_in_our_own_network_is_reached_without_a_gateway_but_azure_s_are_in_none() -> None:
-    near = b"head\neth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-    alone = b"head\neth0\tFEA9FEA9\t00000000\t0005\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n"
-    whole = b"head\neth0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0\n"
-    assert has_route_to(near, 0x0A000007) and not has_route_to(near, 0x0A070707)
-    assert has_route_to(alone, 0xA9FEA9FE) and has_host_route(alone, 0xA9FEA9FE)
-    assert not has_route_to(whole, 0xA83F8110) and not has_host_route(whole, 0xA83F8110)
-    around = b"head\neth0\t00813FA8\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-    assert has_route_to(around, 0xA83F8107) and not has_route_to(around, 0xA83F8110)

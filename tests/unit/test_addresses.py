@@ -23,11 +23,10 @@ from azureinit.addresses import (
 )
 from azureinit.config.model import Config
 from azureinit.facts.network import network_in_brief, read_network
-from azureinit.machine import Machine
-from azureinit.machine.netlink import Address, Link, Route
 from azureinit.record import replace
 from azureinit.run.endpoint import Card, read_card
 from azureinit.sources.route import has_route
+from support.made_up_network import CARD, LOOPBACK, Networked
 
 SRC = Path(__file__).parents[2] / "src"
 HEAD = b"Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
@@ -93,35 +92,6 @@ def test_the_longest_prefix_wins_and_then_the_lowest_metric() -> None:
 
 
 # ---- a machine with a made-up network
-
-CARD = Link(
-    index=2, name="eth0", mac="00:0d:3a:12:34:56", mtu=1500, up=True, carrier=True, loopback=False, state="up",
-)  # fmt: skip
-LOOPBACK = replace(CARD, index=1, name="lo", mac="", loopback=True)
-
-
-class Networked(Machine):
-    """Links, addresses and routes as a test wants them."""
-
-    def __init__(
-        self,
-        root: Path,
-        *,
-        links: tuple[Link, ...],
-        addresses: tuple[Address, ...] = (),
-        routes: tuple[Route, ...] = (),
-    ) -> None:
-        super().__init__(root=str(root), kernel=str(root), environ={})
-        self.made_up = (links, addresses, routes)
-
-    def read_links(self) -> tuple[Link, ...]:
-        return self.made_up[0]
-
-    def read_addresses(self) -> tuple[Address, ...]:
-        return self.made_up[1]
-
-    def read_routes(self) -> tuple[Route, ...]:
-        return self.made_up[2]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_show_names_the_origin_of_every_value(tree: Path) -> None:
     status, out, err = run(tree, "show", groups=("wheel",), AZURE_INIT_KVP_FILTER="debug")
     assert (status, err) == (0, "")
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "retry_interval_secs = 0.5 # /etc/azure-init.toml:3" in lines
+    assert f"retry_interval_secs = 0.5 # {tree}/etc/azure-init.toml:3" in lines
     assert 'groups = ["wheel"] # flag --groups' in lines
     assert 'kvp_filter = "debug" # environment AZURE_INIT_KVP_FILTER' in lines
     assert 'authorized_keys_path = ".ssh/authorized_keys" # default' in lines
@@ -71,7 +71,11 @@ def test_show_json_tells_values_layers_and_origins(tree: Path) -> None:
     status, out, _ = run(tree, "show", "--json", AZURE_INIT_USER_GROUPS="a,b")
     told = json.loads(out)
     assert status == 0
-    assert told["imds"]["retry_interval_secs"] == {"value": 7, "layer": "file", "origin": "/etc/azure-init.toml:1"}
+    assert told["imds"]["retry_interval_secs"] == {
+        "value": 7,
+        "layer": "file",
+        "origin": f"{tree}/etc/azure-init.toml:1",
+    }
     assert told["user"]["groups"] == {
         "value": ["a", "b"],
         "layer": "env",
@@ -84,7 +88,7 @@ def test_show_puts_warnings_on_stderr(tree: Path) -> None:
     (tree / "etc/azure-init.toml").write_text("[imds]\nretry_intervall_secs = 7\n")
     status, out, err = run(tree, "show")
     assert status == 0
-    assert err.startswith("warning: /etc/azure-init.toml:2: imds.retry_intervall_secs: unknown key")
+    assert err.startswith(f"warning: {tree}/etc/azure-init.toml:2: imds.retry_intervall_secs: unknown key")
     assert "warning" not in out
 
 
@@ -92,8 +96,8 @@ def test_show_of_a_broken_configuration_tells_every_problem_and_exits_78(tree: P
     (tree / "etc/azure-init.toml").write_text("[imds]\nretry_interval_secs = -1\nendpoint = 3\n")
     status, out, err = run(tree, "show")
     assert (status, out) == (78, "")
-    assert "azure-init.toml:2: imds.retry_interval_secs" in err
-    assert "azure-init.toml:3: imds.endpoint" in err
+    assert f"{tree}/etc/azure-init.toml:2: imds.retry_interval_secs" in err
+    assert f"{tree}/etc/azure-init.toml:3: imds.endpoint" in err
     assert "hint: " in err
 
 

@@ -131,7 +131,10 @@ def test_under_systemd_it_has_a_service_of_its_own() -> None:
     step = program(b"#!/usr/bin/env -S python3 -I\n", service=True)
     assert isinstance(step, Step) and isinstance(step.ways[0], Way)
     (run,) = step.ways[0].actions
-    assert isinstance(run, Run) and run.unit == "azure-init-custom-data.service"
+    assert isinstance(run, Run)
+    unit = "azure-init-custom-data.service"
+    assert f"--unit={unit}" in run.argv
+    assert run.cleanup == (("systemctl", "kill", "--signal=KILL", unit), ("systemctl", "stop", unit))
     assert run.argv[0] == "systemd-run"
     assert run.argv[run.argv.index("--") + 1 :] == ("/usr/bin/env", "-S python3 -I", PATH)
 

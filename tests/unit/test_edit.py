@@ -11,48 +11,54 @@ from azureinit.plan.actions import EditLine
 from azureinit.record import Secret
 
 PASSWD = b"root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n"
+FILE = "/tree/etc/file"  # as errors name it
 BOB = "bob:x:1001:1001::/home/bob:/bin/sh"
 
 
 def test_a_line_is_appended() -> None:
     edit = EditLine(path="/etc/passwd", key="bob", line=BOB, unique=2)
-    assert edited(PASSWD, [edit]) == PASSWD + BOB.encode() + b"\n"
-    assert edited(b"", [edit]) == BOB.encode() + b"\n"
+    assert edited(PASSWD, [edit], path=FILE) == PASSWD + BOB.encode() + b"\n"
+    assert edited(b"", [edit], path=FILE) == BOB.encode() + b"\n"
 
 
 def test_a_missing_last_newline_is_supplied() -> None:
     edit = EditLine(path="/etc/passwd", key="bob", line=BOB)
-    assert edited(PASSWD.rstrip(b"\n"), [edit]) == PASSWD + BOB.encode() + b"\n"
+    assert edited(PASSWD.rstrip(b"\n"), [edit], path=FILE) == PASSWD + BOB.encode() + b"\n"
 
 
 def test_a_line_is_put_before_the_nis_lines() -> None:
     edit = EditLine(path="/etc/passwd", key="bob", line=BOB)
-    assert edited(PASSWD + b"+@team::::::\n+::::::\n", [edit]) == PASSWD + BOB.encode() + b"\n+@team::::::\n+::::::\n"
+    assert (
+        edited(PASSWD + b"+@team::::::\n+::::::\n", [edit], path=FILE)
+        == PASSWD + BOB.encode() + b"\n+@team::::::\n+::::::\n"
+    )
 
 
 def test_a_key_that_is_there_already_makes_the_plan_stale() -> None:
-    with pytest.raises(PlanStale, match="has 'ann' already"):
-        edited(PASSWD, [EditLine(path="/etc/passwd", key="ann", line="ann:x:1001:1001::/:/bin/sh")])
+    with pytest.raises(PlanStale, match="^/tree/etc/file has 'ann' already"):
+        edited(PASSWD, [EditLine(path="/etc/passwd", key="ann", line="ann:x:1001:1001::/:/bin/sh")], path=FILE)
 
 
 def test_a_number_that_was_taken_makes_the_plan_stale() -> None:
-    with pytest.raises(PlanStale, match="1000, meant for 'bob', was taken"):
-        edited(PASSWD, [EditLine(path="/etc/passwd", key="bob", line=BOB.replace("1001", "1000"), unique=2)])
+    with pytest.raises(PlanStale, match="^/tree/etc/file: 1000, meant for 'bob', was taken"):
+        edited(PASSWD, [EditLine(path="/etc/passwd", key="bob", line=BOB.replace("1001", "1000"), unique=2)], path=FILE)
 
 
 def test_comments_and_broken_lines_take_no_number() -> None:
     old = b"#old:x:1001:1001::/:/bin/sh\nbroken:x:1001:\n"
-    assert edited(old, [EditLine(path="/etc/passwd", key="bob", line=BOB, unique=2)]).startswith(old)
+    assert edited(old, [EditLine(path="/etc/passwd", key="bob", line=BOB, unique=2)], path=FILE).startswith(old)
 
 
 def test_fields_are_set_and_the_rest_stays() -> None:
     old = b"root:*:1:0:99999:7:::\nbob:!:2:0:99999:7:::\nbobby:*:3::::::\n"
     edit = EditLine(path="/etc/shadow", key="bob", fields=((1, Secret("$6$a$b")), (2, "20000")))
-    assert edited(old, [edit]) == b"root:*:1:0:99999:7:::\nbob:$6$a$b:20000:0:99999:7:::\nbobby:*:3::::::\n"
+    assert edited(old, [edit], path=FILE) == b"root:*:1:0:99999:7:::\nbob:$6$a$b:20000:0:99999:7:::\nbobby:*:3::::::\n"
 
 
 def test_a_short_line_gets_the_fields_it_lacks() -> None:
-    assert edited(b"bob\nbob:x\n", [EditLine(path="/f", key="bob", fields=((3, "z"),))]) == b"bob\nbob:x::z\n"
+    assert (
+        edited(b"bob\nbob:x\n", [EditLine(path="/f", key="bob", fields=((3, "z"),))], path=FILE) == b"bob\nbob:x::z\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,14 +73,14 @@ def test_a_short_line_gets_the_fields_it_lacks() -> None:
 )
 def test_a_member_is_added_once(old: bytes, new: bytes) -> None:
     edit = EditLine(path="/etc/group", key="adm", member="bob")
-    assert edited(old, [edit]) == new
-    assert edited(new, [edit]) == new
+    assert edited(old, [edit], path=FILE) == new
+    assert edited(new, [edit], path=FILE) == new
 
 
 @pytest.mark.parametrize("edit", [{"member": "bob"}, {"fields": ((1, "x"),)}])
 def test_a_line_that_is_gone_makes_the_plan_stale(edit: dict[str, object]) -> None:
-    with pytest.raises(PlanStale, match="has no 'adm' any more"):
-        edited(b"administrators:x:4:\n", [EditLine(path="/etc/group", key="adm", **edit)])  # type: ignore[arg-type]
+    with pytest.raises(PlanStale, match="^/tree/etc/file has no 'adm' any more"):
+        edited(b"administrators:x:4:\n", [EditLine(path="/etc/group", key="adm", **edit)], path=FILE)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +98,8 @@ def test_a_line_that_is_gone_makes_the_plan_stale(edit: dict[str, object]) -> No
     ],
 )
 def test_a_value_that_would_write_somebody_elses_line_is_refused(edit: dict[str, object]) -> None:
-    with pytest.raises(LocalError, match="refused to write") as refused:
-        edited(b"adm:x:4:\n", [EditLine(path="/etc/group", **edit)])  # type: ignore[arg-type]
+    with pytest.raises(LocalError, match="refused to write /tree/etc/file:") as refused:
+        edited(b"adm:x:4:\n", [EditLine(path="/etc/group", **edit)], path=FILE)  # type: ignore[arg-type]
     assert not isinstance(refused.value, PlanStale)
     assert "root" not in str(refused.value)
 
@@ -106,7 +112,7 @@ def test_no_other_line_is_ever_touched(old: bytes, key: str) -> None:
         EditLine(path="/f", key=key, member="m"),
     ):
         try:
-            new = edited(old, [edit])
+            new = edited(old, [edit], path=FILE)
         except PlanStale:
             continue
         prefix = key.encode() + b":"

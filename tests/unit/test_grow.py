@@ -2,124 +2,20 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
 
 from azureinit.facts.disks import (
     GROWFS,
-    LEAST_ROOM,
-    Disk,
-    Superblock,
-    parse_btrfs,
-    parse_ext,
-    parse_mount,
-    parse_xfs,
     read_root_disk,
 )
 from azureinit.machine import Machine
-from azureinit.plan.actions import Caution, Declined, Run, Satisfied, Step, Way
+from azureinit.plan.actions import Caution, Run, Satisfied, Way
 from azureinit.plan.grow import plan_grow
-from azureinit.plan.show import as_text
-
-MIB = 1 << 20
-SECTOR = 512
-PLACE = "devices/pci0000:00/0000:00:01.0/block"
-TOOLS = ("growpart", "sfdisk", "partx", "parted", "resize2fs", "xfs_growfs", "btrfs")
-EVERYTHING = frozenset({*TOOLS, GROWFS})
-
-
-class Computer:
-    """The kernel's files about one disk, made up; sizes are MiB."""
-
-    def __init__(self, place: Path, *, disk: int, table: str = "gpt", name: str = "sda", sector: int = SECTOR) -> None:
-        self.place, self.name, self.sector = place, name, sector
-        self.write(f"sys/{PLACE}/{name}/size", f"{disk * MIB // SECTOR}\n")
-        self.write(f"sys/{PLACE}/{name}/queue/logical_block_size", f"{sector}\n")
-        head = bytearray(2 * sector)
-        head[510:512] = b"\x55\xaa" if table else b"\0\0"
-        if table == "gpt":
-            head[sector : sector + 8] = b"EFI PART"
-        self.write(f"dev/{name}", bytes(head))
-
-    def write(self, name: str, content: str | bytes) -> None:
-        path = self.place / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-
-    def partition(self, number: int, *, start: int, size: int) -> None:
-        part = f"{self.name}{'p' if self.name[-1].isdigit() else ''}{number}"
-        where = f"sys/{PLACE}/{self.name}/{part}"
-        for field, value in (("start", start * MIB // SECTOR), ("size", size * MIB // SECTOR), ("partition", number)):
-            self.write(f"{where}/{field}", f"{value}\n")
-        self.link(f"8:{number}", f"{PLACE}/{self.name}/{part}")
-
-    def link(self, device: str, place: str) -> None:
-        for name in (f"sys/dev/block/{device}", f"sys/class/block/{place.rpartition('/')[2]}"):
-            path = self.place / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            ups = "../" * (name.count("/") - 1)
-            path.symlink_to(ups + place)
-
-    def mounted(self, line: str) -> None:
-        self.write("proc/self/mountinfo", f"21 28 0:20 / /proc rw - proc proc rw\n{line}\n")
-
-    def holds(self, device: str, head: bytes, *, at: int = 0) -> None:
-        self.write(f"dev/{device}", b"\0" * at + head)
-
-    def read(self) -> Disk | None:
-        return read_root_disk(Machine(kernel=str(self.place), search=(str(self.place / "bin"),)))
-
-    def install(self, *tools: str) -> None:
-        for tool in tools:
-            self.write(f"bin/{tool}", "#!/bin/sh\n")
-            (self.place / f"bin/{tool}").chmod(0o755)
-
-
-def ext(size: int, *, shift: int = 2) -> bytes:
-    blocks = size * MIB >> 10 + shift
-    head = bytearray(4096)
-    struct.pack_into("<I", head, 1024 + 4, blocks & 0xFFFFFFFF)
-    struct.pack_into("<I", head, 1024 + 24, shift)
-    struct.pack_into("<H", head, 1024 + 56, 0xEF53)
-    struct.pack_into("<I", head, 1024 + 96, 0x80 if blocks >> 32 else 0)
-    struct.pack_into("<I", head, 1024 + 336, blocks >> 32)
-    return bytes(head)
-
-
-def xfs(size: int) -> bytes:
-    return struct.pack(">4sIQ", b"XFSB", 4096, size * MIB // 4096).ljust(4096, b"\0")
-
-
-def btrfs(size: int, *, devices: int = 1, devid: int = 1) -> bytes:
-    head = bytearray(4096)
-    head[64:72] = b"_BHRfS_M"
-    struct.pack_into("<Q", head, 136, devices)
-    struct.pack_into("<QQ", head, 201, devid, size * MIB)
-    return bytes(head)
-
-
-ROOT = "28 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,discard"
-
-
-def computer(place: Path, *, disk: int, size: int, filled: int | None = None, table: str = "gpt") -> Computer:
-    """As Azure's images are: the root is the first of the table and the last on the disk."""
-    made = Computer(place, disk=disk, table=table)
-    made.partition(14, start=1, size=3)
-    made.partition(15, start=4, size=124)
-    made.partition(1, start=128, size=size)
-    made.mounted(ROOT)
-    made.holds("sda1", ext(size if filled is None else filled))
-    return made
-
-
-def steps(plan: tuple[object, ...]) -> list[Step]:
-    return [item for item in plan if isinstance(item, Step)]
-
+from support.grown_disks import MIB, PLACE, ROOT, SECTOR, TOOLS, Computer, btrfs, computer, ext, steps, xfs
 
 # ---- what there is
 
@@ -331,81 +227,3 @@ def test_under_another_root_the_running_machines_disk_is_nobodys(tmp_path: Path)
 def test_this_very_machine_can_be_read() -> None:
     disk = read_root_disk(Machine())
     assert disk is None or disk.not_ours or disk.size
-
-
-# ---- what would be done
-
-
-def test_without_any_tool_every_way_says_what_is_missing(tmp_path: Path) -> None:
-    disk = computer(tmp_path, disk=4096, size=1000).read()
-    assert disk is not None
-    plan = plan_grow(Disk(**{**disk.as_dict(), "tools": frozenset()}))
-    partition, filesystem = steps(plan)
-    assert partition.ways == (
-        Declined(backend="growpart", why="growpart is not installed"),
-        Declined(backend="sfdisk", why="sfdisk is not installed"),
-        Declined(backend="parted", why="parted is not installed"),
-    )
-    assert filesystem.ways == (
-        Declined(backend="resize2fs", why="resize2fs is not installed"),
-        Declined(backend="systemd-growfs", why="/usr/lib/systemd/systemd-growfs is not installed"),
-    )
-
-
-def test_a_plan_shows_every_command(tmp_path: Path) -> None:
-    disk = computer(tmp_path, disk=4096, size=1000).read()
-    assert disk is not None
-    text = as_text(plan_grow(Disk(**{**disk.as_dict(), "tools": EVERYTHING})), privileged=True)
-    assert "+ root partition: 2967 MiB are free behind /dev/sda1" in text
-    assert "run growpart /dev/sda 1" in text
-    assert """run sh -c 'echo ", +" | sfdisk --quiet --force --no-reread -N "$2" "$1"' sfdisk /dev/sda 1""" in text
-    assert "run partx --update --nr 1 /dev/sda" in text
-    assert "+ root file system: ext4 gains 2967 MiB" in text
-    assert "run resize2fs /dev/sda1" in text
-    assert "run /usr/lib/systemd/systemd-growfs /" in text
-
-
-# ---- parsers
-
-
-def test_the_uppermost_of_two_mounts_counts() -> None:
-    first, second = b"1 1 0:2 / / rw - rootfs rootfs rw\n", b"28 1 8:1 / / rw a:1 b:2 - ext4 /dev/sda1 rw\n"
-    data = first + second + b"29 28 8:2 / /home rw - xfs /dev/sda2 rw\n"
-    found = parse_mount(data, "/")
-    assert found is not None and (found.device, found.filesystem, found.source) == ("8:1", "ext4", "/dev/sda1")
-    assert parse_mount(data, "/nowhere") is None
-
-
-@pytest.mark.parametrize("size", [1, 1000, 64 << 20])
-def test_superblocks_tell_their_size(size: int) -> None:
-    assert parse_ext(ext(size)) == Superblock(filled=size * MIB)
-    assert parse_xfs(xfs(size)) == Superblock(filled=size * MIB)
-    assert parse_btrfs(btrfs(size, devid=2)) == Superblock(filled=size * MIB, devid=2)
-
-
-def test_small_blocks_count_too() -> None:
-    assert parse_ext(ext(100, shift=0)) == Superblock(filled=100 * MIB)
-
-
-@given(st.binary(max_size=4096), st.sampled_from([b"", b"XFSB", b"\0" * 64 + b"_BHRfS_M", b"\0" * 1080 + b"\x53\xef"]))
-def test_no_superblock_is_too_strange_to_read(data: bytes, start: bytes) -> None:
-    head = start + data
-    for parse in (parse_ext, parse_xfs, parse_btrfs):
-        found = parse(head)
-        assert found.filled is None or found.filled >= 0
-
-
-@given(st.binary(max_size=300))
-def test_no_mount_table_is_too_strange_to_read(data: bytes) -> None:
-    assert parse_mount(data, "/") is None or b" / " in data
-    found = parse_mount(data + b"\n1 2 8:1 / / rw - ext4 /dev/x rw", "/")
-    assert found is not None and (found.device, found.filesystem, found.writable) == ("8:1", "ext4", True)
-
-
-@given(st.integers(0, 1 << 50), st.integers(0, 1 << 50), st.one_of(st.none(), st.integers(0, 1 << 50)))
-def test_a_plan_never_shrinks_anything_and_leaves_crumbs(room: int, size: int, filled: int | None) -> None:
-    disk = Disk(mount="/", filesystem="ext4", device="/dev/sda1", size=size, filled=filled, disk="/dev/sda", room=room)
-    slack = 0 if filled is None else size - filled
-    names = [step.name for step in steps(plan_grow(disk))]
-    assert ("root partition" in names) == (room >= LEAST_ROOM)
-    assert ("root file system" in names) == (room >= LEAST_ROOM or slack >= LEAST_ROOM)

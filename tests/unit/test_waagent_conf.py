@@ -2,66 +2,19 @@
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
-
 import pytest
 from hypothesis import given, strategies as st
 
-from azureinit.cli.config import main
-from azureinit.cli.waagent import WRITTEN, as_toml
-from azureinit.config.load import check, load
+from azureinit.cli.waagent import as_toml
+from azureinit.config.load import check
 from azureinit.config.model import CHOICES, Config
-from azureinit.config.waagent import PLACES, Conf, agent_advice, overlay, parse_waagent_conf, translate
+from azureinit.config.waagent import agent_advice, parse_waagent_conf, translate
 from azureinit.config.waagent_options import BY_NAME, OPTIONS
 from azureinit.errors import ConfigInvalid
 from azureinit.machine import Machine
+from support.waagent_conf import NAMES, SHIPPED, parsed, shipped
 
 ALL_TYPES = CHOICES["HostKeyTypes"]
-# As shipped: root's password deleted, keys made anew, their type, the name watched, customData decoded and executed,
-# the temporary disk formatted, with what, where, with which options, swap and its size.
-SHIPPED = {
-    "generic": ("y", "y", "rsa", "y", "n", "n", "y", "ext4", "/mnt/resource", "None", "n", 0),
-    "ubuntu": ("y", "n", "rsa", "n", "n", "n", "n", "ext4", "/mnt", "None", "n", 0),
-    "debian": ("y", "y", "auto", "y", "n", "n", "y", "ext4", "/mnt/resource", "None", "n", 0),
-    "suse": ("y", "y", "rsa", "y", "n", "n", "y", "btrfs", "/mnt/resource", "compress=lzo", "n", 0),
-    "flatcar": ("n", "n", "ed25519", "y", "n", "n", "y", "ext4", "/mnt/resource", "None", "n", 0),
-    "alpine": ("y", "y", "rsa", "n", "y", "y", "y", "ext4", "/mnt/resource", "None", "n", 0),
-    "azurelinux": ("y", "y", "rsa", "y", "y", "n", "n", "ext4", "/mnt/resource", "None", "n", 0),
-    "photon": ("y", "y", "rsa", "y", "y", "n", "n", "ext4", "/mnt/resource", "None", "n", 0),
-    "arch": ("n", "y", "rsa", "y", "n", "n", "y", "ext4", "/mnt/resource", "None", "n", 0),
-    "clear": ("y", "y", "rsa", "y", "y", "n", "y", "ext4", "/mnt/resource", "None", "n", 0),
-    "chainguard": ("y", "y", "auto", "y", "n", "n", "y", "ext4", "/mnt/resource", "None", "n", 0),
-    "freebsd": ("y", "y", "rsa", "y", "n", "n", "y", "ufs", "/mnt/resource", "None", "y", 16384),
-    "openbsd": ("y", "y", "auto", "y", "n", "n", "y", "ufs2", "/mnt/resource", "None", "y", 65536),
-}
-NAMES = (
-    "Provisioning.DeleteRootPassword", "Provisioning.RegenerateSshHostKeyPair", "Provisioning.SshHostKeyPairType",
-    "Provisioning.MonitorHostName", "Provisioning.DecodeCustomData", "Provisioning.ExecuteCustomData",
-    "ResourceDisk.Format", "ResourceDisk.Filesystem", "ResourceDisk.MountPoint", "ResourceDisk.MountOptions",
-    "ResourceDisk.EnableSwap", "ResourceDisk.SwapSizeMB",
-)  # fmt: skip
-
-
-def shipped(distro: str) -> bytes:
-    lines = [
-        "#",
-        "# Microsoft Azure Linux Agent Configuration",
-        "#",
-        "",
-        "Extensions.Enabled=y",
-        "Provisioning.Agent=auto",
-    ]
-    for name, value in zip(NAMES, SHIPPED[distro]):
-        lines += [f"# What {name} is for", f"{name}={value}", ""]
-    lines += ["OS.RootDeviceScsiTimeout=300", "OS.OpensslPath=None", "Logs.Verbose=n", "HttpProxy.Host=None"]
-    if distro in ("azurelinux", "photon"):
-        lines.append("Provisioning.UseCloudInit=n")
-    return "\n".join([*lines, ""]).encode()
-
-
-def parsed(text: str) -> Conf:
-    return parse_waagent_conf(text.encode())
 
 
 def taken(text: str) -> dict[str, object]:
@@ -318,141 +271,3 @@ def test_no_option_has_two_rows_and_every_one_has_one_owner() -> None:
     assert len(BY_NAME) == len(OPTIONS)
     assert not [option.name for option in OPTIONS if option.ours and option.gone]
     assert len({option.ours for option in OPTIONS if option.ours}) == sum(bool(option.ours) for option in OPTIONS)
-
-
-# ---- who provisions
-
-
-@pytest.mark.parametrize("agent", ["auto", "waagent", "cloud-init"])
-def test_an_agent_that_looks_at_the_marker_is_quiet(agent: str) -> None:
-    (advice,) = agent_advice(parsed(f"Provisioning.Agent={agent}"), cloud_init=False)
-    assert "neither provisions nor reports" in advice and "start after azure-init.service" in advice
-
-
-@pytest.mark.parametrize("agent", ["disabled", "Auto", "none"])
-def test_an_agent_that_is_disabled_reports_ready_for_us(agent: str) -> None:
-    (advice,) = agent_advice(parsed(f"Provisioning.Agent={agent}"), cloud_init=False)
-    assert "reports Ready at every start" in advice and "Set Provisioning.Agent=auto" in advice
-
-
-def test_without_a_word_it_is_auto() -> None:
-    assert agent_advice(parsed("#"), cloud_init=False)[0].startswith("Provisioning.Agent=auto:")
-
-
-# ---- the command
-
-
-def run(tree: Path, *argv: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    machine = Machine(root=str(tree), environ={})
-    status = main(["import-waagent", *argv], machine=machine, config=None, groups=None, out=out, err=err)
-    return status, out.getvalue(), err.getvalue()
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    (tmp_path / "etc").mkdir()
-    return tmp_path
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_it_is_found_where_the_distributions_keep_it(tree: Path, place: str) -> None:
-    file = tree / place.lstrip("/")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(shipped("debian"))
-    status, out, err = run(tree)
-    assert (status, err) == (0, "")
-    assert out.startswith(f"# Imported from {place} by azure-init config import-waagent.\n")
-
-
-def test_what_is_printed_is_a_file_of_ours_and_tells_the_rest(tree: Path) -> None:
-    (tree / "mine.conf").write_text("Logs.Console=n\nOS.HomeDir=/home\nAutoUpdate.Enabled=y\nFoo=1\nHttpProxy.Port=3\n")
-    status, out, err = run(tree, str(tree / "mine.conf"))
-    assert (status, err) == (0, "")
-    assert "[telemetry]\nconsole = false  # line 1: Logs.Console=n\n" in out
-    assert "# Obsolete, without effect:\n#   line 2: OS.HomeDir: useradd's own defaults tell where homes are\n" in out
-    assert "extensions:\n#   line 3: AutoUpdate.Enabled\n#   line 5: HttpProxy.Port\n" in out
-    assert "# Unknown to azure-init and to WALinuxAgent:\n#   line 4: Foo\n" in out
-    (tree / "made.toml").write_text(out)
-    assert check(Machine(root=str(tree), environ={}), str(tree / "made.toml")) == ((), (), True)
-
-
-@pytest.mark.parametrize("text", ["# A title\n\n    AZURE_INIT_LOG=debug\n", "#Logs.Console=n\n"])
-def test_a_file_that_says_nothing_to_walinuxagent_is_told(tree: Path, text: str) -> None:
-    (tree / "README.md").write_text(text)
-    status, _, err = run(tree, str(tree / "README.md"))
-    told = f"warning: {tree}/README.md: the file contains no option of WALinuxAgent; is it a waagent.conf?\n"
-    assert (status, err) == (0, told)
-
-
-def test_written_it_is_read_at_the_next_start(tree: Path) -> None:
-    (tree / "etc/waagent.conf").write_text("Logs.Console=n\n")
-    assert run(tree, "--write") == (0, f"wrote 1 settings of /etc/waagent.conf to {WRITTEN}\n", "")
-    assert load(Machine(root=str(tree), environ={}), config=None, groups=None).config.telemetry.console is False
-    assert run(tree, "--write")[0] == 0, "the same again is no trouble"
-    (tree / "etc/waagent.conf").write_text("Logs.Console=y\n")
-    status, out, err = run(tree, "--write")
-    assert (status, out) == (1, "")
-    assert err.startswith(f"{WRITTEN} exists already, with other contents\nhint: ")
-
-
-def test_a_file_that_is_not_there_or_empty_or_a_directory_is_named(tree: Path) -> None:
-    status, out, err = run(tree)
-    assert (status, out) == (78, "") and err.startswith("there is no /etc/waagent.conf nor ")
-    assert run(tree, str(tree / "none"))[2].startswith(f"there is no {tree}/none\n")
-    (tree / "etc/waagent.conf").write_bytes(b"")
-    assert run(tree)[2].startswith("/etc/waagent.conf: is empty\nhint: ")
-    status, _, err = run(tree, str(tree / "etc"))
-    assert status == 78 and err.startswith(f"cannot read {tree}/etc: ")
-
-
-def test_cloud_init_beside_it_is_seen(tree: Path) -> None:
-    (tree / "etc/waagent.conf").write_text("Provisioning.Agent=auto\n")
-    wants = tree / "etc/systemd/system/cloud-init.target.wants"
-    wants.mkdir(parents=True)
-    (wants / "cloud-init-local.service").symlink_to("/nowhere")
-    assert "cloud-init is enabled here" in run(tree)[1]
-    (tree / "etc/cloud").mkdir()
-    (tree / "etc/cloud/cloud-init.disabled").touch()
-    assert "cloud-init is enabled here" not in run(tree)[1]
-
-
-# ---- honoured live
-
-
-def loaded(tree: Path, toml: str, conf: str | None, **environ: str) -> tuple[Config, dict[str, str], tuple[str, ...]]:
-    (tree / "etc/azure-init.toml").write_text(toml)
-    if conf is not None:
-        (tree / "etc/waagent.conf").write_text(conf)
-    found = load(Machine(root=str(tree), environ=environ), config=None, groups=None)
-    return found.config, {key: origin.name for key, origin in found.origin.items()}, found.warnings
-
-
-def test_honoured_it_says_what_nobody_else_does(tree: Path) -> None:
-    config, origin, warnings = loaded(tree, "[waagent]\nhonour = true\n", "# x\nLogs.Console=n\nFoo=1\n")
-    assert config.telemetry.console is False
-    assert origin["telemetry.console"] == "/etc/waagent.conf:2"
-    assert warnings == ()
-
-
-def test_a_file_of_ours_outvotes_it(tree: Path) -> None:
-    toml = "[waagent]\nhonour = true\n[telemetry]\nconsole = true\n"
-    config, origin, _ = loaded(tree, toml, "Logs.Console=n\n")
-    assert config.telemetry.console is True
-    assert origin["telemetry.console"] == "/etc/azure-init.toml"
-    assert overlay(parsed("Logs.Console=n"), spoken={"telemetry.console"}).taken == ()
-
-
-def test_it_is_not_read_unless_asked(tree: Path) -> None:
-    assert loaded(tree, "", "Logs.Console=n\n")[0] == Config()
-
-
-def test_its_contradictions_are_warnings(tree: Path) -> None:
-    _, _, warnings = loaded(tree, "[waagent]\nhonour = true\n", "Logs.Console=yes\n")
-    assert warnings[0].startswith("/etc/waagent.conf: line 1: Logs.Console=yes is not y or n")
-
-
-@pytest.mark.parametrize(("conf", "told"), [(None, "waagent.honour: there is no /etc/waagent.conf"), ("", "is empty")])
-def test_honouring_what_is_not_there_is_an_error(tree: Path, conf: str | None, told: str) -> None:
-    with pytest.raises(ConfigInvalid, match=told):
-        loaded(tree, "[waagent]\nhonour = true\n", conf)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from azureinit.telemetry.events import Events
 
 LOCK_TIMEOUT = 15.0  # as long as shadow-utils wait
-STOP_TIMEOUT = 10.0
+CLEANUP_TIMEOUT = 10.0
 
 
 def apply_plan(machine: Machine, plan: Plan, *, journal: Journal, events: Events, deadline: float) -> None:
@@ -75,13 +75,11 @@ def perform(machine: Machine, action: Action, *, journal: Journal, deadline: flo
 def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> None:
     timeout = min(action.timeout, deadline - machine.clock.monotonic())
     stdin = action.stdin.reveal() if action.stdin else b""
-    if action.unit is not None:
-        _end_unit(machine, action.unit)
+    _clean_up(machine, action)
     try:
         ran = machine.run(action.argv, stdin=stdin, timeout=timeout, output=action.output)
     except SubprocessTimeout:
-        if action.unit is not None:
-            _end_unit(machine, action.unit)
+        _clean_up(machine, action)
         raise
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
         shown = machine.shown(action.makes)
@@ -97,11 +95,11 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
         machine.unsynced.unknown = True
 
 
-def _end_unit(machine: Machine, unit: str) -> None:
-    """Kill every process left in the unit. Usually there is none."""
-    for argv in (("systemctl", "kill", "--signal=KILL", unit), ("systemctl", "stop", unit)):
+def _clean_up(machine: Machine, action: Run) -> None:
+    """End the processes that an earlier or late run left. Usually there are none, and the commands fail."""
+    for argv in action.cleanup or ():
         try:
-            machine.run(argv, timeout=STOP_TIMEOUT)
+            machine.run(argv, timeout=CLEANUP_TIMEOUT)
         except AzureInitError:
             return
 
@@ -177,7 +175,7 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
     with account_locks(machine, tuple(files), timeout=timeout, patience=patience, record=journal.record_locks):
         # Compute all edits before writing any, so that a stale plan changes nothing.
         contents = {path: (machine.read(path, limit=MOST_BYTES) or b"") for path in files}
-        results = {path: edited(contents[path], edits) for path, edits in files.items()}
+        results = {path: edited(contents[path], edits, path=machine.shown(path)) for path, edits in files.items()}
         for inner in action.first:
             perform(machine, inner, journal=journal, deadline=deadline)
         sync_elsewhere(machine, "/etc")  # the account's home is durable before the account

@@ -81,7 +81,9 @@ def run_program(
         "--property=KillMode=process",
         "--",
     )
-    run = Run(argv=(*wrapper, *argv), timeout=timeout, output=output, unit=unit)
+    kill = ("systemctl", "kill", "--signal=KILL", unit)
+    stop = ("systemctl", "stop", unit)
+    run = Run(argv=(*wrapper, *argv), timeout=timeout, output=output, cleanup=(kill, stop))
     return Way(backend="systemd-run", actions=(run,))
 
 

@@ -13,12 +13,13 @@ from azureinit.facts.gather import SUDOERS, read_facts
 from azureinit.facts.kernel import read_persistent_net, read_timeout_rules
 from azureinit.facts.machine_state import (
     WAAGENT_SUDOERS,
+    expand,
     parse_sudoer,
-    read_admin,
     read_backups,
     read_machine_state,
     read_spools,
 )
+from azureinit.memory.saved import read_saved
 from azureinit.plan.actions import Remove, Way, work_left
 from azureinit.plan.deprovision import Leaving, plan_deprovision
 from azureinit.plan.kernel import plan_kernel_undo
@@ -135,12 +136,19 @@ def _homes(facts: Facts) -> tuple[str, ...]:
 def _leaving(machine: Machine, asked: str, data_dir: str, libraries: tuple[str, ...]) -> Leaving | None:
     """The account to remove: named by the command line, else by azure-init's files, else by WALinuxAgent's."""
     theirs = machine.read(WAAGENT_SUDOERS)
-    name = asked or read_admin(machine, sudoers=SUDOERS, data_dir=data_dir)
+    name = asked or _provisioned_user(machine, data_dir)
     from_media = (_media_user(machine, f"{library.rstrip('/')}/ovf-env.xml") for library in libraries)
     name = name or next(filter(None, from_media), None) or parse_sudoer(theirs or b"")
     if not name:
         return None
     return Leaving(name=name, spools=read_spools(machine, name), waagent_sudoers=theirs)
+
+
+def _provisioned_user(machine: Machine, data_dir: str) -> str | None:
+    """The account that azure-init provisioned last, by its own files."""
+    name = parse_sudoer(machine.read(SUDOERS) or b"")
+    saved = (read_saved(machine, path) for path in expand(machine, f"{data_dir.rstrip('/')}/*.saved"))
+    return name or next((media.username for media in saved if media is not None and media.username), None)
 
 
 def _media_user(machine: Machine, path: str) -> str | None:
@@ -182,14 +190,16 @@ def _apply_step(machine: Machine, step: Step) -> list[str]:
         try:
             enact(machine, (part,), events=Events(clock=machine.clock), deadline=float("inf"))
         except StepFailed as error:
-            causes = error.failures.values()
-            failures += [f"{step.name}: {cause}" for cause in causes] if part is not step else [str(error)]
+            # A removal has one way: its name tells nothing.
+            removal = part is not step
+            failures += [f"{step.name}: {cause}" for cause in error.failures.values()] if removal else [str(error)]
         except AzureInitError as error:
             failures.append(f"{step.name}: {error}")
     return failures
 
 
 def _parts(step: Step) -> tuple[Step, ...]:
+    """A step that only removes, as one step for each removal; any other step as it is."""
     way = step.ways[0]
     if not isinstance(way, Way) or not all(isinstance(action, Remove) for action in way.actions):
         return (step,)

@@ -32,14 +32,15 @@ WIDTH = 116
 def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err: TextIO) -> int:
     found = read_waagent_conf(machine, path)
     if found is None:
-        where = path or " nor ".join(PLACES)
+        where = path or " nor ".join(map(machine.shown, PLACES))
         raise ConfigInvalid(f"there is no {where}", hint="name the file: azure-init config import-waagent FILE")
     place, conf = found
+    told = path or machine.shown(place)
     imported = translate(conf)
     for warning in imported.warnings:
-        print(f"warning: {place}: {warning}", file=err)
+        print(f"warning: {told}: {warning}", file=err)
     if not any(name in BY_NAME or name.startswith(THEIRS) for name in conf.said):
-        print(f"warning: {place}: the file contains no option of WALinuxAgent; is it a waagent.conf?", file=err)
+        print(f"warning: {told}: the file contains no option of WALinuxAgent; is it a waagent.conf?", file=err)
     advice = agent_advice(conf, cloud_init=has_cloud_init(machine))
     text = "\n".join(as_toml(place, imported, advice)) + "\n"
     if not write:
@@ -52,7 +53,7 @@ def import_waagent(path: str, *, write: bool, machine: Machine, out: TextIO, err
         if error.hint:
             print(f"hint: {error.hint}", file=err)
         return error.exit_code
-    print(f"wrote {len(imported.taken)} settings of {place} to {WRITTEN}", file=out)
+    print(f"wrote {len(imported.taken)} settings of {told} to {machine.shown(WRITTEN)}", file=out)
     return 0
 
 
@@ -61,9 +62,11 @@ def _write(machine: Machine, data: bytes) -> None:
     if before == data:
         return
     if before is not None:
+        shown = machine.shown(WRITTEN)
         raise LocalError(
-            f"{WRITTEN} exists already, with other contents",
+            f"{shown} exists already, with other contents",
             hint="compare it with the output without --write, then remove it and import again",
+            path=shown,
         )
     machine.make_dirs(WRITTEN.rpartition("/")[0], mode=0o755)
     machine.write(WRITTEN, data, mode=0o644)

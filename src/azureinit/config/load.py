@@ -34,11 +34,13 @@ HINT = "`azure-init config schema` prints every key and its values, `azure-init 
 
 
 class Origin(Record):
-    """Where a value comes from: layer is default, file, env or flag; name is the file, variable or flag."""
+    """Where a value comes from: layer is default, file, env or flag; name is the file, variable or flag.
+
+    A file under --root is named with the root.
+    """
 
     layer: str = "default"
     name: str = ""
-    outside: bool = False  # named by the caller, so not under --root
 
 
 class Loaded(Record):
@@ -98,10 +100,6 @@ def _split(*lists: str) -> tuple[str, ...]:
     return tuple(name.strip() for several in lists for name in several.split(",") if name.strip())
 
 
-def _file_name(path: str) -> str:
-    return shown(path, longest=4096)
-
-
 class Layers:
     """The values of the layers read so far."""
 
@@ -147,19 +145,19 @@ class Layers:
         """A file or directory that the user named: it must exist."""
         if not self._read_directory(path, outside=True) and not self._read_file(path, outside=True):
             told = f", though {by} names it" if by else ""
-            self._problem(f"{_file_name(path)}: no such file or directory{told}")
+            self._problem(f"{self._file_name(path, outside=True)}: no such file or directory{told}")
 
     def _read_directory(self, path: str, *, outside: bool) -> bool:
         try:
             names = self.machine.names_host(path) if outside else self.machine.names(path)
         except LocalError as error:
-            self._unreadable(path if outside else self.machine.shown(path), error)
+            self._unreadable(path, error, outside=outside)
             return True
         for name in sorted(names or ()):
             if name.endswith(".toml") and name != ".toml":
                 inside = f"{path.rstrip('/')}/{name}"
                 if not self._read_file(inside, outside=outside):
-                    self._warning(f"{_file_name(inside)}: ignored: it is a link to nothing")
+                    self._warning(f"{self._file_name(inside, outside=outside)}: ignored: it is a link to nothing")
         return names is not None
 
     def _read_file(self, path: str, *, outside: bool) -> bool:
@@ -168,12 +166,12 @@ class Layers:
             data = read(path, limit=LARGEST_FILE)
         except LocalError as error:
             if error.errno in NO_FILE:
-                self._warning(f"{_file_name(path)}: ignored: it is not a file")
+                self._warning(f"{self._file_name(path, outside=outside)}: ignored: it is not a file")
             else:
-                self._unreadable(path if outside else self.machine.shown(path), error)
+                self._unreadable(path, error, outside=outside)
             return True
         if data is not None:
-            self._take_file(data, Origin(layer="file", name=_file_name(path), outside=outside))
+            self._take_file(data, Origin(layer="file", name=self._file_name(path, outside=outside)))
         return data is not None
 
     def read_waagent(self) -> None:
@@ -186,9 +184,9 @@ class Layers:
             self._problem(error.message)
             return
         if found is None:
-            self._problem(f"waagent.honour: there is no {' nor '.join(PLACES)}")
+            self._problem(f"waagent.honour: there is no {' nor '.join(map(self.machine.shown, PLACES))}")
             return
-        path, conf = found
+        path, conf = self.machine.shown(found[0]), found[1]
         imported = overlay(conf, spoken=self.origin)
         for taken in imported.taken:
             section, _, key = taken.key.partition(".")
@@ -196,8 +194,13 @@ class Layers:
         for warning in imported.warnings[:MOST_WARNINGS]:
             self._warning(f"{path}: {warning}")
 
-    def _unreadable(self, path: str, error: LocalError) -> None:
-        self._problem(f"{_file_name(path)}: " + error.message.replace(f" {path}", "", 1))
+    def _unreadable(self, path: str, error: LocalError, *, outside: bool) -> None:
+        told = path if outside else self.machine.shown(path)
+        self._problem(f"{self._file_name(path, outside=outside)}: " + error.message.replace(f" {told}", "", 1))
+
+    def _file_name(self, path: str, *, outside: bool) -> str:
+        """`outside`: the caller named the file, so it is not under --root."""
+        return shown(path if outside else self.machine.shown(path), longest=4096)
 
     def _take_file(self, data: bytes, origin: Origin) -> None:
         data = data.removeprefix(b"\xef\xbb\xbf")

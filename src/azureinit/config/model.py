@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from azureinit.addresses import IMDS, WIRESERVER
+from azureinit.addresses import IMDS, WIRESERVER, host_of
 from azureinit.errors import ConfigInvalid
 from azureinit.record import Record
 
@@ -53,6 +53,13 @@ CHOICE = {
 SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto"), "Required": ("false", "true")}
 LONGEST_SECONDS = 86400  # longer values are reduced to this: no run lasts a day
 LONGEST_TEXT = 4096
+# WALinuxAgent's file, by distribution; the first existing one counts.
+WAAGENT_CONF = (
+    "/etc/waagent.conf",
+    "/usr/share/waagent/waagent.conf",
+    "/usr/share/oem/waagent.conf",
+    "/usr/share/defaults/waagent/waagent.conf",
+)
 
 
 class Ssh(Record):
@@ -313,15 +320,11 @@ def _url(value: str) -> str:
     """The URL with a lower-case scheme."""
     if value[: len("http://")].lower() != "http://":
         raise ConfigInvalid(f"must start with http://, not {named(value)}")
-    authority = value[len("http://") :].split("/", 1)[0]
-    host, colon, port = authority.rpartition(":")
-    if not colon or port.endswith("]"):
-        host, port = authority, "80"
-    if not host or not value.isascii() or any(mark in value for mark in ' "<>\\^`{|}#') or "@" in host:
-        raise ConfigInvalid(f"must be a plain http:// URL with a host, not {named(value)}")
-    if not (port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
-        raise ConfigInvalid(f"must have a port from 1 to 65535, not {named(port)}")
-    return "http://" + value[len("http://") :]
+    url = "http://" + value[len("http://") :]
+    if not host_of(url) or set(url) & set('"<>\\^`{|}#'):
+        port = "with a port from 1 to 65535 if it names one"
+        raise ConfigInvalid(f"must be a plain http:// URL with a host, and {port}, not {named(value)}")
+    return url
 
 
 def _strings(value: object) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ and `[waagent] honour = true` uses the same values at every start.
 
 from __future__ import annotations
 
-from azureinit.config.model import CHOICES, Config, checked, shown
+from azureinit.config.model import CHOICES, WAAGENT_CONF, Config, checked, shown
 from azureinit.config.waagent_options import BY_NAME, NUMBER, SWITCH, THEIRS
 from azureinit.errors import ConfigInvalid, LocalError
 from azureinit.record import Record, replace
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from azureinit.config.waagent_options import Option
     from azureinit.machine import Machine
 
-# The distributions' places; the first existing file counts.
-PLACES = (
-    "/etc/waagent.conf",
-    "/usr/share/waagent/waagent.conf",
-    "/usr/share/oem/waagent.conf",
-    "/usr/share/defaults/waagent/waagent.conf",
-)
+PLACES = WAAGENT_CONF
 LARGEST = 1 << 20
 AGENT = "Provisioning.Agent"
 REGENERATE = "Provisioning.RegenerateSshHostKeyPair"
@@ -117,6 +111,7 @@ def parse_waagent_conf(data: bytes) -> Conf:
 def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | None:
     """Path and content: the named file, or the first existing one of PLACES; None if there is none."""
     for place in (path,) if path else PLACES:
+        told = path or machine.shown(place)
         try:
             data = (machine.read_host if path else machine.read)(place, limit=LARGEST)
             if data is not None:
@@ -124,7 +119,7 @@ def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | No
         except LocalError as error:
             raise ConfigInvalid(error.message, hint="only root may read some files; run as root") from error
         except ConfigInvalid as error:
-            raise ConfigInvalid(f"{place}: {error.message}", hint=error.hint) from error
+            raise ConfigInvalid(f"{told}: {error.message}", hint=error.hint) from error
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.addresses import IMDS, WIRESERVER, parse_ipv4
+from azureinit.addresses import IMDS, WIRESERVER, is_link_local, parse_ipv4
 from azureinit.machine.netlink import LOCAL_TABLE, MAIN_TABLE
 
 TYPE_CHECKING = False
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 HOSTS = (IMDS, WIRESERVER)
 SYNTHETIC = "hv_netvsc"  # Hyper-V's own card; a faster one with the same MAC does its work underneath
 INSIDE = ("veth", "macvlan", "ipvlan")  # what a container has for a card
-SELF_GIVEN = "169.254."
 
 
 def diagnosis(network: Network, *, hosts: tuple[str, ...] = HOSTS) -> tuple[str, ...]:
@@ -59,7 +58,7 @@ def _trouble(link: Link, network: Network) -> str | None:
     if network.addresses is None:
         return None
     own = [one.address for one in network.addresses if one.index == link.index and one.family == 4]
-    if any(not address.startswith(SELF_GIVEN) for address in own):
+    if any(not is_link_local(parse_ipv4(address) or 0) for address in own):
         return None
     lease = next((lease for lease in network.leases if lease.link == link.name), None)
     why = f"though {lease.client} has a lease of {lease.address}" if lease else "no DHCP lease"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fnmatch import fnmatchcase
 
 from azureinit.errors import AzureInitError, LocalError
@@ -156,32 +155,11 @@ def read_backups(machine: Machine) -> tuple[str, ...]:
     return tuple(path for path in BACKUPS if machine.stat(path, follow=False) is not None)
 
 
-def read_admin(machine: Machine, *, sudoers: str, data_dir: str) -> str | None:
-    """The account that azure-init provisioned last, by its own files."""
-    name = parse_sudoer(machine.read(sudoers) or b"")
-    if name:
-        return name
-    for path in expand(machine, f"{data_dir.rstrip('/')}/*.saved"):
-        name = parse_saved_name(machine.read(path, limit=16 << 20) or b"")
-        if name:
-            return name
-    return None
-
-
 def parse_sudoer(data: bytes) -> str | None:
     """The user of the last line that has one."""
     names = [line.split() for line in data.decode("utf-8", "surrogateescape").split("\n") if line[:1] not in ("#", "@")]
     users = [words[0].strip('"') for words in names if len(words) > 1 and words[0][0] not in "%+"]
     return users[-1] if users and users[-1] not in ("Defaults", "ALL") else None
-
-
-def parse_saved_name(data: bytes) -> str | None:
-    try:
-        values = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    name = values.get("username") if isinstance(values, dict) else None
-    return name if isinstance(name, str) and name else None
 
 
 def is_own(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.config.model import WAAGENT_CONF
 from azureinit.machine import MOST_BYTES
 from azureinit.record import Record, Secret
 
@@ -10,9 +11,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 PLACES = (
-    "/etc/waagent.conf",
-    "/usr/share/waagent/waagent.conf",
-    "/usr/share/oem/waagent.conf",
+    *WAAGENT_CONF,
     "/usr/sbin/waagent",
     "/usr/bin/waagent",
 )

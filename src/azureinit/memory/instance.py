@@ -121,7 +121,8 @@ def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:
     """Remove the state files of every VM; returns their names."""
     names = machine.names(data_dir)
     if names is None:
-        raise LocalError(f"cannot clean {data_dir}: it does not exist", path=data_dir)
+        shown = machine.shown(data_dir)
+        raise LocalError(f"cannot clean {shown}: it does not exist", path=shown)
     ours = [name for name in names if _is_state_file(name) or is_temporary(name)]
     return tuple(name for name in ours if machine.remove(f"{data_dir.rstrip('/')}/{name}"))
 

@@ -17,8 +17,8 @@ class Run(Record):
 
     `makes`: a file that it makes and never overwrites. If it fails and the file exists, another program made it: the
     plan is stale. `changes`: it may change files that this plan does not name, so whole file systems are synced before
-    Ready. `output`: the log file for its output, which goes nowhere else. `unit`: the unit that it runs in; processes
-    that are still in it, before the start or after the timeout, are ended.
+    Ready. `output`: the log file for its output, which goes nowhere else. `cleanup`: commands that end the
+    processes of an earlier or late run; they run before the start and after the timeout, and may fail.
     """
 
     argv: tuple[str, ...]
@@ -27,7 +27,7 @@ class Run(Record):
     makes: str | None = None
     changes: bool = True
     output: str | None = None
-    unit: str | None = None
+    cleanup: tuple[tuple[str, ...], ...] | None = None
 
 
 class Write(Record):

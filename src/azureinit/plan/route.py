@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.addresses import parse_ipv4
 from azureinit.backends.route import ip_route
 from azureinit.plan.actions import Satisfied, Step
 
@@ -25,9 +26,10 @@ def plan_route(*, host: str, lease: Lease, leads: bool) -> Plan:
 
 
 def narrowest(host: str, lease: Lease) -> tuple[str, int, str] | None:
-    fitting = [route for route in lease.routes if _number(route[0]) ^ _number(host) < 1 << 32 - route[1]]
+    fitting = [route for route in lease.routes if _is_inside(host, network=route[0], prefix=route[1])]
     return max(fitting, key=lambda route: route[1], default=None)
 
 
-def _number(address: str) -> int:
-    return int.from_bytes(bytes(map(int, address.split("."))), "big")
+def _is_inside(host: str, *, network: str, prefix: int) -> bool:
+    one, other = parse_ipv4(host), parse_ipv4(network)
+    return one is not None and other is not None and one ^ other < 1 << 32 - prefix

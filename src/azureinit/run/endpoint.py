@@ -83,12 +83,13 @@ class Search:
 
     def find(self, *, until: float) -> Endpoint | None:
         """None: there is no network yet."""
-        found = self._find(until=until)
+        found = self.candidate(until=until)
         if found is None or found.address == WIRESERVER:
             return found
         return self._confirmed(found, until=min(until, self.machine.clock.monotonic() + PROBING))
 
-    def _find(self, *, until: float) -> Endpoint | None:
+    def candidate(self, *, until: float) -> Endpoint | None:
+        """What leases, routes and the DHCP server say. No wireserver is asked yet."""
         clock = self.machine.clock
         found, routed = self._look(until=min(until, clock.monotonic() + LATE))
         if found is None and not self._has_lease():
