@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from azureinit.run.state import Context
 
 RESEND = "azure-init-resend.service"
+START_SECS = 10.0
 
 
 def start_resending(context: Context) -> None:
@@ -18,8 +19,5 @@ def start_resending(context: Context) -> None:
     from azureinit.plan.units import plan_start
 
     plan = (plan_start("resend", RESEND, why="the platform has not accepted Ready yet"),)
-    best_effort(
-        context.events,
-        "resend",
-        lambda: enact(context.machine, plan, events=context.events, deadline=context.deadline),
-    )
+    until = context.machine.clock.monotonic() + START_SECS  # Ready is sent until the deadline: that may be over
+    best_effort(context.events, "resend", lambda: enact(context.machine, plan, events=context.events, deadline=until))
