@@ -106,6 +106,23 @@ class Known(Record):
     unconfirmed: bool = False
 
 
+class Outcome(Record):
+    """What a run came to: the machine that was asked for, or a failure."""
+
+    known: Known
+    settled: Settled | None = None
+    failure: AzureInitError | None = None
+
+
+def known_of(asked: Asked) -> Known:
+    return Known(
+        identity=asked.identity,
+        metadata=asked.metadata,
+        previous=asked.memory.previous,
+        unconfirmed=asked.unconfirmed is not None,
+    )
+
+
 class AlreadyProvisioned(Exception):
     """Nothing is left to do and nothing to report. Its text names the agent that did it, where it was not this one."""
 
