@@ -4,6 +4,7 @@ sleeping moves.
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from azureinit.config.model import Config, Imds, Kernel, Platform, ProvisioningMedia, Report, Run, Ssh, Wireserver
-from azureinit.errors import ConfigInvalid, LocalError, MediaRefused
+from azureinit.errors import ConfigInvalid, LocalError, LockTimeout, MediaRefused
 from azureinit.machine import Machine
 from azureinit.machine.processes import Ran
 from azureinit.record import replace
@@ -25,7 +26,8 @@ from azureinit.run.identify import identify
 from azureinit.run.maintenance import START, Situation, maintain
 from azureinit.run.recall import recall
 from azureinit.run.resend import start_resending
-from azureinit.run.state import Context, Stopped, known_to
+from azureinit.run.state import Context, Outcome, Stopped, declared, known_to
+from azureinit.run.termination import REPORT_SECS, bound
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import DEBUG, Event, Events
 from support.ssh_trees import ed25519
@@ -77,9 +79,13 @@ class World:
         )
         self.heard: list[Event] = []
         self.flushed: Callable[[], object] = list
+        self.stop_at = ""  # SIGTERM arrives at the event of this name
 
     def __call__(self, event: Event) -> None:
         self.heard.append(event)
+        if event.name == self.stop_at:
+            self.stop_at = ""
+            raise Stopped(self.clock.monotonic())
 
     def flush(self) -> None:
         self.flushed()
@@ -130,7 +136,7 @@ def test_a_journal_that_cannot_be_read_is_reported_with_the_vm_id_that_imds_told
 
 def test_a_run_that_is_stopped_between_two_phases_reports_the_vm_id_that_imds_told(world: World) -> None:
     id_from_imds(world)
-    left = [Stopped()]
+    left = [Stopped(world.clock.monotonic())]
 
     def stop() -> None:
         if left:
@@ -149,6 +155,33 @@ def test_media_that_imds_contradicts_are_reported_with_their_pps_type(world: Wor
         gather(context, identity, memory, Early(), platform=channels.platform, waiting=channels.waiting)
     known = known_to(caught.value)
     assert known.metadata is not None and known.metadata.pps_type == "Savable" and known.unconfirmed
+
+
+# ---- SIGTERM
+
+
+def test_a_run_that_is_stopped_while_it_waits_for_another_run_leaves_the_verdict_to_that(world: World) -> None:
+    (world.tree / "var/lib/azure-init").mkdir()
+    with (world.tree / "var/lib/azure-init/lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        world.stop_at = "lock"
+        assert provision(world.context()) == LockTimeout.exit_code
+    assert world.health.requests == []
+    assert "that run will report" in world.heard[-1].text
+
+
+def test_the_time_to_report_counts_from_the_signal(world: World) -> None:
+    """TimeoutStopSec does, too: ending what the run was doing takes some of it."""
+    context, signal = world.context(), world.clock.monotonic()
+    world.clock.at += 5
+    outcome = Outcome(known=known_to(Stopped(signal)), failure=declared(Stopped(signal)), stopped=signal)
+    limited, _channels = bound(context, open_channels(context), outcome)
+    assert limited.deadline == signal + REPORT_SECS
+
+
+def test_the_unit_gives_two_seconds_more_than_the_report_takes() -> None:
+    unit = (Path(__file__).parents[2] / "systemd/azure-init.service").read_text()
+    assert f"\nTimeoutStopSec={REPORT_SECS + 2:.0f}\n" in unit
 
 
 # ---- after the verdict

@@ -59,7 +59,8 @@ def provision(context: Context) -> int:
         context.events.tell(WARN, "lock", f"{error}; that run will report")
         return error.exit_code
     except (Exception, Stopped) as error:  # noqa: BLE001 - the outermost: whatever happens, one verdict leaves
-        outcome = Outcome(known=known_to(error), failure=declared(error))
+        stopped = error.at if isinstance(error, Stopped) else None
+        outcome = Outcome(known=known_to(error), failure=declared(error), stopped=stopped)
     return conclude(context, channels, outcome)
 
 
@@ -100,10 +101,10 @@ def conclude(context: Context, channels: Channels | None, outcome: Outcome) -> i
     from azureinit.run.deliver import Delivery
     from azureinit.run.termination import bound, is_silent
 
-    if is_silent(context, outcome.failure):
+    if outcome.failure is not None and is_silent(context, outcome):
         context.events.flush()
-        return 0 if outcome.failure is None else outcome.failure.exit_code
-    context, channels = bound(context, channels or open_channels(context), outcome.failure)
+        return outcome.failure.exit_code
+    context, channels = bound(context, channels or open_channels(context), outcome)
     delivery = Delivery(context, channels)
     try:
         status = delivery.deliver(outcome)

@@ -112,6 +112,7 @@ class Outcome(Record):
     known: Known
     settled: Settled | None = None
     failure: AzureInitError | None = None
+    stopped: float | None = None  # when SIGTERM arrived, on the monotonic clock
 
 
 def known_of(asked: Asked) -> Known:
@@ -132,7 +133,11 @@ class AlreadyProvisioned(Exception):
 
 
 class Stopped(BaseException):
-    """SIGTERM arrived. No handler for errors must hold it up, so it is none of them."""
+    """SIGTERM arrived, `at` on the monotonic clock. Not an Exception: no handler for errors must hold it up."""
+
+    def __init__(self, at: float) -> None:
+        super().__init__("SIGTERM")
+        self.at = at
 
 
 class Knowing:
