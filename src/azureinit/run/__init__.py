@@ -6,7 +6,7 @@ identify, recall           which VM this is; the lock, the journal, what earlier
 endpoint, platform         where the wireserver is; the route to it, and why it cannot be reached
 waiting, in_progress       what is waited for, for people; the report that provisioning has begun
 changed_id, waagent        a machine that was another VM; WALinuxAgent must not provision
-logins, channels           logins wait for the service; these four together, as what goes on beside the phases
+logins, channels           logins wait for the service; what goes on beside the phases, in one record
 early, gather              what needs no platform; sources and facts, at the same time
 admin, custom_data         facts that need the admin's name; customData
 desired, converge          the plan; plan, apply, plan again
@@ -14,6 +14,8 @@ saving, settle, confirm    what the next boot needs; the machine that was asked 
 resend, deliver            the service that goes on sending Ready; the verdict
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, show          SIGTERM; the same walk for `azure-init plan`
+mounts, local, failed      file systems that are not mounted yet; the stages before the run and after one that died
+hostname_watch, dispatch   the stage that tells DNS of a new host name; which stage is run
 """
 
 from __future__ import annotations

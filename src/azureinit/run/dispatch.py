@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.run.state import Context, Identity
 
-RUN_UNIT = "azure-init.service"
+RUN_UNIT = find_stage("provision").unit
 MASKS = ("/etc/systemd/system", "/run/systemd/system")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from azureinit.plan.actions import Satisfied, work_left
 from azureinit.record import Record
 from azureinit.run.enact import best_effort, enact, tell_cautions
+from azureinit.run.stages import find_stage
 from azureinit.telemetry.events import DEBUG, WARN
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ BOOT = "in every boot, after the verdict"
 LAST = "in every boot, last: it may take long, and logins do not wait for it"
 RENAMED = "after a verdict, where the host name changed"
 AFTER_READY = "after Ready, until it is done"
-MONITOR = "azure-init-hostname.service"
+MONITOR = find_stage("hostname").unit
 
 
 class Situation(Record):
