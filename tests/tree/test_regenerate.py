@@ -22,7 +22,7 @@ from azureinit.record import replace
 from azureinit.run.early import begin_early
 from azureinit.run.gather import learn_identity
 from azureinit.run.recall import recall
-from azureinit.run.state import Context, Identity, Memory
+from azureinit.run.state import Context, Identity, Knowing, Known, Memory
 from azureinit.sources.gather import Gathered
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
@@ -265,7 +265,8 @@ def test_where_only_imds_knows_the_id_they_are_recorded_when_it_has_told_it(tmp_
     early = begin_early(context, memory)
     early.wait()
     answers = {"imds": Metadata(vm_id=VM)}
-    learn_identity(context, Gathered(answers=answers, failures={}, device=None), early, memory, end_if_done=True)
+    gathered = Gathered(answers=answers, failures={}, device=None)
+    learn_identity(context, gathered, early, memory, Knowing(Known()), end_if_done=True)
     assert KEY.format("ed25519") in read_journal(machine, f"/var/lib/azure-init/{VM}.journal").own_keys
 
 

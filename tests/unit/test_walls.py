@@ -53,6 +53,12 @@ def test_the_order_names_every_module_of_run() -> None:
     assert {*ORDER} == names - {"__init__"}
 
 
+def test_the_table_of_contents_of_run_names_its_modules_in_order() -> None:
+    table = (ast.get_docstring(ast.parse(source("run/__init__.py"))) or "").splitlines()
+    listed = [line.partition("  ")[0].split(", ") for line in table if "   " in line or ":" not in line]
+    assert tuple(name for names in listed for name in names if name in ORDER) == ORDER
+
+
 def test_packages_are_one_level_deep_and_every_one_has_a_row() -> None:
     assert [path for path in modules() if path.count("/") > 1] == []
     assert {package(path) for path in modules()} <= {*MAY, *EVERYTHING}

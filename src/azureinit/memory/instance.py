@@ -134,10 +134,12 @@ def _is_state_file(name: str) -> bool:
 
 def read_sealed(machine: Machine, path: str) -> dict[str, Any] | None:
     """None where the file is absent, damaged or unreadable: the run then goes on without it."""
-    from azureinit.memory.sealed import unseal
-
     try:
         data = machine.read(path, limit=MOST_BYTES)
     except LocalError:
         return None
-    return unseal(data) if data else None
+    if not data:
+        return None
+    from azureinit.memory.sealed import unseal  # not loaded in a first boot, which has no such file
+
+    return unseal(data)

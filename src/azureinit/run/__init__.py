@@ -6,7 +6,7 @@ identify, recall           which VM this is; the lock, the journal, what earlier
 endpoint, platform         where the wireserver is; the route to it, and why it cannot be reached
 waiting, in_progress       what is waited for, for people; the report that provisioning has begun
 changed_id, waagent        a machine that was another VM; WALinuxAgent must not provision
-logins, channels           logins wait for the service; these four together, as what goes on beside the phases
+logins, channels           logins wait for the service; what goes on beside the phases, in one record
 early, gather              what needs no platform; sources and facts, at the same time
 admin, custom_data         facts that need the admin's name; customData
 desired, converge          the plan; plan, apply, plan again
@@ -14,21 +14,21 @@ saving, settle, confirm    what the next boot needs; the machine that was asked 
 resend, deliver            the service that goes on sending Ready; the verdict
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, show          SIGTERM; the same walk for `azure-init plan`
+mounts, local, failed      file systems that are not mounted yet; the stages before the run and after one that died
+hostname_watch, dispatch   the stage that tells DNS of a new host name; which stage is run
 """
 
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, LocalError, LockTimeout
 from azureinit.run.identify import identify, may_change, why_not_ours
-from azureinit.run.state import AlreadyProvisioned, Identity, Knowing, Known, Stopped, declared, known_to
+from azureinit.run.state import AlreadyProvisioned, Knowing, Known, Outcome, Stopped, declared, known_of, known_to
 from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.channels import Channels
-    from azureinit.run.deliver import Outcome
-    from azureinit.run.state import Context, Settled
-    from azureinit.run.termination import SigtermStops
+    from azureinit.run.state import Context, Identity, Settled
 
 
 def provision(context: Context) -> int:
@@ -43,12 +43,16 @@ def provision(context: Context) -> int:
     try:
         start_boot(context)
         identity = identify(context)
-        if is_left_to_resend(context, identity):
-            return keep_up(context, identity)
-        channels = open_channels(context)
-        with sigterm_stops(context):
-            settled = attempt(context, identity, channels)
-        outcome = success(settled)
+        with Knowing(Known(identity=identity)):
+            if is_left_to_resend(context, identity):
+                return keep_up(context, identity)
+            from azureinit.run.channels import open_channels
+            from azureinit.run.termination import SigtermStops
+
+            channels = open_channels(context)
+            with SigtermStops(context):
+                settled = attempt(context, identity, channels)
+        outcome = Outcome(known=known_of(settled.asked), settled=settled)
     except AlreadyProvisioned as done:
         told = f"VM {done.identity.vm_id} is already provisioned{done}: nothing to do"
         context.events.tell(INFO, "provision", told)
@@ -57,52 +61,52 @@ def provision(context: Context) -> int:
         context.events.tell(WARN, "lock", f"{error}; that run will report")
         return error.exit_code
     except (Exception, Stopped) as error:  # noqa: BLE001 - the outermost: whatever happens, one verdict leaves
-        outcome = failure(error)
-    return conclude(context, channels or open_channels(context), outcome)
+        stopped = error.at if isinstance(error, Stopped) else None
+        outcome = Outcome(known=known_to(error), failure=declared(error), stopped=stopped)
+    return conclude(context, channels, outcome)
 
 
 def attempt(context: Context, identity: Identity, channels: Channels) -> Settled:
-    """The phases before the verdict."""
+    """The phases before the verdict. They are imported when they begin: a provisioned machine loads none of them."""
     from azureinit.run.early import begin_early
     from azureinit.run.recall import hold_lock, recall
 
     platform, waiting, logins = channels.platform, channels.waiting, channels.logins
-    with Knowing(Known(identity=identity)):
-        if context.unmounted is not None:
-            raise LocalError(f"the data directory cannot be used: {context.unmounted} is not mounted")
-        logins.hold(identity)
-        hold_lock(context, identity)
-        memory = recall(context, identity)
-        early = begin_early(context, memory)
-        try:
-            from azureinit.run.gather import gather
+    if context.unmounted is not None:
+        raise LocalError(f"the data directory cannot be used: {context.unmounted} is not mounted")
+    logins.hold(identity)
+    hold_lock(context, identity)
+    memory = recall(context, identity)
+    early = begin_early(context, memory)
+    try:
+        from azureinit.run.gather import gather
 
-            channels.in_progress.start(identity.vm_id)
-            asked = gather(
-                context, identity, memory, early, platform=platform, waiting=waiting, meanwhile=load_next_phases
-            )
-        finally:
-            early.wait()
-    from azureinit.run.settle import settle
+        channels.in_progress.start(identity.vm_id)
+        asked = gather(context, identity, memory, early, platform=platform, waiting=waiting, meanwhile=load_next_phases)
+    finally:
+        early.wait()
+    with Knowing(known_of(asked)):
+        from azureinit.run.settle import settle
 
-    channels.in_progress.start(asked.identity.vm_id)  # where only IMDS could tell the VM's id
-    settled = settle(context, asked, logins=logins)
-    if asked.unconfirmed is not None:
-        from azureinit.run.confirm import confirm
+        channels.in_progress.start(asked.identity.vm_id)  # where only IMDS could tell the VM's id
+        settled = settle(context, asked, logins=logins)
+        if asked.unconfirmed is not None:
+            from azureinit.run.confirm import confirm
 
-        settled = confirm(context, settled, platform=platform, waiting=waiting, logins=logins)
+            settled = confirm(context, settled, platform=platform, waiting=waiting, logins=logins)
     return settled
 
 
-def conclude(context: Context, channels: Channels, outcome: Outcome) -> int:
-    """The verdict, and what follows it."""
+def conclude(context: Context, channels: Channels | None, outcome: Outcome) -> int:
+    """The verdict, and what follows it. `channels` are None for a run that failed before it opened them."""
+    from azureinit.run.channels import open_channels
     from azureinit.run.deliver import Delivery
     from azureinit.run.termination import bound, is_silent
 
-    if is_silent(context, outcome.failure):
+    if outcome.failure is not None and is_silent(context, outcome):
         context.events.flush()
-        return 0 if outcome.failure is None else outcome.failure.exit_code
-    context, channels = bound(context, channels, outcome.failure)
+        return outcome.failure.exit_code
+    context, channels = bound(context, channels or open_channels(context), outcome)
     delivery = Delivery(context, channels)
     try:
         status = delivery.deliver(outcome)
@@ -113,19 +117,6 @@ def conclude(context: Context, channels: Channels, outcome: Outcome) -> int:
     finally:
         delivery.finish_telling()
     return status
-
-
-def success(settled: Settled) -> Outcome:
-    from azureinit.run.deliver import Outcome
-    from azureinit.run.settle import known_of
-
-    return Outcome(known=known_of(settled.asked), settled=settled)
-
-
-def failure(error: BaseException) -> Outcome:
-    from azureinit.run.deliver import Outcome
-
-    return Outcome(known=known_to(error), failure=declared(error))
 
 
 def start_boot(context: Context) -> None:
@@ -157,18 +148,6 @@ def keep_up(context: Context, identity: Identity) -> int:
     return keep_up(context, identity)
 
 
-def open_channels(context: Context) -> Channels:
-    from azureinit.run.channels import open_channels
-
-    return open_channels(context)
-
-
-def sigterm_stops(context: Context) -> SigtermStops:
-    from azureinit.run.termination import SigtermStops
-
-    return SigtermStops(context)
-
-
 def load_next_phases() -> None:
     """While the platform and sshd work: about 10 ms that Ready does not wait for."""
     import azureinit.run.deliver
@@ -179,13 +158,10 @@ def reject(context: Context, error: AzureInitError) -> int:
     """Report a configuration that cannot be used, as any other failure, where this machine is ours to report."""
     if not may_change(context.machine) or why_not_ours(context) is not None:
         raise error
-    identity = Identity()
     try:
-        identity = identify(context)
+        known = Known(identity=identify(context))
     except AlreadyProvisioned:
         raise error from None  # the platform has its verdict
-    except AzureInitError:
-        pass  # the first mistake is the one to report
-    from azureinit.run.deliver import Outcome
-
-    return conclude(context, open_channels(context), Outcome(known=Known(identity=identity), failure=error))
+    except AzureInitError as another:
+        known = known_to(another)  # the first mistake is the one to report
+    return conclude(context, None, Outcome(known=known, failure=error))

@@ -6,7 +6,7 @@ from azureinit.errors import AzureInitError, LockTimeout
 from azureinit.plan.actions import work_left
 from azureinit.record import replace
 from azureinit.run.enact import best_effort
-from azureinit.run.maintenance import AFTER_READY, BOOT, RENAMED, Situation, maintain, plan_due
+from azureinit.run.maintenance import AFTER_READY, BOOT, LAST, RENAMED, Situation, maintain, plan_due
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ def finish(context: Context, settled: Settled, *, platform: Platform) -> None:
         _report_fingerprint(context, settled, platform)
 
     best_effort(context.events, "host key fingerprint", report, level=DEBUG)
+    maintain(context, (LAST,), at)
 
 
 def situation_of(context: Context, settled: Settled) -> Situation:
@@ -62,6 +63,7 @@ def keep_up(context: Context, identity: Identity) -> int:
     failed = maintain(context, due, at)
     if done is not None and identity.instance is not None and AFTER_READY not in failed:
         _mark_finished(context, identity.instance)
+    maintain(context, (LAST,), at)
     return 0
 
 

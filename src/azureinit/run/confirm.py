@@ -9,8 +9,8 @@ from azureinit.run.early import Early
 from azureinit.run.gather import gather
 from azureinit.run.recall import recall
 from azureinit.run.saving import keep_pending
-from azureinit.run.settle import known_of, settle
-from azureinit.run.state import Knowing
+from azureinit.run.settle import settle
+from azureinit.run.state import Knowing, known_of
 from azureinit.sources.route import has_route
 from azureinit.telemetry.events import INFO
 

@@ -17,13 +17,11 @@ from azureinit.memory.pending import (
     remove_pending,
     write_verdict,
 )
-from azureinit.record import Record
 from azureinit.report.health import size_on_the_wire
 from azureinit.report.protocol import send_verdict
 from azureinit.report.verdict import Subject, success_report
 from azureinit.run.enact import best_effort
 from azureinit.run.saving import keep_pending, save_media
-from azureinit.run.state import Known
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -32,18 +30,10 @@ if TYPE_CHECKING:
 
     from azureinit.http import Observe
     from azureinit.run.channels import Channels
-    from azureinit.run.state import Context, Settled
+    from azureinit.run.state import Context, Known, Outcome, Settled
 
 EJECT_TIMEOUT = 10.0
 KERNEL_LOG_BYTES = 64 << 10
-
-
-class Outcome(Record):
-    """What a run came to: the machine that was asked for, or a failure."""
-
-    known: Known
-    settled: Settled | None = None
-    failure: AzureInitError | None = None
 
 
 class Delivery:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError
 from azureinit.run import provision
+from azureinit.run.enact import best_effort
 from azureinit.run.identify import identify, may_change, why_not_ours
 from azureinit.run.stages import find_stage
 from azureinit.run.state import AlreadyProvisioned
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.run.state import Context, Identity
 
-RUN_UNIT = "azure-init.service"
+RUN_UNIT = find_stage("provision").unit
 MASKS = ("/etc/systemd/system", "/run/systemd/system")
 
 
@@ -54,7 +55,8 @@ def is_masked(machine: Machine) -> bool:
 def _local(context: Context, identity: Identity) -> int:
     from azureinit.run.local import local
 
-    return local(context, identity)
+    best_effort(context.events, "local", lambda: local(context, identity))  # the run meets the failure and reports it
+    return 0
 
 
 def _failed(context: Context, identity: Identity) -> int:

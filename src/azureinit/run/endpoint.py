@@ -74,12 +74,12 @@ def read_card_addresses(machine: Machine, card: Card) -> frozenset[str]:
 
 
 class Search:
-    """One search for the wireserver. Problems with leases are told once, however often they are read."""
+    """One search for the wireserver. `told`: problems with leases that earlier searches of this run have logged."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, told: set[str]) -> None:
         self.machine, self.config, self.events = context.machine, context.config, context.events
         self.in_boot = context.booted is not None
-        self.told: set[str] = set()
+        self.told = told
 
     def find(self, *, until: float) -> Endpoint | None:
         """None: there is no network yet."""

@@ -8,8 +8,8 @@ from azureinit.facts.system_state import is_stopping
 from azureinit.memory.instance import prepare
 from azureinit.memory.pending import FAILURE, UNDELIVERED, read_verdict
 from azureinit.run.channels import open_channels
-from azureinit.run.deliver import Delivery, Outcome
-from azureinit.run.state import Known
+from azureinit.run.deliver import Delivery
+from azureinit.run.state import Known, Outcome
 from azureinit.telemetry.events import DEBUG, INFO
 
 TYPE_CHECKING = False

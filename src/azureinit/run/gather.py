@@ -56,7 +56,7 @@ def gather(
 ) -> Asked:
     """`meanwhile` is called while the sources and sshd work. `end_if_done`: AlreadyProvisioned for a VM that is."""
     unconfirmed = memory.unconfirmed is not None
-    known = Known(identity=identity, previous=memory.previous, unconfirmed=unconfirmed)
+    known = Known(identity=identity, metadata=memory.unconfirmed, previous=memory.previous, unconfirmed=unconfirmed)
     with Knowing(known) as knowing:
         previous_id = kept_id(context, identity, memory)
         if previous_id is not None:
@@ -66,13 +66,12 @@ def gather(
         with context.events.step("metadata") as span:
             gathered, facts = _ask(context, identity, memory, early, platform, waiting, until, meanwhile)
             if identity.instance is None:
-                identity, memory = learn_identity(context, gathered, early, memory, end_if_done=end_if_done)
-                knowing.learn(identity=identity, previous=memory.previous, unconfirmed=memory.unconfirmed is not None)
+                identity, memory = learn_identity(context, gathered, early, memory, knowing, end_if_done=end_if_done)
                 previous_id = kept_id(context, identity, memory)
             told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
             span.text = f"read from {told} what this machine is to be" if told else "no source answered"
             span.failed = not gathered.answers
-        asked = Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id, device=gathered.device)
+        asked = Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id)
         return asked if previous_id is not None else accept(context, asked, gathered, knowing, platform=platform)
 
 
@@ -135,7 +134,7 @@ def _is_worth_asking_again(context: Context, gathered: Gathered, memory: Memory)
 
 
 def learn_identity(
-    context: Context, gathered: Gathered, early: Early, memory: Memory, *, end_if_done: bool
+    context: Context, gathered: Gathered, early: Early, memory: Memory, knowing: Knowing, *, end_if_done: bool
 ) -> tuple[Identity, Memory]:
     """From IMDS, where the firmware does not tell the VM's id; then there may be something to recall."""
     imds = gathered.answers.get("imds")
@@ -144,14 +143,20 @@ def learn_identity(
         told = {name: str(error) for name, error in gathered.failures.items()}
         because = "".join(f"; {name}: {text}" for name, text in told.items())
         raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id{because}", hint="set platform.vm_id", **told)
+    knowing.learn(identity=identity)
     memory = recall(context, identity, readable=memory.readable)
     memory.journal.record_own_keys(context.machine, early.own_keys)
+    unconfirmed = memory.unconfirmed
+    knowing.learn(metadata=unconfirmed, previous=memory.previous, unconfirmed=unconfirmed is not None)
     return identity, memory
 
 
 def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing, *, platform: Platform) -> Asked:
     """Merge and check the answers. The password becomes a hash here."""
     answers, failures, memory = dict(gathered.answers), gathered.failures, asked.memory
+    asked = replace(
+        asked, device=gathered.device
+    )  # ejected after Ready; a machine that keeps its state keeps its media
     if memory.saved is not None and "media" not in answers:
         answers["saved"] = memory.saved
     if "imds" in answers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.run.state import AlreadyProvisioned, Identity
+from azureinit.run.state import AlreadyProvisioned, Identity, Knowing, Known
 from azureinit.sources.identity import read_vm_id, stand_down
 
 TYPE_CHECKING = False
@@ -37,10 +37,11 @@ def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True
         return Identity(vm_id=vm_id)
     instance = Instance(data_dir=context.config.azure_init_data_dir.path, vm_id=vm_id)
     identity = Identity(vm_id=vm_id, instance=instance)
-    if end_if_done and is_marked(context.machine, instance):
-        raise AlreadyProvisioned(identity)
-    if end_if_done and _was_provisioned_by_waagent(context, instance):
-        raise AlreadyProvisioned(identity, " by WALinuxAgent")
+    with Knowing(Known(identity=identity)):
+        if end_if_done and is_marked(context.machine, instance):
+            raise AlreadyProvisioned(identity)
+        if end_if_done and _was_provisioned_by_waagent(context, instance):
+            raise AlreadyProvisioned(identity, " by WALinuxAgent")
     return identity
 
 

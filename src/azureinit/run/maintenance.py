@@ -9,6 +9,8 @@ from __future__ import annotations
 from azureinit.plan.actions import Satisfied, work_left
 from azureinit.record import Record
 from azureinit.run.enact import best_effort, enact, tell_cautions
+from azureinit.run.stages import find_stage
+from azureinit.telemetry.events import DEBUG, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
 
 START = "at the start of the run"
 BOOT = "in every boot, after the verdict"
+LAST = "in every boot, last: it may take long, and logins do not wait for it"
 RENAMED = "after a verdict, where the host name changed"
 AFTER_READY = "after Ready, until it is done"
-MONITOR = "azure-init-hostname.service"
+MONITOR = find_stage("hostname").unit
 
 
 class Situation(Record):
@@ -47,7 +50,7 @@ class Job(Record):
     planner: Callable[[Situation, Any], Plan]
     on_tree: bool = False  # also done under --root
     apart: bool = False  # its steps do not depend on each other: one that fails does not stop the rest
-    slow: bool = False  # logins are released before it
+    level: int = WARN  # of the log line for a failure
 
 
 def _read_entropy(at: Situation) -> object:
@@ -162,6 +165,7 @@ MAINTENANCE: tuple[Job, ...] = (
         wanted=lambda config: config.kernel.entropy,
         facts=_read_entropy,
         planner=_plan_entropy,
+        level=DEBUG,  # the kernel collects entropy itself
     ),
     Job(
         name="root file system",
@@ -195,33 +199,30 @@ MAINTENANCE: tuple[Job, ...] = (
     ),
     Job(
         name="disk timeout",
-        when=BOOT,
+        when=LAST,
         wanted=lambda config: config.kernel.scsi_timeout_secs,
         facts=_read_timeouts,
         planner=_plan_timeouts,
         on_tree=True,
         apart=True,
-        slow=True,
     ),
     Job(
         name="persistent net rules",
-        when=BOOT,
+        when=LAST,
         wanted=lambda config: config.kernel.mask_persistent_net,
         facts=_read_persistent_net,
         planner=_plan_persistent_net,
         on_tree=True,
         apart=True,
-        slow=True,
     ),
     Job(
         name="kernel arguments",
-        when=BOOT,
+        when=LAST,
         wanted=lambda config: config.kernel.numa_off or config.kernel.serial_console,
         facts=_read_loader,
         planner=_plan_arguments,
         on_tree=True,
         apart=True,
-        slow=True,
     ),
 )
 
@@ -244,11 +245,11 @@ def maintain(context: Context, due: tuple[str, ...], at: Situation) -> frozenset
 
 def _do(context: Context, job: Job, at: Situation) -> bool:
     outcome: list[bool] = []
-    then = "tried again at the next boot" if job.when in (BOOT, AFTER_READY) else ""
+    then = "tried again at the next boot" if job.when in (BOOT, AFTER_READY, LAST) else ""
 
     def work() -> None:
         plan = plan_job(job, at)
-        if job.slow and work_left(plan):
+        if job.when == LAST and work_left(plan):
             from azureinit.machine.service import notify
 
             notify(context.machine, "READY=1")
@@ -256,9 +257,9 @@ def _do(context: Context, job: Job, at: Situation) -> bool:
         parts = [(step,) for step in work_left(plan)] if job.apart else [plan]
         for part in parts:
             name = part[0].name if len(part) == 1 else job.name
-            outcome.append(best_effort(context.events, name, _enacting(context, part), then=then))
+            outcome.append(best_effort(context.events, name, _enacting(context, part), level=job.level, then=then))
 
-    return best_effort(context.events, job.name, work, then=then) and all(outcome)
+    return best_effort(context.events, job.name, work, level=job.level, then=then) and all(outcome)
 
 
 def _enacting(context: Context, plan: Plan) -> Callable[[], object]:

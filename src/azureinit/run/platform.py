@@ -27,6 +27,7 @@ class Platform:
         self.located = False
         self._locating = allocate_lock()  # one thread searches, the others wait for its result
         self._routes: set[str] = set()  # hosts to which a route was added, or could not be
+        self._told: set[str] = set()  # problems with leases: each is logged once
         self._diagnosed = False
 
     def wait(self, *, until: float) -> None:
@@ -47,7 +48,7 @@ class Platform:
     def _search(self, until: float) -> None:
         from azureinit.run.endpoint import Search, with_host
 
-        found = Search(self.context).find(until=until)
+        found = Search(self.context, self._told).find(until=until)
         if found is None:
             return
         level = DEBUG if found.address == WIRESERVER else INFO

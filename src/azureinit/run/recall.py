@@ -6,7 +6,7 @@ from azureinit.errors import LockTimeout
 from azureinit.memory.instance import prepare
 from azureinit.memory.journal import MemoryJournal, read_journal
 from azureinit.run.identify import adopt_vm_id
-from azureinit.run.state import Memory
+from azureinit.run.state import Memory, Stopped
 from azureinit.telemetry.events import INFO
 from azureinit.version import VERSION
 
@@ -21,8 +21,11 @@ def hold_lock(context: Context, identity: Identity) -> None:
     try:
         prepare(machine, data_dir, timeout=0)
     except LockTimeout:
-        context.events.tell(INFO, "lock", "another azure-init is running: waiting for its end")
-        prepare(machine, data_dir, timeout=context.work_deadline - machine.clock.monotonic())
+        try:
+            context.events.tell(INFO, "lock", "another azure-init is running: waiting for its end")
+            prepare(machine, data_dir, timeout=context.work_deadline - machine.clock.monotonic())
+        except Stopped:  # the other run goes on, and a failure would contradict its verdict
+            raise LockTimeout("stopped by SIGTERM while another azure-init was running") from None
     adopt_vm_id(context, identity.vm_id)
     vm = identity.vm_id or "of unknown id"
     context.events.tell(INFO, "begin", f"version {VERSION} provisions VM {vm} (Linux {machine.kernel_release()})")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from azureinit.run.enact import best_effort, enact
+from azureinit.run.stages import find_stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.state import Context
 
-RESEND = "azure-init-resend.service"
+START_SECS = 10.0
 
 
 def start_resending(context: Context) -> None:
@@ -17,9 +18,6 @@ def start_resending(context: Context) -> None:
         return
     from azureinit.plan.units import plan_start
 
-    plan = (plan_start("resend", RESEND, why="the platform has not accepted Ready yet"),)
-    best_effort(
-        context.events,
-        "resend",
-        lambda: enact(context.machine, plan, events=context.events, deadline=context.deadline),
-    )
+    plan = (plan_start("resend", find_stage("resend").unit, why="the platform has not accepted Ready yet"),)
+    until = context.machine.clock.monotonic() + START_SECS  # Ready is sent until the deadline: that may be over
+    best_effort(context.events, "resend", lambda: enact(context.machine, plan, events=context.events, deadline=until))

@@ -11,7 +11,7 @@ from azureinit.run.desired import is_provisioned_anew, login_doubts, plan_desire
 from azureinit.run.early import record_own_keys
 from azureinit.run.enact import enact, tell_cautions
 from azureinit.run.saving import keep_pending, save_media
-from azureinit.run.state import Knowing, Known, Settled
+from azureinit.run.state import Knowing, Settled, known_of
 from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from azureinit.facts.gather import Facts
     from azureinit.run.logins import Logins
     from azureinit.run.state import Asked, Context
-
-
-def known_of(asked: Asked) -> Known:
-    return Known(
-        identity=asked.identity,
-        metadata=asked.metadata,
-        previous=asked.memory.previous,
-        unconfirmed=asked.unconfirmed is not None,
-    )
 
 
 def settle(context: Context, asked: Asked, *, logins: Logins) -> Settled:

@@ -10,7 +10,7 @@ from azureinit.run.desired import is_provisioned_anew, plan_desired
 from azureinit.run.early import Early
 from azureinit.run.gather import gather
 from azureinit.run.identify import identify
-from azureinit.run.maintenance import AFTER_READY, BOOT, RENAMED, START, Situation, plan_due
+from azureinit.run.maintenance import AFTER_READY, BOOT, LAST, RENAMED, START, Situation, plan_due
 from azureinit.run.recall import recall
 
 TYPE_CHECKING = False
@@ -58,11 +58,11 @@ def _situation(context: Context, asked: Asked) -> Situation:
 
 def _due(asked: Asked, desired: Plan) -> tuple[str, ...]:
     if not is_provisioned_anew(asked):
-        return (BOOT,)
+        return (BOOT, LAST)
     stale = any(item.name == DHCP_NAME for item in desired)
     hostname = asked.metadata.hostname if asked.metadata is not None else None
     renamed = stale or asked.facts.names.kernel != hostname
-    return (BOOT, AFTER_READY, *((RENAMED,) if renamed else ()))
+    return (BOOT, AFTER_READY, *((RENAMED,) if renamed else ()), LAST)
 
 
 def _plan_custom_data(context: Context, asked: Asked) -> Plan:

@@ -106,6 +106,24 @@ class Known(Record):
     unconfirmed: bool = False
 
 
+class Outcome(Record):
+    """What a run came to: the machine that was asked for, or a failure."""
+
+    known: Known
+    settled: Settled | None = None
+    failure: AzureInitError | None = None
+    stopped: float | None = None  # when SIGTERM arrived, on the monotonic clock
+
+
+def known_of(asked: Asked) -> Known:
+    return Known(
+        identity=asked.identity,
+        metadata=asked.metadata,
+        previous=asked.memory.previous,
+        unconfirmed=asked.unconfirmed is not None,
+    )
+
+
 class AlreadyProvisioned(Exception):
     """Nothing is left to do and nothing to report. Its text names the agent that did it, where it was not this one."""
 
@@ -115,7 +133,11 @@ class AlreadyProvisioned(Exception):
 
 
 class Stopped(BaseException):
-    """SIGTERM arrived. No handler for errors must hold it up, so it is none of them."""
+    """SIGTERM arrived, `at` on the monotonic clock. Not an Exception: no handler for errors must hold it up."""
+
+    def __init__(self, at: float) -> None:
+        super().__init__("SIGTERM")
+        self.at = at
 
 
 class Knowing:

@@ -6,7 +6,6 @@ TimeoutStopSec of the unit less two seconds. Once a verdict is on its way, SIGTE
 
 from __future__ import annotations
 
-from azureinit.errors import Terminated
 from azureinit.machine.service import is_service
 from azureinit.machine.signals import default_sigterm, handle_sigterm, ignore_sigterm
 from azureinit.record import replace
@@ -18,9 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from azureinit.errors import AzureInitError
     from azureinit.run.channels import Channels
-    from azureinit.run.state import Context
+    from azureinit.run.state import Context, Outcome
 
 REPORT_SECS = 18.0  # TimeoutStopSec=20 in azure-init.service, less two
 
@@ -29,38 +27,36 @@ class SigtermStops:
     """A block that SIGTERM ends by raising Stopped; only in a service, since at a terminal it ends any program."""
 
     def __init__(self, context: Context) -> None:
-        self.applies = is_service(context.machine)
+        self.applies, self.clock = is_service(context.machine), context.machine.clock
 
     def __enter__(self) -> None:
         if self.applies:
-            handle_sigterm(_stop)
+            handle_sigterm(self._stop)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.applies and not isinstance(error, Stopped):
             default_sigterm()
 
+    def _stop(self) -> NoReturn:
+        ignore_sigterm()  # the failure is being reported: another one changes nothing
+        raise Stopped(self.clock.monotonic())
 
-def _stop() -> NoReturn:
-    ignore_sigterm()  # the failure is being reported: another one changes nothing
-    raise Stopped
 
-
-def is_silent(context: Context, failure: AzureInitError | None) -> bool:
+def is_silent(context: Context, outcome: Outcome) -> bool:
     """Whether nothing is reported."""
-    if not isinstance(failure, Terminated):
+    if outcome.stopped is None:
         return False
     from azureinit.facts.system_state import is_stopping
 
     if not is_stopping(context.machine):
         return False
-    context.events.tell(WARN, "provision", f"{failure}, and the system is going down: the next boot decides")
+    context.events.tell(WARN, "provision", f"{outcome.failure}, and the system is going down: the next boot decides")
     return True
 
 
-def bound(context: Context, channels: Channels, failure: AzureInitError | None) -> tuple[Context, Channels]:
-    """The time that systemd gives a unit which it stops."""
-    if not isinstance(failure, Terminated):
+def bound(context: Context, channels: Channels, outcome: Outcome) -> tuple[Context, Channels]:
+    """The time that systemd gives a unit which it stops, and channels that wait for no thread of the stopped run."""
+    if outcome.stopped is None:
         return context, channels
-    ends = context.machine.clock.monotonic() + REPORT_SECS
-    context = replace(context, config=channels.platform.config, ends=ends)
+    context = replace(context, config=channels.platform.config, ends=outcome.stopped + REPORT_SECS)
     return context, open_channels(context)
