@@ -211,7 +211,7 @@ def read_facts(
 
     tools, query = found["host"].tools, config.ssh.query_sshd_config
     asking = None
-    if before is None or before.ssh.heard is None:
+    if before is None or before.ssh.reported is None:
         asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
     _read_parts(reading, wanted)
     for made in keys:

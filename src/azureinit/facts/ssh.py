@@ -88,7 +88,7 @@ class Ssh(Record):
     dropin_dir: bool = False
     # The global values by the files; and those that sshd reported, where both agree.
     said: Values = NOTHING
-    heard: Values | None = None
+    reported: Values | None = None
     logins: Logins = Logins(password=True, keyboard=True)
     # Lines in Match blocks about passwords.
     exceptions: tuple[Directive, ...] = ()

@@ -79,7 +79,7 @@ def plan_public_halves(*, host: Host, ssh: Ssh) -> Plan:
 def _plan_public_half(key: HostKey, host: Host) -> Step:
     path = f"{key.path}.pub"
     ways = (make_public_half(key, host),)
-    name, did = f"public host key {path}", f"made {path} of its private key"
+    name, did = f"public host key {path}", f"made {path} from its private key"
     return Step(name=name, why="missing or empty", did=did, ways=ways, failure=HostKeysFailed)
 
 

@@ -201,7 +201,7 @@ def _first_that_serves(paths: list[str], owner: KeyOwner, cautions: list[str]) -
         if not why:
             return [path]
         if path != paths[-1]:
-            cautions.append(f"{path} cannot be used ({why}): the next of sshd's files is")
+            cautions.append(f"{path} cannot be used ({why}): using the next of sshd's key files")
     return paths[:1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from azureinit.plan.access import ENTER, MODERN, NEVER, Verdict, closed, is_modern, is_plain, pam_problem
 from azureinit.plan.login_attempt import CERTAIN, DOUBT, LoginAttempt, Obstacle, place, printable
 from azureinit.plan.login_keys import of_keys
-from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, turned_away
+from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, refusing_line
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -247,10 +247,10 @@ def argument_of(module: Module, name: str) -> str:
 
 
 def _of_server(attempt: LoginAttempt) -> Iterable[Obstacle]:
-    kept_out = turned_away(attempt.values, attempt.client)
-    group_line = kept_out is not None and kept_out[0].keyword.endswith("groups")
-    if kept_out is not None and not (group_line and attempt.account.uid is None):
-        said, certain = kept_out
+    refusing = refusing_line(attempt.values, attempt.client)
+    group_line = refusing is not None and refusing[0].keyword.endswith("groups")
+    if refusing is not None and not (group_line and attempt.account.uid is None):
+        said, certain = refusing
         yield Obstacle(
             level=CERTAIN if certain and not (group_line and attempt.accounts.nss_why) else DOUBT,
             why=f"{place(said)} refuses {attempt.account.name}"

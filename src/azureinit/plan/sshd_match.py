@@ -283,7 +283,7 @@ def _next_to(network: Network) -> Iterable[str]:
             continue  # there is no lower or higher address
 
 
-def turned_away(values: dict[str, tuple[InForce, ...]], client: Client) -> tuple[InForce, bool] | None:
+def refusing_line(values: dict[str, tuple[InForce, ...]], client: Client) -> tuple[InForce, bool] | None:
     """The Allow or Deny line that refuses the client, and whether that is certain; None: it is accepted."""
     doubt: InForce | None = None
     for said in values.get(DENY_USERS, ()):

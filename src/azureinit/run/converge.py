@@ -55,7 +55,7 @@ def converge(
                 events.tell(WARN, item.name, item.why)
         unknown = [f"{item.name} ({item.why})" for item in plan if isinstance(item, Unknown)]
         if unknown:
-            raise LocalError(f"what is left to do cannot be told: {', '.join(unknown)}", hint="run it as root")
+            raise LocalError(f"cannot determine what is left to do: {', '.join(unknown)}", hint="run it as root")
         steps = work_left(plan)
         if not steps:
             return Converged(facts=facts, plan=plan, taken=taken)

@@ -98,8 +98,8 @@ class Delivery:
         self.waiting.begin("the platform to accept the failure report")
         self.in_progress.wait()
         delivered = self._report_failure(known, failure)
-        heard = "has" if delivered else "has not"
-        notify(self.machine, f"STATUS=failed: {failure.reason}; the platform {heard} accepted the report")
+        accepted = "has accepted" if delivered else "has not accepted"
+        notify(self.machine, f"STATUS=failed: {failure.reason}; the platform {accepted} the report")
         # Recorded after sending: a duplicate failure report is harmless, a lost one is not.
         self._note(FAILURE + ("" if delivered else UNDELIVERED))
         return failure.exit_code
@@ -242,7 +242,7 @@ class Delivery:
         events.flush()
         if context.kvp is not None and context.kvp.failure:
             level = WARN if not context.kvp.missing else DEBUG if self.machine.rooted else INFO
-            events.tell(level, "kvp", f"the host does not get everything of this run: {context.kvp.failure}")
+            events.tell(level, "kvp", f"the host does not get all records of this run: {context.kvp.failure}")
         if context.otlp is not None:
             context.otlp.send(context.deadline, tell=events.tell)
         events.flush()

@@ -70,7 +70,7 @@ def gather(
                 knowing.learn(identity=identity, previous=memory.previous, unconfirmed=memory.unconfirmed is not None)
                 previous_id = kept_id(context, identity, memory)
             told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
-            span.text = f"read from {told} what this machine is to be" if told else "no source answered"
+            span.text = f"read this machine's settings from {told}" if told else "no source answered"
             span.failed = not gathered.answers
         asked = Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id, device=gathered.device)
         return asked if previous_id is not None else accept(context, asked, gathered, knowing, platform=platform)
@@ -97,7 +97,7 @@ def _ask(
             deadline=until,
             observe=events.observe,
             route=context.booted is not None,
-            mend=platform.add_route,
+            add_route=platform.add_route,
             vm_id=identity.vm_id,
             no_network=lambda seconds: no_network(context, seconds),
             trouble=waiting.silent,
@@ -108,7 +108,7 @@ def _ask(
         if until - machine.clock.monotonic() < LEAST_TIME or not _is_worth_asking_again(context, gathered, memory):
             break
         _tell_failures(context, platform, gathered.failures)
-        events.tell(WARN, "metadata", "not complete: asking again, since this boot has time left")
+        events.tell(WARN, "metadata", "the metadata are not complete: asking again, since this boot has time left")
         machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
     waiting.end()
     return gathered, facts
@@ -143,7 +143,7 @@ def learn_identity(
     if identity.instance is None:
         told = {name: str(error) for name, error in gathered.failures.items()}
         because = "".join(f"; {name}: {text}" for name, text in told.items())
-        raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id{because}", hint="set platform.vm_id", **told)
+        raise VmIdUnknown(f"neither the firmware nor IMDS gives the VM id{because}", hint="set platform.vm_id", **told)
     memory = recall(context, identity, readable=memory.readable)
     memory.journal.record_own_keys(context.machine, early.own_keys)
     return identity, memory

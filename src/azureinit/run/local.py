@@ -34,12 +34,10 @@ def local(context: Context, identity: Identity) -> int:
                 span.text = "no provisioning media yet: the host name waits for IMDS"
                 return 0
             if unmounted is not None and has_account(context.machine, medium.ovf.username or ""):
-                span.text = (
-                    f"the host name is left to the run: {unmounted} is not mounted yet, and may record it as set"
-                )
+                span.text = f"left to azure-init.service: {unmounted} is not mounted and may record an earlier run"
             elif medium.ovf.hostname is not None:
                 name = set_hostname(context, identity, medium.ovf.hostname)
-                span.text = f"the host name is {name}, by the provisioning media"
+                span.text = f"the host name is {name}, from the provisioning media"
     except AzureInitError:
         pass  # the step has logged it; the run meets the same failure, and reports it
     return 0

@@ -52,7 +52,7 @@ class Waiting:
         if not what or seconds < TELL_SECS / 2:
             return
         why = self._why()
-        text = f"waiting for {what} since {seconds:.0f} s: {why}"
+        text = f"waiting for {what} ({seconds:.0f} s so far): {why}"
         notify(self.machine, f"STATUS={text}")
         # The console gets every line, the log and the host one for each cause.
         self.events.tell(DEBUG if why in self._told else INFO, "waiting", text)
