@@ -1,4 +1,4 @@
-"""customData on a running system: this one's files below a layer of the test's own, its kernel and network shared."""
+"""customData on a running system: this host's files under a layer of the test, with its kernel and network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent through every scenario that fakeazure ships: each ends with the verdict an honest agent must give."""
+"""The agent in every scenario that fakeazure ships: each ends with the expected verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scripts/azure-e2e against stand-ins for Azure's tools: what they are told, and that no failure is passed over."""
+"""scripts/azure-e2e with stand-ins for Azure's tools: the calls that it makes, and that no failure is ignored."""
 
 from __future__ import annotations
 

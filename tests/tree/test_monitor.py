@@ -1,4 +1,4 @@
-"""The monitor of the host's name: what it takes for a change, what it tells, and when it looks again."""
+"""The hostname stage: what counts as a change, what is published, and when it checks again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What boot diagnostics show of a run: its start, its verdict, the host's keys."""
+"""The console, which boot diagnostics show: a run's start, its waits, its verdict, the host keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events, steps, and what people read of them."""
+"""Events, steps, and their log lines."""
 
 from __future__ import annotations
 

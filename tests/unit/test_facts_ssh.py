@@ -1,4 +1,4 @@
-"""sshd's configuration read our own way, its host keys, and the key files of a home."""
+"""azure-init's parser of sshd's configuration, the host keys, and the key files of a home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directives: which events are told, and where those of the environment and of a file meet."""
+"""Log filters: which events they allow, and which filter applies: the environment's or the file's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records in sentences."""
+"""Key-value records as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run in its host's pool: what is written, when, how much, and what happens where it cannot be."""
+"""The listener for the key-value pool: what it writes, when, how much, and its behaviour when it cannot write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose lease it is, and how that client is told of the new name."""
+"""The DHCP client that holds the lease, and how it renews it under the new host name."""
 
 from __future__ import annotations
 

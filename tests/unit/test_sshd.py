@@ -1,4 +1,4 @@
-"""Whether sshd takes passwords: told in the one place that counts."""
+"""sshd's settings for passwords, written to the file that takes precedence."""
 
 from __future__ import annotations
 
