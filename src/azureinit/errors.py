@@ -7,7 +7,7 @@
     +- LocalError              I/O error                                  1 a file operation failed on this machine
     |  +- NoSpace              no space left on device                    1 the disk is full
     |  +- ReadOnly             read-only file system                      1 the file system refuses every write
-    |  +- PlanStale            file changed while provisioning            1 another program changed a file since the plan
+    |  +- PlanStale            file changed while provisioning            1 a file was changed after the plan was made
     |  +- LockTimeout          lock not obtained                          1 another process holds the lock
     +- ToolMissing             program not found                          1 a program is not installed
     +- SubprocessFailed        subprocess failed                          1 a program ended with an error
