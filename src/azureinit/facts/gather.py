@@ -1,4 +1,4 @@
-"""What a plan has to know of the machine, by part: a stage reads the parts that its planners name.
+"""The facts that a plan needs, by part: a stage reads the parts that its planners name.
 
 `READERS` is the table of parts. `admin` and `access` are not in it: they are read once the admin's name is known.
 A reader imports its module when it runs: the local stage, before the network, loads three small ones.

@@ -29,7 +29,7 @@ HEEDED = (PASSWORD, KEYBOARD, CHALLENGE, "authorizedkeysfile", "authorizedkeysco
 
 
 class Answer(Record):
-    """`failure`: why there are no values. The version as far as sshd told it."""
+    """`failure`: why there are no values. `version`: as far as sshd reports it."""
 
     values: Values | None
     failure: str = ""

@@ -6,14 +6,14 @@ identify, recall           which VM this is; the lock, the journal, what earlier
 endpoint, platform         where the wireserver is; the route to it, and why it cannot be reached
 waiting, in_progress       what is waited for, for people; the report that provisioning has begun
 changed_id, waagent        a machine that was another VM; WALinuxAgent must not provision
-logins, channels           logins wait for the service; these four together, as what goes on beside the phases
+logins, channels           logins wait for the service; the record of everything that runs beside the phases
 early, gather              what needs no platform; sources and facts, at the same time
 admin, custom_data         facts that need the admin's name; customData
 desired, converge          the plan; plan, apply, plan again
 saving, settle, confirm    what the next boot needs; the machine that was asked for; media that IMDS has to confirm
-resend, deliver            the service that goes on sending Ready; the verdict
+resend, deliver            the service that sends Ready again; the verdict
 maintenance, after_ready   what every boot does, as rows; what follows Ready
-termination, show          SIGTERM; the same walk for `azure-init plan`
+termination, show          SIGTERM; the plan of a whole run, for `azure-init plan`
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def provision(context: Context) -> int:
     except LockTimeout as error:
         context.events.tell(WARN, "lock", f"{error}; that run will report")
         return error.exit_code
-    except (Exception, Stopped) as error:  # noqa: BLE001 - the outermost: whatever happens, one verdict leaves
+    except (Exception, Stopped) as error:  # noqa: BLE001 - the outermost handler: every failure ends in one verdict
         outcome = failure(error)
     return conclude(context, channels or open_channels(context), outcome)
 
@@ -170,13 +170,13 @@ def sigterm_stops(context: Context) -> SigtermStops:
 
 
 def load_next_phases() -> None:
-    """While the platform and sshd work: about 10 ms that Ready does not wait for."""
+    """Import the modules of later phases while the platform and sshd work: saves about 10 ms before Ready."""
     import azureinit.run.deliver
     import azureinit.run.settle  # noqa: F401
 
 
 def reject(context: Context, error: AzureInitError) -> int:
-    """Report a configuration that cannot be used, as any other failure, where this machine is ours to report."""
+    """Report an invalid configuration like any other failure, if azure-init provisions this machine."""
     if not may_change(context.machine) or why_not_ours(context) is not None:
         raise error
     identity = Identity()

@@ -137,7 +137,7 @@ def _is_worth_asking_again(context: Context, gathered: Gathered, memory: Memory)
 def learn_identity(
     context: Context, gathered: Gathered, early: Early, memory: Memory, *, end_if_done: bool
 ) -> tuple[Identity, Memory]:
-    """From IMDS, where the firmware does not tell the VM's id; then there may be something to recall."""
+    """Take the VM's id from IMDS, if the firmware does not have it; then earlier runs may have left something."""
     imds = gathered.answers.get("imds")
     identity = adopt_vm_id(context, imds.vm_id if imds is not None else None, end_if_done=end_if_done)
     if identity.instance is None:
@@ -195,7 +195,7 @@ def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing,
 def _is_unconfirmed(
     context: Context, memory: Memory, answers: dict[str, Metadata], failures: dict[str, AzureInitError]
 ) -> bool:
-    """The media alone tell what to do, and IMDS could not be asked for want of a network."""
+    """Whether to apply the media alone: IMDS could not be asked, because there is no network."""
     if "imds" in answers or (context.booted is None and memory.unconfirmed is None):
         return False
     if isinstance(failures.get("imds"), NoNetwork):
