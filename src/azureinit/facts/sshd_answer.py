@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from azureinit.machine.processes import Ran
 
 QUERY_TIMEOUT = 10.0
-ANSWERS = (9, 3)  # the first version that knows -G
+ANSWERS = (9, 3)  # the first version that has -G
 ADDING = ("allowusers", "denyusers", "allowgroups", "denygroups")  # printed as one line per argument
 HEEDED = (PASSWORD, KEYBOARD, CHALLENGE, "authorizedkeysfile", "authorizedkeyscommand", "usepam")
 

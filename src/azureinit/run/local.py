@@ -55,7 +55,7 @@ def _is_kept(context: Context, identity: Identity) -> bool:
 
 
 def set_hostname(context: Context, identity: Identity, name: str) -> str:
-    """Returns the name that the machine has then. Facts tell whether it is done, so no journal is needed."""
+    """Returns the name that the machine has then. Facts show whether it is done, so no journal is needed."""
     machine = context.machine
     planners = find_stage("local").planners()
     facts = read_facts(machine, context.config, ("ignition", *parts_of(planners)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from azureinit.telemetry.events import Event
 
 AGENT = f"azure-init/{VERSION}"
-NOBODY = "00000000-0000-0000-0000-000000000000"  # the VM id before it is known
+NO_VM_ID = "00000000-0000-0000-0000-000000000000"  # the VM id before it is known
 DEFAULT = Filter(level=WARN, targets={"libazureinit": INFO, "libazureinit::http": DEBUG})
 PER_BOOT = 200  # the report is one of them
 KEPT = 40  # of these, reserved for warnings, failures and kernel messages
@@ -160,7 +160,7 @@ class KvpLayer:
         return Diagnostic(
             kind=event.kind,
             agent=AGENT,
-            vm_id=self.about.get("vm_id", NOBODY),
+            vm_id=self.about.get("vm_id", NO_VM_ID),
             name=_cut(plain_text(event.name).replace("|", "/"), LONGEST_NAME) or "?",
             event_id=uuid_of(event.id),
             timestamp=timestamp(event.at),
@@ -179,7 +179,7 @@ class KvpLayer:
             diagnostic = Diagnostic(
                 kind="event",
                 agent=AGENT,
-                vm_id=self.about.get("vm_id", NOBODY),
+                vm_id=self.about.get("vm_id", NO_VM_ID),
                 name=name,
                 event_id=uuid_of(event_id),
                 timestamp=timestamp(self.machine.clock.now()),
