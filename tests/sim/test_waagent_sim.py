@@ -247,7 +247,7 @@ def test_a_changed_id_with_nothing_to_provision_from_stays_as_it_is_and_is_ready
     assert not changed(before, listing(one.tree)) & kept
     assert one.state("provisioned").exists()
     if platform != NOWHERE["a specialised VM"]:
-        told = f"changed VM id: this machine was VM {OTHER}, and no source has anything to provision it from"
+        told = f"changed VM id: this was VM {OTHER}, and no source has anything to provision it from"
         assert f"{told}: the machine keeps its state" in ran.err
     asked = len(one.fabric.ledger.requests)
     assert one.agent().status == 0 and len(one.fabric.ledger.requests) == asked, "a later boot asks nothing"
@@ -302,7 +302,7 @@ def test_what_stays_for_want_shows_in_the_plan(bench: Benches) -> None:
     was_another(one)
     before = listing(one.tree)
     shown = one.agent("plan").out
-    assert f"+ changed VM id: this machine was VM {OTHER} and stays as it is: no source has anything" in shown
+    assert f"+ changed VM id: this was VM {OTHER}, and stays as it is: no source has anything" in shown
     assert "remove" not in shown
     assert changed(before, listing(one.tree)) == set()
 

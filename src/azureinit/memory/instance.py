@@ -132,7 +132,7 @@ def _is_state_file(name: str) -> bool:
 
 
 def read_sealed(machine: Machine, path: str) -> dict[str, Any] | None:
-    """None where the file is absent, damaged or unreadable: the run then continues without it."""
+    """None where the file is absent, damaged or unreadable: the run then goes on without it."""
     from azureinit.memory.sealed import unseal
 
     try:

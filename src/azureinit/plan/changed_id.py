@@ -16,7 +16,7 @@ def plan_changed_id(*, earlier: EarlierVm, because: str, done: frozenset[str]) -
     """Once: a lease does not name its VM, so files that appear later are this VM's. The journal also remembers the
     decision, once WALinuxAgent's marker no longer names the earlier VM."""
     which = f"VM {earlier.vm_id}" if earlier.vm_id else "another VM"
-    why = f"this machine was {which} and stays as it is: {because}"
+    why = f"this was {which}, and stays as it is: {because}"
     if KEPT in done:
         return (Satisfied(name=KEPT, why=why),)
     removals = tuple(Remove(path=path, whole=path.endswith("/")) for path in (*earlier.leases, *earlier.state))

@@ -56,7 +56,7 @@ def provision(context: Context) -> int:
     except LockTimeout as error:
         context.events.tell(WARN, "lock", f"{error}; that run will report")
         return error.exit_code
-    except (Exception, Stopped) as error:  # noqa: BLE001 - the outermost handler: every failure ends in one verdict
+    except (Exception, Stopped) as error:  # noqa: BLE001 - the outermost: whatever happens, one verdict leaves
         outcome = failure(error)
     return conclude(context, channels or open_channels(context), outcome)
 

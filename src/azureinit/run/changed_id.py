@@ -74,7 +74,7 @@ def kept_for_want(
     begun = memory.journal.begun and KEPT not in memory.journal.done
     if other is None or begun or not all(_is_silence(error) for error in failures.values()):
         return None
-    context.events.tell(WARN, KEPT, f"this machine was VM {other}, and {NOTHING_ASKED}: it keeps its state")
+    context.events.tell(WARN, KEPT, f"this was VM {other}, and {NOTHING_ASKED}: the machine keeps its state")
     return other
 
 

@@ -39,7 +39,7 @@ KERNEL_LOG_BYTES = 64 << 10
 
 
 class Outcome(Record):
-    """The result of a run: the machine that was asked for, or a failure."""
+    """What a run came to: the machine that was asked for, or a failure."""
 
     known: Known
     settled: Settled | None = None

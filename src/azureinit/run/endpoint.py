@@ -74,7 +74,7 @@ def read_card_addresses(machine: Machine, card: Card) -> frozenset[str]:
 
 
 class Search:
-    """One search for the wireserver. Each problem with a lease is logged once."""
+    """One search for the wireserver. Problems with leases are told once, however often they are read."""
 
     def __init__(self, context: Context) -> None:
         self.machine, self.config, self.events = context.machine, context.config, context.events

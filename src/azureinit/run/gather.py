@@ -143,7 +143,7 @@ def learn_identity(
     if identity.instance is None:
         told = {name: str(error) for name, error in gathered.failures.items()}
         because = "".join(f"; {name}: {text}" for name, text in told.items())
-        raise VmIdUnknown(f"neither the firmware nor IMDS gives the VM id{because}", hint="set platform.vm_id", **told)
+        raise VmIdUnknown(f"neither the firmware nor IMDS tells the VM id{because}", hint="set platform.vm_id", **told)
     memory = recall(context, identity, readable=memory.readable)
     memory.journal.record_own_keys(context.machine, early.own_keys)
     return identity, memory

@@ -115,7 +115,7 @@ class AlreadyProvisioned(Exception):
 
 
 class Stopped(BaseException):
-    """SIGTERM arrived. Not an Exception, so that no error handler catches it."""
+    """SIGTERM arrived. No handler for errors must hold it up, so it is none of them."""
 
 
 class Knowing:
