@@ -90,11 +90,13 @@ def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
     )
     if answer.version is not None and answer.version < ONE_KEYBOARD:  # older versions read some keywords differently
         walk = ssh.walk({file.path: file.data for file in ssh.files})
-        ssh = replace(ssh, said=walk.values, exceptions=about_logins(walk), directives=tuple(walk.directives))
+        ssh = replace(ssh, configured=walk.values, exceptions=about_logins(walk), directives=tuple(walk.directives))
     if answer.values is None:
-        return in_force(machine, ssh, ssh.said) if ssh.installed else ssh
+        return in_force(machine, ssh, ssh.configured) if ssh.installed else ssh
     reported = {word: answer.values[word] for word in HEEDED if word in answer.values}
-    alike = all(_lowered(ssh.said[word]) == _lowered(reported.get(word, ())) for word in HEEDED if word in ssh.said)
+    alike = all(
+        _lowered(ssh.configured[word]) == _lowered(reported.get(word, ())) for word in HEEDED if word in ssh.configured
+    )
     return in_force(machine, replace(ssh, reported=reported if alike else None), answer.values)
 
 
@@ -105,8 +107,8 @@ def remembered(machine: Machine, ssh: Ssh, before: Ssh) -> Ssh | None:
     """
     if before.reported is None:
         return None
-    silent = {word: value for word, value in before.reported.items() if word not in before.said}
-    values = {**silent, **ssh.said}
+    silent = {word: value for word, value in before.reported.items() if word not in before.configured}
+    values = {**silent, **ssh.configured}
     if any(word not in values for word in before.reported):
         return None
     ssh = replace(

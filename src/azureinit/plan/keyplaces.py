@@ -88,7 +88,7 @@ def _lists(owner: KeyOwner, groups: frozenset[str], config: Config) -> list[tupl
     lists = []
     for client in clients(ssh.directives, user=owner.username, groups=groups):
         found = in_force(ssh.directives, client).get(KEYWORD, ())
-        said = found[0].said if found else None
+        said = found[0].directive if found else None
         lists.append(general if said is None or said.block is None else _of_line(said, owner.username))
     return list(dict.fromkeys(lists))
 

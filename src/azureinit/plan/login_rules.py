@@ -123,12 +123,14 @@ def settled(own: dict[str, tuple[InForce, ...]], answer: Values) -> dict[str, tu
         keyword = ALIASES.get(name, name)
         known = own.get(keyword, ())
         if keyword in LISTS:
-            by_word = {value.arguments[0]: value.said for value in known}
+            by_word = {value.arguments[0]: value.directive for value in known}
             found[keyword] = tuple(
-                InForce(keyword=keyword, arguments=(word,), said=by_word.get(word)) for word in arguments
+                InForce(keyword=keyword, arguments=(word,), directive=by_word.get(word)) for word in arguments
             )
         elif keyword not in found:
-            found[keyword] = (InForce(keyword=keyword, arguments=arguments, said=known[0].said if known else None),)
+            found[keyword] = (
+                InForce(keyword=keyword, arguments=arguments, directive=known[0].directive if known else None),
+            )
     # Also the keywords that this sshd does not print.
     return {**{keyword: value for keyword, value in own.items() if keyword not in LISTS}, **found}
 

@@ -52,7 +52,7 @@ class InForce(Record):
 
     keyword: str
     arguments: tuple[str, ...]
-    said: Directive | None
+    directive: Directive | None
 
 
 def match_pattern(text: str, pattern: str) -> bool:
@@ -199,9 +199,9 @@ def in_force(directives: Iterable[Directive], client: Client) -> dict[str, tuple
             continue
         known = (general if said.block is None else matched).setdefault(keyword, [])
         if keyword in LISTS:
-            known += [InForce(keyword=keyword, arguments=(word,), said=said) for word in said.arguments]
+            known += [InForce(keyword=keyword, arguments=(word,), directive=said) for word in said.arguments]
         elif not known:
-            known.append(InForce(keyword=keyword, arguments=said.arguments, said=said))
+            known.append(InForce(keyword=keyword, arguments=said.arguments, directive=said))
     return {keyword: tuple(values) for keyword, values in {**general, **matched}.items()}
 
 

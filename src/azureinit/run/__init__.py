@@ -6,14 +6,14 @@ identify, recall           which VM this is; the lock, the journal, what earlier
 endpoint, platform         where the wireserver is; the route to it, and why it cannot be reached
 waiting, in_progress       what is waited for, for people; the report that provisioning has begun
 changed_id, waagent        a machine that was another VM; WALinuxAgent must not provision
-logins, channels           logins wait for the service; the record of everything that runs beside the phases
+logins, channels           logins wait for the service; these four together, as what goes on beside the phases
 early, gather              what needs no platform; sources and facts, at the same time
 admin, custom_data         facts that need the admin's name; customData
 desired, converge          the plan; plan, apply, plan again
 saving, settle, confirm    what the next boot needs; the machine that was asked for; media that IMDS has to confirm
 resend, deliver            the service that sends Ready again; the verdict
 maintenance, after_ready   what every boot does, as rows; what follows Ready
-termination, show          SIGTERM; the plan of a whole run, for `azure-init plan`
+termination, show          SIGTERM; the same walk for `azure-init plan`
 """
 
 from __future__ import annotations
