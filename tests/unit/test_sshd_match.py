@@ -139,7 +139,7 @@ def test_match_blocks_replace_what_is_said_for_everyone_and_the_first_of_each_co
 )
 def test_the_line_that_keeps_a_user_out_is_named(text: str, line: int | None) -> None:
     found = refusing_line(in_force(walk(text).directives, ADA), ADA)
-    assert (found[0].directive.number if found and found[0].said else None) == line
+    assert (found[0].directive.number if found and found[0].directive else None) == line
 
 
 def test_clients_come_from_everywhere_that_the_configuration_tells_apart() -> None:
