@@ -116,7 +116,7 @@ class Machine:
         return found
 
     def _find_init(self) -> int:
-        """The host's pid of the machine's first process: the only systemd among our descendants."""
+        """The host's pid of the machine's first process: the only systemd among the descendants of this process."""
         pending = [self.child.pid]
         while pending:
             pid = pending.pop()

@@ -1,4 +1,4 @@
-"""Which tests an older Python collects, which come first, and signals as tests expect them."""
+"""Selects the tests for an older Python, starts the slow ones first, and sets up signals as tests expect them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
 
     pytest_plugins += ["pytester", *UNKNOWN_TO_PYTEST]
 
-# What takes longest, the longest first: a worker that came to it last would be waited for.
+# The slowest modules, the longest first: started last, one of them would delay the end of the whole run.
 SLOWEST = (
     "test_scenarios_boot",
     "test_boot_disks",
@@ -59,14 +59,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """xdist hands out modules as they are collected, and not by the number of tests in them."""
+    """xdist must hand out modules in the order of collection, not by the number of tests in them."""
     pass_on_signals()
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where there are several workers, they begin with what is slow."""
+    """With several workers, the slow modules come first."""
     for item in items:
         if item.path.stem in ONCE:
             item.add_marker("once")

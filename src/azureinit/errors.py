@@ -1,23 +1,23 @@
 """The error classes: every failure that a user or the platform can cause, and its report to the platform.
 
     class                      reason on the wire                      exit raised when
-    AzureInitError             unhandled error                            1 root, and any unforeseen exception
+    AzureInitError             unhandled error                            1 base class; any unforeseen exception
     +- ConfigInvalid           invalid configuration                     78 a config file, variable or flag is wrong
     +- UsageError              usage error                                2 the command line is wrong
-    +- LocalError              I/O error                                  1 this machine refused a file operation
+    +- LocalError              I/O error                                  1 a file operation failed on this machine
     |  +- NoSpace              no space left on device                    1 the disk is full
     |  +- ReadOnly             read-only file system                      1 the file system refuses every write
-    |  +- PlanStale            file changed while provisioning            1 a file is not what the plan was made from
+    |  +- PlanStale            file changed while provisioning            1 a file was changed after the plan was made
     |  +- LockTimeout          lock not obtained                          1 another process holds the lock
-    +- ToolMissing             program not found                          1 a program is not on this machine
+    +- ToolMissing             program not found                          1 a program is not installed
     +- SubprocessFailed        subprocess failed                          1 a program ended with an error
     +- SubprocessTimeout       subprocess timed out                       1 a program was ended for taking too long
     +- HttpFailed              HTTP error                                 1 an endpoint never gave a usable answer
-    |  +- HttpTimeout          operation timed out                        1 the budget was used up before one came
-    +- SourceError             failed to read a metadata source           1 root of what a source can do wrong
+    |  +- HttpTimeout          operation timed out                        1 the time was over before an answer came
+    +- SourceError             failed to read a metadata source           1 base class of failures of a source
     |  +- ImdsUnavailable      failed to retrieve instance metadata       1 IMDS gave no usable answer in its time
     |  |  +- NoNetwork         no network                               1 no link, no lease or no route to the platform
-    |  |  +- ImdsConnectTimeout  connection timeout querying IMDS         1 no connection came about in its time
+    |  |  +- ImdsConnectTimeout  connection timeout querying IMDS         1 no connection was established in its time
     |  |  +- ImdsConnectFailed   connection error querying IMDS           1 a connection was refused, reset or cut off
     |  |  +- ImdsReadTimeout     read timeout querying IMDS               1 no answer came over the connection
     |  |  +- ImdsRefused         http error N querying IMDS               1 IMDS answered with that status
@@ -25,24 +25,24 @@
     |  |     +- ImdsUnparsable   error parsing IMDS metadata              1 ... or the document is not JSON
     |  +- ProxyAgentFailed     azure-proxy-agent status failure           1 the guest proxy agent is not ready
     |  |  +- ProxyAgentMissing   azure-proxy-agent not found              1 it is needed and not installed
-    |  +- MediaAbsent          provisioning media not found               1 no medium came within the wait
-    |  +- MediaUnreadable      failed to read provisioning media          1 the medium is there and cannot be read
-    |  +- MediaRefused         provisioning media contradict IMDS         1 the medium is not this VM's
-    |  +- OvfInvalid           error parsing ovf-env.xml                  1 ovf-env.xml is not what it should be
-    |  +- GoalStateMissing     failed to retrieve the goal state          1 the wireserver did not give one
-    |  +- GoalStateInvalid     invalid goal state                         1 ... or one of the wrong shape
+    |  +- MediaAbsent          provisioning media not found               1 no medium was found in its time
+    |  +- MediaUnreadable      failed to read provisioning media          1 a medium was found and cannot be read
+    |  +- MediaRefused         provisioning media contradict IMDS         1 the medium belongs to another VM
+    |  +- OvfInvalid           error parsing ovf-env.xml                  1 ovf-env.xml is malformed
+    |  +- GoalStateMissing     failed to retrieve the goal state          1 the wireserver did not send one
+    |  +- GoalStateInvalid     invalid goal state                         1 ... or a malformed one
     |  +- CertificatesMissing  failed to retrieve certificates            1 ... or not the certificates it names
     |  +- VmIdUnknown          failed to identify the VM ID               1 no source gives a VM id
-    +- MetadataError           failed to determine what to provision      1 root of answers that do not add up
+    +- MetadataError           failed to determine what to provision      1 base class of incomplete requests
     |  +- UsernameMissing      failed to determine username               1 no source names the admin user
     |  +- HostnameMissing      failed to determine hostname               1 no source names the host
     |  +- NoCredentials        no usable credential                       1 neither a key nor a password was given
-    |  +- CustomDataMissing    failure to read customData while hasCustomData=true  1 no medium gives what IMDS names
-    |  +- InvalidUsername      invalid username                           1 a name that must not become an account
-    |  +- InvalidHostname      invalid hostname                           1 a name that must not become the host's
-    |  +- InvalidKey           invalid SSH public key                     1 a key that sshd would not take
+    |  +- CustomDataMissing    failure to read customData while hasCustomData=true  1 no medium has what IMDS announces
+    |  +- InvalidUsername      invalid username                           1 the name cannot be used for an account
+    |  +- InvalidHostname      invalid hostname                           1 the name cannot be used for a host
+    |  +- InvalidKey           invalid SSH public key                     1 sshd would refuse a given key
     |  +- PpsUnsupported       pre-provisioning is not supported          1 the platform asks for pre-provisioning
-    +- UserMissing             user not found                            78 an account the work needs is not there
+    +- UserMissing             user not found                            78 a required account does not exist
     +- StepFailed              provisioning step failed                   1 every backend of a step failed
     |  +- HostnameFailed       failed to provision hostname               1 ... of the hostname
     |  +- UserFailed           failed to provision user                   1 ... of the account
@@ -50,10 +50,10 @@
     |  +- SshdFailed           failed to update sshd config               1 ... of sshd's configuration
     |  +- KeysFailed           failed to install SSH keys                 1 ... of the authorized keys
     |  +- HostKeysFailed       failed to make SSH host keys               1 ... of the host keys
-    |  +- LoginImpossible      the admin cannot log in                    1 ... no credential given would be let in
+    |  +- LoginImpossible      the admin cannot log in                    1 ... sshd would refuse every given credential
     |  +- CustomDataFailed     failed to run customData                   1 ... of the program given as customData
     +- NotConverged            work left after provisioning               1 planning again still finds something to do
-    +- DeadlineExceeded        provisioning deadline exceeded             1 the run's own deadline passed
+    +- DeadlineExceeded        provisioning deadline exceeded             1 the deadline of the run passed
     +- RunDied                 azure-init did not finish                  1 the service died or took too long
     |  +- Terminated           azure-init was stopped                     1 SIGTERM came before there was a verdict
     +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict

@@ -20,7 +20,7 @@ from fakeazure.platform.vm import Expect
 
 STATES_FOR = {"ready": ("ready",), "failure": ("failed",), "none": ("waiting",), "either": ("ready", "failed")}
 EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either": "a verdict"}
-BELIEVES = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
+REPORTED = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
 NO_LOGIN = "the admin cannot log in"  # azure-init's reason if sshd would accept no credential
 DOUBTS = "access"  # the report's field for credentials that may not work
 REPROVISION = "/metadata/reprovisiondata"
@@ -70,7 +70,7 @@ def judge(events: Sequence[Event]) -> Judgement:
     lies = [
         lie
         for n, chapter in enumerate(chapters)
-        for lie in named([*lies_of(chapter), *shut_out(chapter, chapters[:n])], chapter, chapters)
+        for lie in named([*lies_of(chapter), *later_refusals(chapter, chapters[:n])], chapter, chapters)
     ]
     strays = [stray for chapter in chapters for stray in named(strays_of(chapter), chapter, chapters)]
     # After a reboot, Ready need not be reported again: the last verdict stays valid.
@@ -140,7 +140,7 @@ def lies_of(chapter: BootEvents) -> list[str]:
     if ready and truth in ("failure", "none"):
         lies.append(f"told Ready where the truth is {EXPECTED[truth]}")
     if ready:
-        lies += [f"told Ready, and then a login as {login}" for login in unadmitted(chapter)]
+        lies += [f"told Ready, and then a login as {login}" for login in refused_logins(chapter)]
     if any(map(says_no_login, told(chapter))):
         let_in = (one for one in logins(chapter) if one.ok)
         lies += [f"told that no login is possible, and then let {one.user} in with the {one.how}" for one in let_in]
@@ -149,19 +149,19 @@ def lies_of(chapter: BootEvents) -> list[str]:
     return lies + [f"told Ready without ever having had an answer from {path}" for path in unasked]
 
 
-def shut_out(chapter: BootEvents, earlier: Sequence[BootEvents]) -> list[str]:
+def later_refusals(chapter: BootEvents, earlier: Sequence[BootEvents]) -> list[str]:
     """Logins that are refused in a later boot of a machine that reported Ready."""
     before = [one for chapter in earlier for one in verdicts(chapter)]
     if verdicts(chapter) or not before or before[-1].kind != "ready":
         return []
-    return [f"was Ready, and now a login as {login}" for login in unadmitted(chapter, earlier)]
+    return [f"was Ready, and now a login as {login}" for login in refused_logins(chapter, earlier)]
 
 
 def says_no_login(one: Told) -> bool:
     return one.kind == "failed" and parse_report(one.description).get("reason") == NO_LOGIN
 
 
-def unadmitted(chapter: BootEvents, earlier: Sequence[BootEvents] = ()) -> list[str]:
+def refused_logins(chapter: BootEvents, earlier: Sequence[BootEvents] = ()) -> list[str]:
     """Refused logins. Not those that the machine's report announced, if another credential works."""
     tried = logins(chapter)
     if any(one.ok and one.how == Login.BOTH for one in tried):
@@ -220,7 +220,7 @@ def named(texts: Iterable[str], chapter: BootEvents, chapters: list[BootEvents])
 
 def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final: Told | None) -> list[str]:
     if state not in STATES_FOR[expected.verdict]:
-        return [f"{EXPECTED[expected.verdict]} was expected, but the platform {BELIEVES[state]}"]
+        return [f"{EXPECTED[expected.verdict]} was expected, but the platform {REPORTED[state]}"]
     complaints = []
     if at is not None and at > expected.within_secs:
         complaints.append(f"the verdict came after {at:.1f} s, later than {expected.within_secs:g} s")

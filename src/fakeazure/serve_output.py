@@ -89,9 +89,9 @@ class TextOutput:
 
     def end(self, fleet: Fleet) -> None:
         judged = {machine: machine.judge() for machine in fleet.machines.values()}
-        print("\n" + self._paint("bold", "What the platform believes"))
+        print("\n" + self._paint("bold", "The verdict of each machine"))
         for machine, judgement in judged.items():
-            print(f"  {self._name(machine)}  {self._belief(judgement)}")
+            print(f"  {self._name(machine)}  {self._judged(judgement)}")
         right = sum(judgement.ok for judgement in judged.values())
         print(f"{right:,} of {len(judged):,} as expected")
         if unknown := fleet.ledger.requests:
@@ -99,7 +99,7 @@ class TextOutput:
             print(f"From unknown clients: {show.asked(unknown[0])} ({show.printable(unknown[0].note)}){more}")
         sys.stdout.flush()
 
-    def _belief(self, judgement: Judgement) -> str:
+    def _judged(self, judgement: Judgement) -> str:
         believed = show.printable(str(judgement))
         if judgement.ok:
             return self._paint("good", believed) + " (as expected)"

@@ -1,4 +1,4 @@
-"""Every file of ours damaged in every way: the next run provisions, and the machine is the one that was asked for.
+"""Every state file of azure-init, damaged in every way: the next run still makes the requested machine.
 
 In this process the readers are given every truncation and every flipped bit of every file; the program itself is given
 a sample of them. Valid JSON of the wrong shape, and things that are not files, go to the program one by one.

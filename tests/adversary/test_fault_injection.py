@@ -1,6 +1,6 @@
 """A fault at any system call that changes something, in any thread or child; then a run without one.
 
-The first run's verdict is honest: Ready only where the machine is whole, a failure only with its cause, or nothing at
+The first run's verdict is true: Ready only if the machine is complete, a failure only with its cause, or nothing at
 all. The second run arrives at the same machine and leaves nothing behind.
 
 strace counts for each thread and child by itself: the n-th call of every one of them fails. Where a run has no such

@@ -1,4 +1,4 @@
-"""What the platform says, bent: a value or the declared error, in bounded time and memory."""
+"""Mutated documents of the platform: parsers return a value or the declared error, in bounded time and memory."""
 # ruff: noqa: E501 - documents are kept as they are written
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the machine holds, bent: keys, configurations, records of ours. A value or the declared error."""
+"""Mutated files of the machine (keys, configurations, azure-init's records): a value or the declared error."""
 # ruff: noqa: E501 - documents are kept as they are written
 
 from __future__ import annotations

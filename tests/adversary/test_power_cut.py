@@ -1,4 +1,4 @@
-"""A power cut at any instant: what Ready vouches for, and the marker, are on the disk.
+"""A power cut at any instant: the files that Ready depends on, and the marker, are on the disk.
 
 The machine's root lies on a loop device, /home on another one. While the agent runs, the devices' backing files are
 copied: what is in them is what has left the page cache of the mounted file system. A copy is mounted by itself, which

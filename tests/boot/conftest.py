@@ -1,4 +1,4 @@
-"""Images with the package in them, for all the modules and workers of a run; machines that are made of them."""
+"""Images with the package installed, shared by all modules and workers of a test run; and machines made from them."""
 
 from __future__ import annotations
 

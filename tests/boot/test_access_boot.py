@@ -1,4 +1,4 @@
-"""Ready means that the admin can log in, on machines that systemd boots: units, and a few of the image policies."""
+"""Ready means that the admin can log in, on machines booted by systemd: units, and some image policies."""
 
 from __future__ import annotations
 

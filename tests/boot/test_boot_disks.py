@@ -1,4 +1,4 @@
-"""`fakeazure boot` with whole machines: Debian's own agents as they are packaged, and ours. The ledger judges."""
+"""`fakeazure boot` with whole machines: Debian's packaged agents, and azure-init. The ledger is judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for the kernel by a distribution's real tools, from inside it: the menu before, after, and back again."""
+"""The kernel command line, changed by a distribution's real tools in a chroot: the menu before, after, and undone."""
 
 from __future__ import annotations
 

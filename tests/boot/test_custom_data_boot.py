@@ -1,4 +1,4 @@
-"""customData run as a program by a real systemd: free of our own unit's limits, and ended when it takes too long."""
+"""customData run as a program by a real systemd: without the limits of azure-init's unit, and ended at its timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deprovisioning a real distribution's files, from inside it: its own userdel, its own waagent.conf."""
+"""Deprovisioning a real distribution in a chroot, with its own userdel and waagent.conf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the wireserver is, found in whole Debians: with each DHCP client, with none, with leases of no meaning."""
+"""The wireserver's address on Debian: with each DHCP client, without one, and with leases that do not apply."""
 
 from __future__ import annotations
 

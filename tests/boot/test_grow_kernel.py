@@ -1,4 +1,4 @@
-"""A machine's own root on a real kernel: its disk was made larger while it was off, and it grows while it runs."""
+"""The root file system on a real kernel: the disk is enlarged while the machine is off, and grown in the next boot."""
 
 from __future__ import annotations
 

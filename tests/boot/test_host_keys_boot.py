@@ -1,4 +1,4 @@
-"""Host keys on machines with the package installed: what sshd shows to whoever connects, and the platform knows."""
+"""Host keys on machines with the package installed: as sshd shows them, and as the platform knows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host name that changes after provisioning, on machines with the package installed: what the wire sees of it."""
+"""A host name that changes after provisioning, on machines with the package installed: the DHCP messages."""
 
 from __future__ import annotations
 

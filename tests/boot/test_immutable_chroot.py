@@ -1,4 +1,4 @@
-"""As the running system, inside a real distribution's files with a read-only /usr: its own useradd, sshd and visudo."""
+"""A run in a chroot of a real distribution with a read-only /usr: with its own useradd, sshd and visudo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener for people on a real journald: what it was told is what journalctl shows, to the last line of a run."""
+"""The journald listener with a real journald: journalctl shows every line of a run."""
 
 from __future__ import annotations
 

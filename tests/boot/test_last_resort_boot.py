@@ -1,4 +1,4 @@
-"""An installed agent whose modules cannot be loaded still tells the platform that it failed."""
+"""An installed agent whose modules cannot be loaded still reports a failure."""
 
 from __future__ import annotations
 

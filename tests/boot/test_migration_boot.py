@@ -1,4 +1,4 @@
-"""From WALinuxAgent to us: machines that Debian's waagent has provisioned, and what our package makes of them."""
+"""Migration from WALinuxAgent: azure-init is installed on machines that Debian's waagent has provisioned."""
 
 from __future__ import annotations
 

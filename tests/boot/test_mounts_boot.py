@@ -1,4 +1,4 @@
-"""Directories that we write in on file systems of their own: mounted with the local ones, or only with the network."""
+"""azure-init's directories on separate file systems: local ones, and those that need the network."""
 
 from __future__ import annotations
 

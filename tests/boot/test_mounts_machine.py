@@ -1,4 +1,4 @@
-"""Directories that we write in on partitions of their own, in a machine with a real kernel and udev."""
+"""azure-init's directories on separate partitions, on a machine with a real kernel and udev."""
 
 from __future__ import annotations
 

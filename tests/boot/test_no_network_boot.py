@@ -1,4 +1,4 @@
-"""Machines without a network: what they say, what they can be used for all the same, and what becomes of them later."""
+"""Machines without a network: their messages, the login on the console, and the verdict once there is a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packages on real distributions: installed, upgraded, removed, purged; nothing is left behind, nothing broken."""
+"""The packages on real distributions: installed, upgraded, removed, purged; nothing is left behind or broken."""
 
 from __future__ import annotations
 

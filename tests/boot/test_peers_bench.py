@@ -1,4 +1,4 @@
-"""bench/peers: the race is run, its tables add up, and its picture is one."""
+"""bench/peers in a whole run: its tables are consistent, and its picture is valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The power fails right after Ready: the next boot finds a provisioned machine and does nothing again."""
+"""A power cut right after Ready: the next boot finds a provisioned machine and repeats nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's name on its way to DNS: real DHCP clients, a lease taken too early, and the platform's ledger."""
+"""Publishing the host name to DNS: real DHCP clients, a lease taken under the old name, and the platform's ledger."""
 
 from __future__ import annotations
 

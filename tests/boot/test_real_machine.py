@@ -1,4 +1,4 @@
-"""A Debian on a real kernel, with firmware, a CD-ROM drive and DHCP: what is asserted of containers is true of it."""
+"""A Debian on a real kernel, with firmware, a CD-ROM drive and DHCP: the same checks as for containers."""
 
 from __future__ import annotations
 

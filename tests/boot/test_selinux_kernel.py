@@ -1,4 +1,4 @@
-"""A Debian that enforces SELinux on a real kernel: provisioned at its first boot, labelled as its policy wants it."""
+"""A Debian that enforces SELinux on a real kernel: provisioned at its first boot, with the labels of its policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[kernel] on real kernels: firmware's table fed to random numbers, disks' timeouts, GRUB booting with our words.
+"""The [kernel] settings on real kernels: entropy from the firmware's table, disk timeouts, and GRUB's command line.
 
 Functions called `inside_...` run in the guest: what they use they import, what they return is JSON.
 """

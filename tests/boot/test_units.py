@@ -1,4 +1,4 @@
-"""The package and its units on whole distributions: their order, their verdicts, and what a bad day does to them."""
+"""The package and its units on whole distributions: their order, their verdicts, and their behaviour after faults."""
 
 from __future__ import annotations
 

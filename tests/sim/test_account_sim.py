@@ -1,4 +1,4 @@
-"""Passwords, root, sshd and key pairs as a whole run leaves them, against the platform."""
+"""Passwords, root, sshd and key pairs after a whole run against the platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing secret leaves its place: a whole provisioning with marked secrets, and every byte it wrote searched for them.
+"""No secret leaks: a whole provisioning with marked secrets, and a search for them in every byte that it wrote.
 
 Searched are the tree after the run, every write, send and execve that strace saw, both streams, the journal's socket,
 the collector's requests and the platform's ledger.

@@ -1,4 +1,4 @@
-"""customData on a running system: this one's files below a layer of the test's own, its kernel and network shared."""
+"""customData on a running system: this host's files under a layer of the test, with its kernel and network."""
 
 from __future__ import annotations
 
@@ -141,5 +141,5 @@ def test_a_machine_without_the_key_value_daemon_is_told_of_it_at_info_and_provis
     ran = one.agent()
     assert ran.returncode == 0, ran.stderr
     (line,) = [line for line in ran.stderr.splitlines() if "key-value daemon" in line]
-    assert line.startswith("azure-init: the host does not get everything of this run: ") and "hyperv-daemons" in line
+    assert line.startswith("azure-init: the host does not get all records of this run: ") and "hyperv-daemons" in line
     assert "warning" not in line and one.fabric.judge().ok

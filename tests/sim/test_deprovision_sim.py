@@ -1,4 +1,4 @@
-"""Provisioned by the program, deprovisioned by it, and provisioned again as another machine."""
+"""A machine is provisioned, deprovisioned, and provisioned again as another VM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program where its own directory is the trouble: the verdict still leaves, and the next run still arrives."""
+"""Faults in the data directory: the verdict is still reported, and the next run still succeeds."""
 
 from __future__ import annotations
 

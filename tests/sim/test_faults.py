@@ -1,4 +1,4 @@
-"""Bad input and a bad platform: each ends in the verdict that names it."""
+"""Invalid input and a faulty platform: each ends in a verdict that names the cause."""
 
 from __future__ import annotations
 

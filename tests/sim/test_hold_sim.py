@@ -1,4 +1,4 @@
-"""A boot that is held up: logins go ahead, and WALinuxAgent, which starts with them, leaves provisioning to us."""
+"""A delayed run: logins are released, and WALinuxAgent, which starts then, leaves provisioning to azure-init."""
 
 from __future__ import annotations
 

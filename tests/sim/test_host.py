@@ -1,4 +1,4 @@
-"""What our tool writes into a pool, as the host reads it: two programs that share no line."""
+"""Records that azure-init writes into a pool, as fakeazure's host reads them: the two share no code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host keys from end to end: made anew where the image brought some, once; and their fingerprint at the platform."""
+"""Host keys in a whole run: made anew once if the image has some; and their fingerprint at the platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Systems whose /usr is the vendor's and read-only: everything lands in /etc, /var and the home, or is told."""
+"""Systems whose /usr is the vendor's and read-only: everything is written to /etc, /var and the home, or reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[kernel], through the whole program: shown, done after Ready, nothing left to do, and taken back."""
+"""The [kernel] settings in a whole run: planned, applied after Ready, nothing left to do, and undone."""
 
 from __future__ import annotations
 

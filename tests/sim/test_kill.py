@@ -1,4 +1,4 @@
-"""SIGKILL at chosen system calls, then a second run: it arrives at the same machine. Every call: tests/adversary."""
+"""SIGKILL at chosen system calls, then a second run to the same machine. tests/adversary tries every call."""
 
 from __future__ import annotations
 

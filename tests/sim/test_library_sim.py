@@ -1,4 +1,4 @@
-"""The library's parts that talk to a platform, against one."""
+"""The functions of the library that need a platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole run told to a collector; and one that is dead changes nothing but the log."""
+"""A whole run sent to a collector; a collector that does not answer changes only the log."""
 
 from __future__ import annotations
 

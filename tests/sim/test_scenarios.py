@@ -1,4 +1,4 @@
-"""The agent through every scenario that fakeazure ships: each ends with the verdict an honest agent must give."""
+"""The agent in every scenario that fakeazure ships: each ends with the expected verdict."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_agent_is_honest(name: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     judgement = judge(read_events(ledger))
     marked = bool(list((tree / "var/lib/azure-init").glob("*.provisioned")))
-    assert marked == (judgement.state == "ready"), "the marker is there when the platform believes Ready, and only then"
+    assert marked == (judgement.state == "ready"), "the marker exists if and only if the platform has accepted Ready"
     if judgement.state == "failed":
         assert judgement.reason == REASONS[name]
         assert judgement.report["vm_id"]

@@ -1,4 +1,4 @@
-"""A boot of which something goes wrong: each ends with one verdict, told by whoever is left to tell it."""
+"""Boots with a fault: each ends with one verdict, from the run or from azure-init-failure.service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves for its host, for people and for later, as the installed program does it."""
+"""The telemetry of a whole run: the key-value pool, the log and the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other agents' test documents hold, as machines: each ends in Ready and a way in."""
+"""Machines made from the test documents of other agents: each ends in Ready, with a login that works."""
 
 from __future__ import annotations
 

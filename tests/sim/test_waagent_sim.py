@@ -1,4 +1,4 @@
-"""WALinuxAgent beside us: what it finds of the media, of customData, and of the VM that this machine was before."""
+"""WALinuxAgent beside azure-init: the files that it finds, and a machine that was another VM before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wireserver's side of a boot against the platform: goal state, certificates, verdicts in XML, role properties."""
+"""The wireserver in a whole run: goal state, certificates, verdicts in XML, role properties."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from fakeazure import Expect, Fabric, Vm
 from support.trees import make_tree
 
 SRC = Path(__file__).parents[2] / "src"
-# The same floor runs the agent under an older Python than the platform's.
+# The sim tests can run the agent with an older Python than the platform's.
 PYTHON = os.environ.get("AGENT_PYTHON", sys.executable)
-# Everything that waits, made short: no test sleeps for what it does not test.
+# Short values for every timeout, so that no test waits for something that it does not test.
 QUICK: dict[str, dict[str, Any]] = {
     "imds": {
         "retry_interval_secs": 0.05,
@@ -62,7 +62,7 @@ class Bench:
         self.config.write_text(self.fabric.config_text(**merged))
 
     def install_sshd(self) -> None:
-        """As far as the agent sees it: a configuration, and a quick ssh-keygen on the path."""
+        """Adds what the agent reads of an sshd: its configuration, and a fast stand-in for ssh-keygen on the PATH."""
         (self.tree / "etc/ssh/sshd_config.d").mkdir(parents=True)
         (self.tree / "etc/ssh/sshd_config").write_text("Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n")
         self.tools.mkdir()
@@ -78,7 +78,7 @@ class Bench:
         return {path.name for path in (self.tree / "etc/ssh").glob("ssh_host_*_key")}
 
     def agent(self, *words: str, inside: str = "", timeout: float = 30) -> Ran:
-        """`inside`: shell that prepares a mount namespace of the agent's own."""
+        """`inside`: shell commands that prepare a private mount namespace for the agent."""
         command = [PYTHON, "-m", "azureinit", "--config", str(self.config), "--root", str(self.tree), *words]
         if inside:
             command = ["unshare", "--mount", "sh", "-c", f'{inside} && exec "$@"', "sh", *command]
@@ -106,7 +106,7 @@ class Benches:
     def __call__(
         self, *, expect: Expect | None = None, vm: Vm | None = None, kvp: bool = False, **options: Any
     ) -> Bench:
-        """`kvp`: the machine has Hyper-V's pools, and its host reads them."""
+        """`kvp`: the machine has Hyper-V's key-value pools, and the platform reads them as a host does."""
         place = self.directory / str(len(self.fabrics) + 1)
         place.mkdir()
         tree = make_tree(place / "root")

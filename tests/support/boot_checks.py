@@ -28,7 +28,7 @@ wait_secs = 2
 
 
 def is_provisioned(boot: Boot) -> None:
-    """The machine that was asked for, by its own account and by trying it."""
+    """Checks that the machine has the requested settings: by its files, and by a login."""
     assert boot.out("hostname") == boot.out("cat", "/etc/hostname") == "floor-1"
     assert boot.out("getent", "passwd", "azureuser").split(":")[5] == "/home/azureuser"
     assert boot.login("id -un; hostname; sudo -n id -u") == ["azureuser", "floor-1", "0"]
@@ -37,7 +37,7 @@ def is_provisioned(boot: Boot) -> None:
 
 
 def is_orderly(boot: Boot) -> None:
-    """What systemd has to say of this boot."""
+    """No unit failed, there is no ordering cycle or traceback, and the units ran in the right order."""
     assert boot.failed_units() == []
     assert "ordering cycle" not in boot.journal("-b") + boot.console.read_text(errors="replace")
     assert "Traceback" not in boot.journal("-b", *OURS)
@@ -46,18 +46,18 @@ def is_orderly(boot: Boot) -> None:
 
 
 def prepare_for_waagent(disk: Disk) -> None:
-    """What it would find on Azure: a Hyper-V guest, and firmware that tells the VM's id."""
+    """Gives waagent what it needs from Azure: a Hyper-V guest, and firmware with the VM's id."""
     disk.write("etc/systemd/system/walinuxagent.service.d/here.conf", "[Unit]\nConditionVirtualization=\n")
     disk.write("usr/sbin/dmidecode", f"#!/bin/sh\necho {disk.vm_id}\n", mode=0o755)
 
 
 def is_its_own(request: Request) -> bool:
-    """We ask for the goal state too, to tell the host key's fingerprint."""
+    """Whether waagent fetched the goal state: azure-init does too, to send the host key's fingerprint."""
     return "comp=goalstate" in request.target and "azure-init" not in request.headers.get("user-agent", "")
 
 
 def is_quiet(boot: Boot) -> None:
-    """It is at work, and has found its marker."""
+    """WALinuxAgent runs, and has found its marker."""
     boot.until(lambda: [one for one in boot.requests() if is_its_own(one)], "waagent is at work")
     marked = float(boot.out("stat", "-c", "%.6Y", WAAGENT_MARKER)) - (time.time() - time.monotonic())
     assert marked * 1e6 < boot.moment("walinuxagent", "ExecMainStart"), "its marker is older than itself"
@@ -67,12 +67,12 @@ def is_quiet(boot: Boot) -> None:
 
 
 def has_no_cycle(boot: Boot) -> None:
-    """systemd tells of one on the console, before the journal runs."""
+    """Also checks the console: systemd reports a cycle there, before the journal runs."""
     assert "ordering cycle" not in boot.console.read_text(errors="replace") + boot.journal("-b")
 
 
 def is_in_order(boot: Boot) -> None:
-    """systemd dropped no job to break a cycle, the network is up, and the platform has heard Ready."""
+    """systemd dropped no job to break a cycle, the network is up, and the platform has accepted Ready."""
     has_no_cycle(boot)
     assert boot.out("systemctl", "is-active", "systemd-networkd") == "active"
     boot.ready()

@@ -1,4 +1,4 @@
-"""How much an adversary tries: a bounded sample under CI, everything with `scripts/test --all`.
+"""The number of inputs that adversary tests try: a bounded sample under CI, all of them with `scripts/test --all`.
 
 AZURE_INIT_TEST_ALL=1      no bound (set by `scripts/test --all`)
 AZURE_INIT_TEST_SEED=N     another sample, and other random inputs; a failing test names the seed it used

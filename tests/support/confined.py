@@ -35,7 +35,7 @@ class Guard:
 
     @contextmanager
     def confined(self) -> Iterator[list[str]]:
-        """Yields the attempts: code under test may have caught the exception. Threads of earlier tests stay free."""
+        """Yields the attempts: code under test may have caught the exception. Earlier threads are not confined."""
         self.attempts = []
         self.others = frozenset(sys._current_frames()) - {get_ident()}
         self.on = True

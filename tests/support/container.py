@@ -21,7 +21,7 @@ PROJECT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("AZURE_INIT_TEST_CACHE", "/var/cache/azure-init-tests"))
 PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,sudo,python3,passwd,iproute2"
 UBUNTUS = ("jammy", "noble")
-# What every gallery image lacks before its first boot, and nobody to answer questions on the console.
+# Removes what a gallery image lacks before its first boot, and disables questions on the console.
 GENERALISE = """
 rm -f "$1"/etc/ssh/ssh_host_* "$1"/var/lib/dbus/machine-id "$1"/var/lib/systemd/random-seed
 : > "$1"/etc/machine-id
@@ -43,7 +43,7 @@ TimeoutStartSec=60
 [Install]
 WantedBy=multi-user.target
 """
-# All is mounted where nobody else sees it, and the kernel ends all of it with the process that began it.
+# In private namespaces: the kernel removes the mounts and kills all processes when the first process ends.
 BOOT = """
 mkdir -p /run/systemd/nspawn && mount -t tmpfs tmpfs /run/systemd/nspawn || exit 1
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
@@ -65,29 +65,29 @@ def debian_root(suite: str, *extra: str) -> Path:
 
 
 def lay_agent(directory: Path, suite: str) -> Path:
-    """A copy of the agent, compiled by that distribution's Python, whose emulated processor would take long over it."""
+    """A copy of the agent, compiled by that distribution's Python: compiling under emulation would take long."""
     shutil.copytree(PROJECT / "src/azureinit", directory / "azureinit", ignore=shutil.ignore_patterns("__pycache__"))
-    # Whatever becomes of the files' times.
+    # Compiled files that do not depend on the time stamps of the sources.
     options = ("-q", "--invalidation-mode", "unchecked-hash", "-s", "/mnt", "-p", "/usr/lib/azure-init")
     run_over(directory, suite, "python3", "-m", "compileall", *options, "/mnt/azureinit")
     return directory / "azureinit"
 
 
 def run_over(directory: Path, suite: str, *command: str) -> None:
-    """A program of that distribution, which finds the directory at /mnt."""
+    """Runs a program of that distribution, with the directory mounted at /mnt."""
     script = 'mount --bind "$1" "$2/mnt" && root=$2 && shift 2 && exec chroot "$root" "$@"'
     words = ("unshare", "--mount", "sh", "-c", script, "sh", str(directory), str(debian_root(suite)), *command)
     subprocess.run(words, check=True, capture_output=True)
 
 
 def ubuntu_keys() -> Path:
-    """A package of Debian's, but not in every release of it."""
+    """Ubuntu's archive keys. Debian packages them, but not in every release."""
     root = made_once("ubuntu-keys", "1", "--variant=extract", "--include=ubuntu-keyring", "trixie")
     return root / "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 
 
 def made_once(name: str, recipe: str, *words: str) -> Path:
-    """What mmdebstrap makes of its options and a suite; kept until the recipe changes."""
+    """The root that mmdebstrap makes from its options and a suite; cached until the recipe changes."""
     mmdebstrap = need("mmdebstrap")
     root = CACHE / f"{name}-{recipe}"
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ class Container:
         self._outer: subprocess.Popen[bytes] | None = None
         self._pid = 0
         self.write("etc/ssh/sshd_config.d/90-port.conf", f"Port {self.port}\nListenAddress 127.0.0.1\n")
-        # As the vendors of cloud images do, whose wish is not the platform's.
+        # As in vendors' cloud images; the platform may ask for the opposite.
         self.write("etc/ssh/sshd_config.d/50-vendor.conf", "PasswordAuthentication no\n")
 
     def write(self, name: str, text: str, *, mode: int = 0o644) -> None:
@@ -148,7 +148,7 @@ class Container:
         subprocess.run(command, check=True, capture_output=True)
 
     def boot(self, *, agent: bool, bind: tuple[Path, ...] = ()) -> None:
-        """Returns when everything systemd was to start has been started."""
+        """Returns when systemd has started all units of the boot."""
         if agent:
             self.write("etc/systemd/system/azure-init.service", UNIT)
             wants = self.layer / "etc/systemd/system/multi-user.target.wants"
@@ -185,7 +185,7 @@ class Container:
         self.run("systemctl", "is-system-running", "--wait")
 
     def settled(self) -> None:
-        """Returns when systemd has carried out what it was asked without being waited for."""
+        """Returns when systemd has no jobs left, such as those of `systemctl --no-block`."""
         self._wait(lambda: not self.out("systemctl", "list-jobs", "--no-legend"), "jobs are left")
 
     def _find_init(self) -> int:
@@ -204,7 +204,7 @@ class Container:
     def run(
         self, *argv: str, user: str = "", before: tuple[str, ...] = (), timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """A program inside, by default as root; `before` is what the host puts in front of it."""
+        """Runs a program in the container, by default as root; `before`: a prefix of the command on the host."""
         return inside(self._pid, *argv, user=user, before=before, timeout=timeout)
 
     def out(self, *argv: str, user: str = "") -> str:
@@ -215,11 +215,11 @@ class Container:
     def ssh(
         self, user: str, *argv: str, key: Path | None = None, password: str = "", timeout: float = 30
     ) -> subprocess.CompletedProcess[str]:
-        """A login as anyone would do it, from outside, with the one or with the other."""
+        """A login over SSH from outside, with the key or with the password."""
         options = {
             "BatchMode": "no" if password else "yes",
             "ConnectTimeout": "10",
-            "ConnectionAttempts": "5",  # an sshd that is told to read its configuration again is deaf for a moment
+            "ConnectionAttempts": "5",  # sshd accepts no connection for a moment while it reloads
             "GlobalKnownHostsFile": "/dev/null",
             "IdentitiesOnly": "yes",
             "NumberOfPasswordPrompts": "1",
@@ -243,10 +243,10 @@ class Container:
         )
 
     def stop(self) -> None:
-        """At once, like a power cut: nothing on this disk is wanted any more, or it has to survive that."""
+        """Kills the machine at once, like a power cut."""
         if self._outer is None:
             return
-        # The namespace dies with its first process, and all that was in it is gone when the outer one has seen that.
+        # Killing the first process ends the namespace; the outer process ends when everything in it is gone.
         for child in _children(self._outer.pid):
             os.kill(child, signal.SIGKILL)
         try:
@@ -259,7 +259,7 @@ class Container:
 
 
 def find_init(outer: int) -> int:
-    """Our number for a container's first process: the one systemd below `outer` that is 1 to itself; 0: not yet."""
+    """The host's PID of a container's first process: the systemd below `outer` that has PID 1 inside; 0: not yet."""
     pending = [outer]
     while pending:
         pid = pending.pop()
@@ -276,7 +276,7 @@ def find_init(outer: int) -> int:
 def inside(
     init: int, *argv: str, user: str = "", before: tuple[str, ...] = (), timeout: float = 60
 ) -> subprocess.CompletedProcess[str]:
-    """A program in the container of that first process."""
+    """Runs a program in the container of that first process."""
     spaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd")
     enter = [*before, "nsenter", f"--target={init}", *spaces]
     enter += ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SYSTEMD_PAGER="]

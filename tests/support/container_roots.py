@@ -18,7 +18,7 @@ from support.installed import NETWORK, Images
 
 SOURCE = str(Path(fakeazure.__file__).parent.parent)
 ONLINE = "Wants=network-online.target\nAfter=network-online.target\n"
-# ROOT for fakeazure: Debian under a layer of ours, mounted where nobody else sees it.
+# ROOT for fakeazure: a Debian below a layer of the test, in a private mount namespace.
 LAYERED = """
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/machine" || exit 1
 shift 2
@@ -28,10 +28,10 @@ SOON = 60.0
 
 
 class Root:
-    """A root directory with a network and, unless something else stands in its place, our agent."""
+    """A root directory with a network configuration and, unless another agent replaces it, azure-init."""
 
     def __init__(self, images: Images, place: Path, *extra: str) -> None:
-        """`extra`: packages that are to be in it."""
+        """`extra`: further packages to install."""
         self.images, self.extra = images, extra
         self.place, self.layer = place, place / "upper"
         for name in ("upper", "work", "machine", "tmp"):
@@ -74,7 +74,7 @@ class Root:
         )
 
     def boot(self, *options: str, suite: str = "trixie") -> tuple[int, str]:
-        """The exit code, and what it said."""
+        """The exit code and the output."""
         ran = self.start(*options, "--ledger", str(self.ledger), "--console", str(self.console), suite=suite)
         said, complaints = ran.communicate(timeout=300)
         assert "Traceback" not in complaints

@@ -1,4 +1,4 @@
-"""Trees with a default route and DHCP clients that count as the running system."""
+"""Trees with a default route and DHCP clients, treated as the running system."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def machine_with(place: Path, files: dict[str, str], *, link: str = "eth0", inde
 
 
 class Running(Machine):
-    """A made-up tree that counts as the running system."""
+    """A made-up tree that is treated as the running system."""
 
     def __init__(self, place: str) -> None:
         super().__init__(root=place, kernel=place, search=(f"{place}/bin",))

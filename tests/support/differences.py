@@ -12,7 +12,7 @@ from support.installed import Disk
 States = dict[str, str]
 Contents = dict[str, tuple[str, bytes]]
 
-# What any boot of this system does by itself, and what the platform binds.
+# Changes that any boot of this system makes, and mounts of the platform.
 OF_ANY_BOOT = pattern(
     r"/(etc|var)/\.updated|/etc/ld\.so\.cache|/etc/machine-id|/var/lib/dbus/machine-id|/var/cache/ldconfig(/.*)?"
     r"|/var/lib/(systemd|private|hyperv)(/.*)?|/var/log/(journal|private|[bw]tmp|lastlog|wtmp\.db)(/.*)?"
@@ -21,7 +21,7 @@ OF_ANY_BOOT = pattern(
 
 
 def differences(disk: Disk) -> Contents:
-    """Everything in which a machine differs from its image: what it is, its mode, its owner, and what is in it."""
+    """Each file of a machine that differs from its image: type, mode, owner and content."""
     found = {}
     users, groups = names(disk, "passwd"), names(disk, "group")
     for path in sorted(disk.layer.rglob("*")):
@@ -51,6 +51,6 @@ def names(disk: Disk, file: str) -> dict[int, str]:
 
 
 def changes(before: Contents, after: Contents) -> States:
-    """What there was before and is not there now, is gone."""
+    """Files that are missing now are marked as removed."""
     changed = {path: state for path, (state, data) in after.items() if before.get(path) != (state, data)}
     return changed | {path: "gone" for path in before if path not in after}

@@ -18,7 +18,7 @@ from support.need import need, need_root, unfit
 SUITE = "trixie"
 BASE = f"{PACKAGES},udev,kmod,initramfs-tools,lz4,e2fsprogs,eject,linux-image-cloud-amd64,systemd-boot-efi"
 NEEDLESS = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
-# Emulated, a kernel unpacks a small archive quickly and a big one slowly.
+# An emulated kernel unpacks a large archive slowly.
 SMALL_INITRD = """
 mkdir -p "$1/etc/initramfs-tools/conf.d"
 printf 'MODULES=list\\nCOMPRESS=lz4\\n' > "$1/etc/initramfs-tools/conf.d/small"
@@ -30,12 +30,12 @@ echo 'LABEL=root / ext4 defaults 0 1' > "$1/etc/fstab"
 NETWORKD = """
 chroot "$1" systemctl --quiet enable systemd-networkd.service
 """
-# As in a gallery's images, the drive is there before anything else: the host's name is on its disc, and DHCP is next.
+# As in gallery images, the drive's driver is loaded first: the host name is on the disc and is needed before DHCP.
 DRIVE = """
 printf '%s\\n' ata_piix sr_mod >> "$1/etc/initramfs-tools/modules"
 chroot "$1" update-initramfs -u
 """
-# What has nothing to do with us, and takes an emulated processor long.
+# Units that no test needs, and that take long under emulation.
 NO_MATTER = """
 chroot "$1" systemctl --quiet mask e2scrub_reap.service ldconfig.service systemd-journal-catalog-update.service \\
     systemd-binfmt.service proc-sys-fs-binfmt_misc.automount dev-hugepages.mount dev-mqueue.mount \\
@@ -44,20 +44,20 @@ chroot "$1" systemctl --quiet mask e2scrub_reap.service ldconfig.service systemd
 printf 'blacklist %s\\n' kvm_amd kvm aesni_intel ghash_clmulni_intel sha512_ssse3 sha256_ssse3 sha1_ssse3 \\
     vmw_vsock_vmci_transport vsock_loopback efi_pstore qemu_fw_cfg serio_raw sg >"$1/etc/modprobe.d/no-matter.conf"
 """
-# It configures the network itself, and tells the host what it does only where an image says so. The directory comes
-# with the daemon that is of no use without Hyper-V.
+# cloud-init configures the network itself, and reports to the host only if the image configures that. The daemon that
+# brings the directory cannot run without Hyper-V.
 CLOUD_INIT = """
 mkdir "$1/var/lib/hyperv"
 echo 'reporting: {logging: {type: log}, telemetry: {type: hyperv}}' > "$1/etc/cloud/cloud.cfg.d/10-azure-kvp.cfg"
 """
-# Debian's package leaves provisioning to cloud-init; where that is not installed, an image says so. It knows ifupdown.
-# It comes after sshd, which does not start without host keys: these are there, and it replaces them.
+# Debian's waagent leaves provisioning to cloud-init by default; an image without cloud-init changes that. It supports
+# ifupdown only. It starts after sshd, which needs host keys to start: the image has some, and waagent replaces them.
 WAAGENT = """
 chroot "$1" ssh-keygen -A
 sed -i 's/^Provisioning.Agent=.*/Provisioning.Agent=waagent/' "$1/etc/waagent.conf"
 printf 'auto lo\\niface lo inet loopback\\nallow-hotplug eth0\\niface eth0 inet dhcp\\n' > "$1/etc/network/interfaces"
 """
-# GRUB as a kernel: it begins wherever a kernel can be started, and boots from the menu that is on the disk.
+# GRUB in the format of a kernel: QEMU starts it directly, and it boots from the menu on the disk.
 GRUB = """
 mkdir "$1/boot/grub"
 cp "$1/usr/share/grub/default/grub" "$1/etc/default/grub"
@@ -65,7 +65,7 @@ chroot "$1" grub-mkimage -O i386-pc -o /tmp/core.img -p '(hd0,gpt2)/boot/grub' b
     search search_fs_uuid echo test configfile minicmd serial terminal loadenv gzio all_video gfxterm
 cat "$1/usr/lib/grub/i386-pc/lnxboot.img" "$1/tmp/core.img" >"$1/boot/grub/grub.lnx"
 """
-# Labels as the image's own policy wants them. The kernel knows nothing of it where the image is built, and needs not.
+# Labels by the image's own policy. The kernel of the building host needs no SELinux for that.
 SELINUX = """
 sed -i 's/^SELINUX=.*/SELINUX=enforcing/' "$1/etc/selinux/config"
 setfiles -F -r "$1" "$1/etc/selinux/default/contexts/files/file_contexts" "$1"
@@ -99,7 +99,7 @@ BUILD_SECONDS = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """`image` boots by itself; `kernel` and `initrd` are for those who cannot wait for firmware."""
+    """`image` boots by firmware; `kernel` and `initrd` start the same system faster, without firmware."""
 
     image: Path
     kernel: Path
@@ -111,7 +111,7 @@ class Disk:
 
 
 def debian_disk(agent: str) -> Disk:
-    """Generalised, as an image in a gallery is: `plain` has no agent at all."""
+    """A generalised disk, like an image in a gallery; `plain` has no agent."""
     need_root()
     for tool in ("mmdebstrap", "mke2fs", "sfdisk", "mkfs.vfat", "mcopy", "syslinux"):
         need(tool)
@@ -160,7 +160,7 @@ def build(work: Path, *, packages: str, settings: str) -> None:
 
 
 def boot_partition(work: Path, *, root: Path, pieces: Path) -> Path:
-    """What both kinds of firmware look for: a FAT file system with a loader for each."""
+    """The boot partition: a FAT file system with a loader for BIOS and one for UEFI."""
     image = work / "boot.img"
     hidden = str(BOOT_START // SECTOR)
     run(need("mkfs.vfat"), "-F", "32", "-n", "BOOT", "-h", hidden, "-C", str(image), str(BOOT_SIZE // 1024))
@@ -184,7 +184,7 @@ def boot_partition(work: Path, *, root: Path, pieces: Path) -> Path:
 
 @contextmanager
 def with_tree(disk: Disk, tree: Path, directory: Path) -> Iterator[Path]:
-    """A copy of the disk with a tree's files and links laid over what is there."""
+    """A copy of the disk, to which a tree's files and links are added."""
     copy, script = directory / "disk.img", directory / "orders"
     run("cp", "--sparse=always", str(disk.image), str(copy))
     script.write_text("".join(f"{order}\n" for order in orders(tree)))
@@ -196,7 +196,7 @@ def with_tree(disk: Disk, tree: Path, directory: Path) -> Iterator[Path]:
 
 
 def orders(tree: Path) -> Iterator[str]:
-    """What debugfs is to do. It complains of a directory that is there already or a file that is not, and goes on."""
+    """Commands for debugfs. It prints an error for an existing directory or a missing file, and continues."""
     for path in sorted(tree.rglob("*")):
         inside = f"/{path.relative_to(tree)}"
         if path.is_symlink():

@@ -1,4 +1,4 @@
-"""Random commands for the KVP tool and its Rust counterpart, run on copies of one random pool; what each of them did.
+"""Random commands for the KVP tool and its Rust counterpart, run on copies of one random pool, and their results.
 
     python -m support.dropin --rust PATH [--commands N] [--seed N] [--record FILE]
 
@@ -65,7 +65,7 @@ CHANGES = ("write", "delete", "delete-multiple", "report-success", "report-failu
 
 @dataclass(frozen=True)
 class Case:
-    """One command, and the pool it meets. Bytes are folded to text, so that they can be written as JSON."""
+    """One command and its pool. Bytes are stored as text, so that they can be written as JSON."""
 
     words: list[str]
     stdin: str = ""
@@ -200,7 +200,7 @@ def boot_time() -> int:
 
 
 def prepared(case: Case, place: Path) -> list[bytes]:
-    """The files a command meets, and its words."""
+    """Writes the pools and the input of the command, and returns its arguments."""
     for old in place.iterdir():
         old.unlink()
     data = packed(case)
@@ -228,7 +228,7 @@ def run_tool(command: list[str], case: Case, place: Path) -> Did:
 
 
 def run_ours(case: Case, place: Path) -> Did:
-    """In this process: a hundred times as many as with an interpreter each."""
+    """Runs in this process: a hundred times faster than a new interpreter for each command."""
     words = [os.fsdecode(word) for word in prepared(case, place)]
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", newline="\n")
     err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", newline="\n")
@@ -295,7 +295,7 @@ def save_vectors(file: Path, vectors: list[tuple[Case, Did]]) -> None:
 
 
 def _asks_the_firmware(case: Case) -> bool:
-    """For the VM's id, which is another on every machine."""
+    """Whether the command reads the VM's id from the firmware: it differs between machines."""
     words = " ".join(case.words)
     return "report-" in words and "--vm-id" not in words
 

@@ -2,8 +2,8 @@
 
     python -m support.dropin_agent --rust PATH [--cases N] [--seed N] [--record FILE]
 
-Only `clean`, help and the version run, never provisioning. A Rust agent that refuses its configuration goes on to tell
-the platform; it is ended there.
+Only `clean`, help and the version run, never provisioning. A Rust agent that refuses its configuration reports that
+to the platform; it is ended at that point.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from azureinit.errors import UsageError
 
 SOURCE = str(Path(azureinit.__file__).parents[1])
 REFUSED = "refused"  # the configuration
-PATIENCE = 10.0  # seconds; none of these commands has anything to wait for
+PATIENCE = 10.0  # seconds; none of these commands waits for anything
 WORDS = [
     "clean", "clean", "clean", "--logs", "--config", "@DIR@/config", "--config=@DIR@/config", "-g", "--groups", "a,b",
     "-ga", "-g=", "--groups=x", "-V", "--version", "-h", "--help", "-hV", "-Vh", "-VV", "-Vga", "help", "--", "-", "",
@@ -132,7 +132,7 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def _reaches_this_machine(case: Case) -> bool:
-    """It would provision, or clean what is not the test's own."""
+    """Whether it would provision, or clean files that are not the test's."""
     try:
         command = parse_args(list(case.words))
     except UsageError:

@@ -1,4 +1,4 @@
-"""Machines like those of `installed`, with a kernel, firmware and drives of their own: the same questions, by SSH."""
+"""Machines like those of `installed`, under QEMU: with their own kernel, firmware and drives, and reached by SSH."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from support.installed import ADDRESS, SOURCE, Boot, Disk
 
-PROMPT = b" login: "  # on the console: what systemd was to start is started, or nearly
-# Root's, as a container's programs have it.
+PROMPT = b" login: "  # on the console, when systemd has started nearly all units
+# Root's environment, the same as for programs in a container.
 ENVIRONMENT = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "SYSTEMD_PAGER=")
 
 
 class EmulatedDisk(Disk):
-    """An image that is written to. `options`: more of `fakeazure boot`."""
+    """A machine whose image is written to. `options`: further options of `fakeazure boot`."""
 
     def __init__(self, image: Path, place: Path, *, options: list[str]) -> None:
         super().__init__((), place)
@@ -45,7 +45,7 @@ class EmulatedBoot(Boot):
         self.run("systemctl", "is-system-running", "--wait")
 
     def run(self, *argv: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """As root, by way of the admin; over one connection, for an emulated handshake takes long."""
+        """Runs as root through the admin's login, over one connection: a handshake under emulation takes long."""
         settings = {
             "BatchMode": "yes",
             "ConnectionAttempts": "10",

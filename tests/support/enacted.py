@@ -1,4 +1,4 @@
-"""What a run did, by its own trace: the names of its steps in order."""
+"""The names of the steps that a run took, in order, from its trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PHASES = ("metadata", "certificates", "report Ready", "report failure")
 
 
 def enacted_steps(tree: Path) -> list[str]:
-    """Each name once: a step that another program undid is taken again."""
+    """Each name once: a step is repeated if another program has undone it."""
     trace = tree / "var/lib/azure-init/trace.jsonl"
     lines = [json.loads(line) for line in trace.read_text().splitlines()] if trace.exists() else []
     names = [line["name"] for line in lines if line["kind"] == "start" and line["name"] not in PHASES]
@@ -19,6 +19,6 @@ def enacted_steps(tree: Path) -> list[str]:
 
 
 def planned_steps(output: str) -> list[str]:
-    """Of `azure-init plan --json`."""
+    """The names of the steps in the output of `azure-init plan --json`."""
     items: list[dict[str, Any]] = json.loads(output)
     return [item["name"] for item in items if item["kind"] == "step"]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 LONGEST = 1 << 16
-HANG_SECS = 60  # of processor time for one input of at most 64 KiB: not a measure of speed, only of an end
+HANG_SECS = 60  # of processor time for one input of at most 64 KiB: detects a parser that does not end, not a slow one
 MOST_GROWTH = 512 << 20  # bytes of memory that a whole series may add
 SECRET = "Kanarienvogel-7"
 NUMBERS = (b"0", b"-1", b"255", b"256", b"65536", b"4294967295", b"4294967296", b"9" * 30, b"1e999", b"0x10", b"0777")
@@ -27,8 +27,8 @@ class Target:
     seeds: Sequence[bytes]
     words: Sequence[bytes] = ()
     errors: tuple[type[Exception], ...] = ()
-    secret: bool = False  # the seeds hold SECRET, which no error may tell
-    cost: int = 1  # how many ordinary inputs one of these stands for
+    secret: bool = False  # the seeds contain SECRET, which no error text may contain
+    cost: int = 1  # number of ordinary inputs that one of these replaces
     longest_error: int = 2000
 
 
@@ -105,7 +105,7 @@ def run(target: Target, count: int, seed: int) -> Tally:
 
 @contextmanager
 def ending(where: str) -> Iterator[None]:
-    """Ends a parser that does not."""
+    """Ends a parser that does not end by itself."""
 
     def stop(*_: object) -> None:
         raise AssertionError(f"no end in sight: {where}")

@@ -1,4 +1,4 @@
-"""The host keys of a booted machine: on its disk, shown by its sshd, told to the platform."""
+"""The host keys of a booted machine: on its disk, as its sshd shows them, and as reported to the platform."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPES = ("ed25519", "ecdsa", "rsa")
 
 
 def carried(disk: Disk) -> dict[str, str]:
-    """By type, the fingerprints of what the image brought."""
+    """The fingerprints of the image's keys, by type."""
     return {kind: fingerprint(disk.layer / f"etc/ssh/ssh_host_{kind}_key.pub") for kind in TYPES}
 
 
@@ -23,7 +23,7 @@ def fingerprint(path: Path) -> str:
 
 
 def shown(boot: Boot) -> dict[str, str]:
-    """By type, what sshd shows; nothing while it reads its configuration again."""
+    """The keys that sshd shows, by type; none while it reloads."""
     script = "ssh-keyscan -t ed25519,ecdsa,rsa 127.0.0.1 2>/dev/null | ssh-keygen -lf - || true"
     lines = [line.split() for line in boot.out("sh", "-c", script).splitlines()]
     return {words[-1].strip("()").lower(): words[1] for words in lines}

@@ -1,6 +1,6 @@
-"""Provisioning media for the readers' tests: made by the usual tools, then filled or bent by hand.
+"""Provisioning media for the readers' tests: made by the usual tools, then filled or damaged by this module.
 
-Nothing here uses the readers' own code: the UDF structures are laid out anew, so that one misreading cannot hide.
+Nothing here uses the readers' own code: the UDF structures are written independently, so that no error is in both.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def mkudffs(directory: Path, *options: str, revision: str, media: str = "dvd", b
 
 
 def without_iso(image: bytes) -> bytes:
-    """A bridge disc with its ISO 9660 half taken away, as Azure's media is: UDF recognition right at sector 16."""
+    """A bridge disc without its ISO 9660 half, like Azure's media: UDF recognition at sector 16."""
     sectors = [image[at : at + BLOCK] for at in range(16 * BLOCK, 64 * BLOCK, BLOCK)]
     kept = [sector for sector in sectors if sector[1:6] in (b"BEA01", b"NSR02", b"NSR03", b"TEA01")]
     assert len(kept) == 3
@@ -117,7 +117,7 @@ class Udf:
         fileset_block = struct.unpack_from("<I", logical, 252)[0]
         self.file_set_at = self.start + fileset_block
         self.root = struct.unpack_from("<I", self.block(self.file_set_at), 404)[0]
-        self.free = self.count // 2 if self.maps == 1 else 8  # a table ends what is recorded
+        self.free = self.count // 2 if self.maps == 1 else 8  # the table must stay the last recorded block
 
     def block(self, number: int) -> bytes:
         return bytes(self.image[number * self.size : (number + 1) * self.size])
@@ -173,7 +173,7 @@ class Udf:
         self.grow(self.start + self.root, fid)
 
     def grow(self, at: int, more: bytes, *, before: int = 0) -> None:
-        """More bytes at (or some way before) the end of what an entry with embedded data holds."""
+        """Inserts bytes at (or before) the end of the embedded data of an entry."""
         old = self.block(at)
         head = self.head(old)
         attributes, used = struct.unpack_from("<2I", old, head - 8)

@@ -21,7 +21,7 @@ EMPTY = ("etc/sudoers.d", "var/lib", "var/log", "run", "tmp")
 
 
 def reshape(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> None:
-    """Nothing else is left in the tree."""
+    """Replaces the whole tree with these files and links."""
     shutil.rmtree(root)
     for name, text in files.items():
         path = root / name
@@ -110,7 +110,7 @@ def azure_linux(root: Path) -> None:
 
 
 def ignition_ran(root: Path, *, boot_id: str | None = None, user_config: bool = True) -> None:
-    """In this boot, unless told otherwise."""
+    """Writes the result of an Ignition run; default: in this boot."""
     this = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     result = {"provisioningBootID": boot_id or this, "userConfigProvided": user_config}
     (root / "etc/.ignition-result.json").write_text(json.dumps(result))

@@ -26,7 +26,7 @@ SOURCE = str(Path(fakeazure.__file__).parent.parent)
 NETWORK = "[Match]\nName=eth0\n\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n"
 ADDRESS = "10.0.0.4"
 PAUSE = 0.02
-# A machine's disk is layers, joined where nobody else sees it.
+# A machine's disk consists of layers, mounted together in a private mount namespace.
 JOINED = """
 mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" overlay "$2/root" || exit 1
 place=$2
@@ -42,7 +42,7 @@ systemctl enable systemd-networkd.service >&2
 
 
 def once(place: Path, make: Callable[[Path], object]) -> Path:
-    """What `make` puts there, by whichever worker of a run needs it first."""
+    """A directory that `make` fills, in the first worker of a test run that needs it."""
     unfinished = place.with_name(f"{place.name}.unfinished")
     with place.with_name(f"{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -54,7 +54,7 @@ def once(place: Path, make: Callable[[Path], object]) -> Path:
 
 
 def build_package(place: Path) -> None:
-    """From a copy of the sources, so that whoever works on the project meanwhile does no harm."""
+    """Built from a copy of the sources, so that edits during the test run have no effect."""
     sources = place / "sources"
     ignore = shutil.ignore_patterns(".*", "__pycache__", "dist", "build", "tests", "bench")
     shutil.copytree(PROJECT, sources, ignore=ignore, ignore_dangling_symlinks=True)
@@ -65,7 +65,7 @@ def build_package(place: Path) -> None:
 
 
 class Images:
-    """Each distribution with our agent in it, put there once a run; machines are layers over that."""
+    """Each distribution with azure-init, installed once in a test run; machines are layers over it."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -99,7 +99,7 @@ class Images:
 
 
 class Disk:
-    """What a machine keeps from boot to boot: its own layer over others, and who the platform takes it for."""
+    """The state that a machine keeps from boot to boot: its own layer over others, and its VM id at the platform."""
 
     def __init__(self, lower: tuple[Path, ...], place: Path) -> None:
         self.lower, self.place = lower, place
@@ -118,21 +118,21 @@ class Disk:
         path.chmod(mode)
 
     def change(self, script: str) -> str:
-        """As root in a machine that is not running; what that says."""
+        """Runs a program as root in a machine that is not running, and returns its output."""
         words = self._joined(CHANGE, script, pid=True)
         ran = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         assert ran.returncode == 0, f"{script}: {ran.stdout}{ran.stderr}"
         return ran.stdout
 
     def files(self, pattern: str) -> list[str]:
-        """What this layer holds."""
+        """The files of this layer."""
         return sorted(str(path.relative_to(self.layer)) for path in self.layer.glob(pattern))
 
     @contextlib.contextmanager
     def boot(
         self, scenario: str = "", *, vm: str = "", keys: tuple[str, ...] = (), wait: bool = True
     ) -> Iterator[Boot]:
-        """A boot, ended politely. `scenario`: more of its file; `vm`, `keys`: more of that one's [vm], as TOML."""
+        """One boot, with an orderly shutdown. `scenario`, `vm`, `keys`: added to the scenario file, as TOML."""
         self.boots += 1
         file = self.place / f"scenario-{self.boots}.toml"
         own = f'"{self.key.with_suffix(".pub").read_text().strip()}"'
@@ -177,7 +177,7 @@ class Boot:
         self._init = 0
 
     def wait_until_up(self) -> None:
-        """Everything that systemd was to start is started."""
+        """Waits until systemd has started all units of the boot."""
         init = self.init
         self.until(lambda: Path(f"/proc/{init}/root/run/dbus/system_bus_socket").exists(), "there is a system bus")
         self.run("systemctl", "is-system-running", "--wait")
@@ -188,14 +188,14 @@ class Boot:
         return self._init
 
     def until(self, seen: Callable[[], Found], what: str) -> Found:
-        """The first answer that says something."""
+        """The first answer that is not empty."""
         deadline = time.monotonic() + self.soon
         looked = time.monotonic()
         while not (found := seen()):
             now = time.monotonic()
             if self._platform.poll() is not None or now > deadline:
                 raise AssertionError(f"never came to this: {what}\n{self.last_words()}")
-            time.sleep(max(PAUSE, 2 * (now - looked)))  # who looks with a program leaves the machine time to work
+            time.sleep(max(PAUSE, 2 * (now - looked)))  # a check must leave the machine time to work
             looked = time.monotonic()
         return found
 
@@ -216,7 +216,7 @@ class Boot:
         return self.out("systemctl", "show", "--value", "-p", name, unit)
 
     def moment(self, unit: str, name: str) -> int:
-        """Of `ActiveEnter`, `ExecMainStart` and their like, in microseconds; 0: it never came to that."""
+        """A time stamp such as `ActiveEnter` or `ExecMainStart`, in microseconds; 0: it has not happened."""
         return int(self.shown(unit, f"{name}TimestampMonotonic"))
 
     def journal(self, *words: str) -> str:
@@ -229,7 +229,7 @@ class Boot:
     def ssh(
         self, command: str, *, user: str = "azureuser", key: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """A login from outside, as its owner would do it."""
+        """A login over SSH from outside."""
         settings = {
             "BatchMode": "yes",
             "ConnectTimeout": "10",
@@ -264,7 +264,7 @@ class Boot:
         return ran.stdout.split()
 
     def agent(self) -> int:
-        """Our number for the running agent's process; 0: there is none, or it is not yet what it will be."""
+        """The host's PID of the running agent; 0: there is none, or it has not executed the agent's program yet."""
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 words = (entry / "cmdline").read_bytes().split(b"\0")[:-1]
@@ -293,17 +293,17 @@ class Boot:
         return [event for event in self.events() if isinstance(event, Lease)]
 
     def ready(self) -> None:
-        """Waits for it."""
+        """Waits for the verdict, which must be Ready."""
         self.until(self.told, "a verdict is told")
         assert self.told() == ["ready"], self.verdicts()
 
     def ended(self, unit: str = "azure-init.service") -> str:
-        """Waits for the end of the unit's process; how it ended, as systemd words it."""
+        """Waits for the end of the unit's process, and returns its result in systemd's words."""
         self.until(lambda: self.moment(unit, "ExecMainExit"), f"{unit} has run")
         return f"{self.shown(unit, 'Result')} {self.shown(unit, 'ExecMainStatus')}"
 
     def cut_power(self) -> None:
-        """At once. The machine is gone with its platform, and so is what it had not yet written to its disk."""
+        """Kills machine and platform at once; data that are not on the disk yet are lost."""
         self._platform.kill()
         self._platform.wait()
         deadline = time.monotonic() + self.soon

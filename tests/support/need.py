@@ -1,4 +1,4 @@
-"""What a test needs of the machine it runs on: missing, it is a skip with a reason, and under CI=true a failure."""
+"""Requirements of a test: if one is missing, the test is skipped with a reason; with CI=true it fails."""
 
 from __future__ import annotations
 

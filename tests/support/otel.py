@@ -1,4 +1,4 @@
-"""A collector on loopback, and what OpenTelemetry's own schema understands of what it is sent."""
+"""A collector on loopback, and its requests as OpenTelemetry's own schema parses them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Collector:
                 try:
                     answer(self)
                 except OSError:
-                    pass  # the client had enough
+                    pass  # the client has closed the connection
 
             def log_message(self, *_: Any) -> None:
                 pass

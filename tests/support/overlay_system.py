@@ -25,7 +25,7 @@ NAMESPACES = ("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child")
 
 
 class System:
-    """What the agent changes lies in `upper`; nothing else is changed."""
+    """The running system under a layer: `upper` holds all changes that the agent makes."""
 
     def __init__(self, place: Path, script: bytes, **platform: Any) -> None:
         for name in ("upper", "work", "root", "run", "place"):
@@ -45,7 +45,7 @@ class System:
         return [*enter, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH=/mnt/src", *agent]
 
     def service(self, *words: str) -> list[str]:
-        """As the service manager starts it."""
+        """The agent's command with the environment of a service."""
         command = self.command(*words)
         command.insert(command.index("-i") + 1, "NOTIFY_SOCKET=/mnt/place/notify")
         return command
@@ -65,7 +65,7 @@ class System:
         return self.upper / "var/lib/azure-init/custom-data.log"
 
     def told(self) -> str:
-        """Everything the platform and whoever reads the logs has heard."""
+        """Log, journal, trace and all requests to the platform, as one text."""
         files = [self.upper / "var/log/azure-init.log", *(self.upper / "var/lib/azure-init").glob("*.journal")]
         texts = [path.read_text() for path in (*files, self.upper / "var/lib/azure-init/trace.jsonl")]
         return "".join(texts) + "".join(f"{one.target} {one.body}" for one in self.fabric.ledger.requests)

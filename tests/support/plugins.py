@@ -1,4 +1,4 @@
-"""Our pytest plugin, where nobody installed it: pytest finds an installed one by itself, and takes none twice."""
+"""fakeazure's pytest plugin, if it is not installed: pytest loads an installed one itself, and refuses a second."""
 
 from __future__ import annotations
 

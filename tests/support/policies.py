@@ -1,4 +1,4 @@
-"""Image policies: what an image's builder may have decided about logins, and what must come of each.
+"""Image policies: restrictions of logins that an image may have, and the result that each must have.
 
 ready: nothing is said, and every credential given works. both: nothing is said, and key and password work together.
 note: Ready, one of the credentials is said not to work, the other works. doubt: Ready with a warning, and a login that

@@ -1,4 +1,4 @@
-"""One image policy tried for real: a Debian root under a layer, the agent, its sshd, and a login from outside.
+"""One image policy on a real system: a Debian root under a layer, the agent, its sshd, and a login from outside.
 
 Started as a program by `try_policy` in namespaces of its own (network, mounts, processes), so that sshd has port 22 and
 the addresses of an Azure network, and nothing outlives it. Prints one JSON object.
@@ -18,7 +18,7 @@ from typing import Any
 SRC = Path(__file__).parents[2] / "src"
 ADDRESS, OUTSIDE = "10.0.0.4", "203.0.113.9"
 PASSWORD = "Correct-Horse-7"
-# No test waits for what it does not test.
+# Short timeouts, so that no test waits for something that it does not test.
 QUICK: dict[str, dict[str, Any]] = {"provisioning_media": {"wait_secs": 2}, "sources": {"grace_secs": 1}}
 MOUNT = """
 set -e
@@ -38,7 +38,7 @@ mount -t tmpfs -o mode=755 tmpfs "$2/root/run"
 
 @dataclass
 class Policy:
-    """`setup`: shell in the image, before its first boot. `after`: shell after the agent, as the boot would go on."""
+    """`setup`: shell in the image, before its first boot. `after`: shell after the agent, as later in a boot."""
 
     setup: str = ""
     password: bool = False
@@ -57,7 +57,7 @@ class Tried:
     verdict: str  # ready or failed
     reason: str
     error: str
-    doubts: str  # what the success report says of them
+    doubts: str  # the warnings about logins in the success report
     logins: dict[str, bool]
     judged: str
     honest: bool
@@ -150,7 +150,7 @@ def enter(root: Path, *command: str, check: bool) -> subprocess.CompletedProcess
 
 
 class sshd:  # noqa: N801 - used as a block
-    """As its unit starts it; one that does not start is no error here."""
+    """Started as by its unit; an sshd that does not start is not an error here."""
 
     def __init__(self, root: Path, port: int) -> None:
         words = ("chroot", str(root), "/usr/sbin/sshd", "-D", "-e")

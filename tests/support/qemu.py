@@ -1,7 +1,7 @@
-"""A computer of its own under QEMU: a real kernel, a small Debian in its memory, and a wire to run Python in it.
+"""A machine under QEMU: a real kernel, a small Debian in its memory, and a serial line to run Python in it.
 
-Software emulation: the host gives nothing but QEMU and mmdebstrap. The kernel and the Debian tree are made once and
-kept in CACHE; what a test brings is laid over them at every start.
+Software emulation: the host needs only QEMU and mmdebstrap. The kernel and the Debian tree are made once and kept in
+CACHE; the files of a test are added at every start.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ mount -t tmpfs run /run
 exec python3 -I /guest.py
 """
 
-# Runs functions that come down the wire as source, one a line, and answers with what they return.
+# Receives functions as source over the serial line, one per line, runs them, and sends back their results.
 GUEST = """\
 import json, os, sys, traceback, tty
 sys.path.insert(0, "/usr/lib/azure-init")
@@ -76,11 +76,11 @@ while True:
 
 
 class GuestFailed(AssertionError):
-    """What was run inside did not return."""
+    """The function in the guest did not return."""
 
 
 class Line:
-    """Lines of JSON over a socket, each waited for with a limit."""
+    """Lines of JSON over a socket, each with a timeout."""
 
     def __init__(self, path: Path) -> None:
         self.listener = socket.socket(socket.AF_UNIX)
@@ -104,7 +104,7 @@ class Line:
             line, end, rest = self.waiting.partition(b"\n")
             if end:
                 self.waiting = rest
-                if line.startswith(b"{"):  # some firmware talks to every serial line there is
+                if line.startswith(b"{"):  # some firmware writes to every serial line
                     message: dict[str, Any] = json.loads(line)
                     return message
                 continue
@@ -127,7 +127,7 @@ class Guest:
         self.directory, self.process, self.monitor, self.wire = directory, process, monitor, wire
 
     def call(self, function: Callable[..., Any], *, seconds: float = CALL_SECONDS, **values: Any) -> Any:
-        """The function runs inside: it imports what it needs, and takes and returns what JSON can say."""
+        """Runs the function in the guest: it imports what it needs; its arguments and its result are JSON values."""
         self.begin(function, **values)
         return self.finish(seconds=seconds)
 
@@ -179,7 +179,7 @@ class Guest:
 
     @contextmanager
     def disk(self, image: Path) -> Iterator[None]:
-        """A hard disk with that on it, for a while."""
+        """Attaches the image as a hard disk, and detaches it at the end of the block."""
         file = {"driver": "file", "filename": str(image)}
         self.ask_monitor("blockdev-add", **{"driver": "raw", "node-name": "disk", "file": file})
         self.ask_monitor("device_add", driver="scsi-hd", id="disk", bus="bus.0", drive="disk")
@@ -198,7 +198,7 @@ class Guest:
             time.sleep(0.05)
 
     def drive(self, name: str) -> dict[str, Any]:
-        """What QEMU says of it: `tray_open`, `locked`, and `inserted` where there is a medium."""
+        """The drive as QEMU reports it: `tray_open`, `locked`, and `inserted` if there is a medium."""
         drives: list[dict[str, Any]] = self.ask_monitor("query-block")
         (found,) = (drive for drive in drives if drive["qdev"] == name)
         return found
@@ -219,7 +219,7 @@ def running(
     acpi: Sequence[str] = (),
     doors: Mapping[str, int] | None = None,
 ) -> Iterator[Guest]:
-    """`files`: files and directories of the host, by where they are to lie inside. `doors`: addresses that lead,
+    """`files`: files and directories of the host, by their paths in the guest. `doors`: addresses that lead,
     on port 80, to a port of the host's loopback, each through a network card of its own."""
     qemu = need("qemu-system-x86_64")
     kernel, base = pieces()
@@ -228,7 +228,7 @@ def running(
     with initrd.open("ab") as file:
         file.writelines(overlay(files))
     command = [
-        need("setpriv"), "--pdeathsig", "KILL",  # it does not outlive us, however we end
+        need("setpriv"), "--pdeathsig", "KILL",  # QEMU is killed when this process ends
         qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-machine", "pc", "-accel", "tcg", "-cpu", "max", "-m", "1024",
         "-kernel", str(kernel), "-initrd", str(initrd), "-append", KERNEL_OPTIONS,
@@ -253,7 +253,7 @@ def running(
         yield guest
     finally:
         guest.stop()
-        initrd.unlink()  # the directory may be kept, but not this much
+        initrd.unlink()  # large; pytest keeps the directory
 
 
 def network(directory: Path, doors: Mapping[str, int]) -> Iterable[str]:
@@ -283,7 +283,7 @@ carry(outside, inside)
 
 
 def pieces() -> tuple[Path, Path]:
-    """The kernel, and the Debian tree as an archive; made where they are not there."""
+    """The kernel, and the Debian tree as an archive; made if they are missing."""
     kernel, tree = CACHE / "vmlinuz", CACHE / "tree.cpio"
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
@@ -326,7 +326,7 @@ def build(work: Path, *, kernel: Path, tree: Path) -> None:
 
 
 def add_modules(root: Path, modules: Path) -> None:
-    """Those that are needed, and those they need."""
+    """The kernel modules that are needed, and their dependencies."""
     (version,) = (path.name for path in modules.iterdir())
     place = root / "usr/lib/modules" / version
     shutil.copytree(modules / version, place)

@@ -1,4 +1,4 @@
-"""Signals that this process was started to ignore, as `scripts/test &` and nohup have it, reach what tests start."""
+"""Signals that this process ignores from its start (`scripts/test &`, nohup) still reach the programs of tests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from types import FrameType
 
 
 def pass_on_signals() -> None:
-    """A handler in place of "ignored": we go on ignoring them, and a program that we start has the default."""
+    """Replaces "ignored" with a handler that does nothing: a started program then has the default action."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, ignore)
 
 
 def ignore(_number: int, _frame: FrameType | None) -> None:
-    """Nothing."""
+    """Does nothing."""

@@ -1,4 +1,4 @@
-"""Small machines with an sshd in them, for the tests of keys, sshd and host keys."""
+"""Small file trees with an sshd, for the tests of keys, sshd and host keys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ POINTS = {
 
 
 def blob(*parts: bytes | str) -> str:
-    """The inside of a public key, in base64."""
+    """The blob of a public key, in base64."""
     raw = [part.encode() if isinstance(part, str) else part for part in parts]
     return base64.b64encode(b"".join(len(part).to_bytes(4, "big") + part for part in raw)).decode()
 
@@ -81,7 +81,7 @@ def tree(root: Path, files: Mapping[str, str | bytes], *, home: bool = True) -> 
 
 
 def own(path: Path) -> None:
-    """As the account would: only root can, and only then do owners count."""
+    """Gives the file to the account. Only root can, and only as root owners are checked."""
     if os.geteuid() == 0:
         os.chown(path, 1000, 1000, follow_symlinks=False)
 
@@ -91,7 +91,7 @@ def facts_of(machine: Machine, **changes: Any) -> Facts:
 
 
 def running(facts: Facts, **ssh: Any) -> Facts:
-    """The same machine, as if it were the running one."""
+    """The same machine, treated as the running system."""
     return altered(
         facts,
         root="",

@@ -1,4 +1,4 @@
-"""File trees to provision: what a generalised Debian image has, as far as an agent looks at it."""
+"""File trees to provision: the files of a generalised Debian image that an agent reads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_tree(root: Path) -> Path:
 
 
 def listing(root: Path) -> dict[str, tuple[str, str, bytes]]:
-    """Every file: its mode, its owner and what is in it; links and directories too."""
+    """Mode, owner and content of every file, link and directory."""
     found = {}
     for directory, names, files in os.walk(root):
         for name in (*names, *files):

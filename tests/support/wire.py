@@ -1,4 +1,4 @@
-"""What tests of the network need: a server that says exactly the bytes it is given, and a clock of their own."""
+"""For tests of the network: a server that sends exactly the given bytes, and a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Answer = Union[bytes, Callable[[socket.socket], None]]
 
 
 class Ticking(Clock):
-    """Time passes by sleeping only. Sockets keep their own, real time."""
+    """Time passes only in `sleep`. Sockets use the real time."""
 
     def __init__(self, at: float = 1000.0) -> None:
         self.at = at
@@ -81,7 +81,7 @@ class Server:
                     else:
                         answer(connection)
                 except OSError:
-                    pass  # the client had enough
+                    pass  # the client has closed the connection
 
 
 def read_request(connection: socket.socket) -> bytes:
@@ -107,7 +107,7 @@ def reset(connection: socket.socket) -> None:
 
 
 def silence(connection: socket.socket) -> None:
-    """Says nothing until the client goes."""
+    """Sends nothing until the client disconnects."""
     connection.recv(1)
 
 
@@ -115,7 +115,7 @@ HELD: list[socket.socket] = []
 
 
 def unused_url() -> str:
-    """An address that refuses connections. It stays taken: another test's server could be given it otherwise."""
+    """An address that refuses connections. The port stays reserved, so that no other test's server gets it."""
     HELD.append(socket.socket())
     HELD[-1].bind(("127.0.0.1", 0))
     return f"http://127.0.0.1:{HELD[-1].getsockname()[1]}"

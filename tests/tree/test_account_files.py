@@ -1,4 +1,4 @@
-"""The `files` backend beside useradd itself: the same tree before, the same tree after."""
+"""The `files` backend compared with useradd: from the same tree, both make the same tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scripts/azure-e2e against stand-ins for Azure's tools: what they are told, and that no failure is passed over."""
+"""scripts/azure-e2e with stand-ins for Azure's tools: the calls that it makes, and that no failure is ignored."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_a_login_is_not_enough_where_our_verdict_is_not_in_the_journal(
     subscription: Subscription, case: str, journal: str
 ) -> None:
     ran = subscription.run(case, JOURNAL=journal)
-    assert ran.returncode == 1 and f"{case}: the journal does not contain our verdict" in ran.stdout
+    assert ran.returncode == 1 and f"{case}: the journal does not contain the verdict of azure-init" in ran.stdout
     assert subscription.is_gone()
 
 

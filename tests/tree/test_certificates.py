@@ -1,4 +1,4 @@
-"""Certificates by thumbprint: envelopes sealed by the real openssl, opened, sorted, and the ways that does not work."""
+"""Certificates by thumbprint: envelopes encrypted by the real openssl, decrypted, matched; and failures of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loading a configuration imports, in a process of its own."""
+"""The modules that loading a configuration imports, in a new process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashing, checked against openssl, mkpasswd and what Python has of libcrypt."""
+"""Password hashing, compared with openssl, mkpasswd and libcrypt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine becomes an image: tree before, tree after, every changed file listed; and who never goes."""
+"""Deprovisioning: tree before, tree after, every changed file listed; and accounts that are never removed."""
 
 from __future__ import annotations
 

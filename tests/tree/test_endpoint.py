@@ -1,4 +1,4 @@
-"""Where the wireserver is: real packets, routes and leases in a network of their own, and what is left untouched."""
+"""The wireserver's address: from real packets, routes and leases in a network namespace; nothing else is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corridor, on a tree, against a platform of a few bytes, with the time in the test's hand.
+"""A whole run on a tree, with a minimal platform and a clock that the test controls.
 
 A listener is how a test reaches into a run: it hears every step begin and end, and may then move the clock or a file.
 """

@@ -1,4 +1,4 @@
-"""Carrying out a plan on a tree: all of it or nothing, what was there put back, and what is remembered."""
+"""The executor on a tree: atomic steps, restored content after a failure, and the journal."""
 
 from __future__ import annotations
 

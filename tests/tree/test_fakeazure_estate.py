@@ -1,4 +1,4 @@
-"""A fleet: many machines behind one HTTP server, each with its own answers, faults and judgement."""
+"""Fleet: many machines behind one HTTP server, each with its own answers, faults and judgement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When to stop waiting for a source: every branch of the policy on a clock of its own, then both sources for real."""
+"""When to stop waiting for a source: every branch of the policy with a test clock, then both real sources."""
 
 from __future__ import annotations
 

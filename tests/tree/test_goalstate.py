@@ -1,4 +1,4 @@
-"""The goal state: what the wireserver's documents say, and every way they can come broken, late or not at all."""
+"""The goal state: the wireserver's documents, also malformed, late or missing ones."""
 
 from __future__ import annotations
 

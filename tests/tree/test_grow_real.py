@@ -1,4 +1,4 @@
-"""Disks in files, grown by the real tools while they are mounted. What ext4 needs of a kernel the boot floor has."""
+"""Disks in files, grown by the real tools while they are mounted. The tests of ext4 are in tests/boot."""
 
 from __future__ import annotations
 

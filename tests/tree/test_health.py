@@ -1,4 +1,4 @@
-"""The health endpoint: the exact bodies, what is tried again, and what is given up."""
+"""The health endpoint: the exact bodies, retries, and final failures."""
 
 from __future__ import annotations
 

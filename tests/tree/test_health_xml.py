@@ -1,4 +1,4 @@
-"""The XML endpoints: the exact bodies, the limit of a description, stale goal states, and when they are turned to."""
+"""The XML endpoints: the exact bodies, the limit of a description, stale goal states, and when they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door to the network against servers that say exactly these bytes."""
+"""http.py with servers that send exactly the given bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instance metadata service: what is asked, what is tried again, and what a document says."""
+"""The instance metadata service: requests, retries, and the parser of its document."""
 
 from __future__ import annotations
 

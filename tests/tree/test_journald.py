@@ -1,4 +1,4 @@
-"""What journald is told, on a socket of our own; tests/boot/test_journald_boot.py asks a real one."""
+"""The messages to journald, on a test socket; tests/boot/test_journald_boot.py uses a real journald."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`libazureinit-kvp` as a process: the cases it must pass to drop in, killed anywhere, on a full disk, in a crowd."""
+"""`libazureinit-kvp` as a process: drop-in cases, kills at any point, a full disk, and parallel processes."""
 
 from __future__ import annotations
 

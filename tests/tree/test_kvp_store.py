@@ -1,4 +1,4 @@
-"""The pool store on real files: what changes, what is refused without a change, and who waits for whom."""
+"""The pool store on real files: changes, refusals without a change, and locking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees with SELinux labels: what is replaced keeps its own, what is new gets one, on a kernel that knows of none."""
+"""Trees with SELinux labels, on a kernel without SELinux: replaced files keep theirs, new files get one."""
 
 from __future__ import annotations
 

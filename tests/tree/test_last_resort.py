@@ -1,4 +1,4 @@
-"""What is told where the agent cannot be loaded, and where nothing is."""
+"""The report if the agent cannot be loaded, and cases where nothing is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the medium on a machine whose /sys, /dev and /proc are a temporary directory, under a clock of our own."""
+"""Finding the medium on a machine whose /sys, /dev and /proc are a temporary directory, with a test clock."""
 
 from __future__ import annotations
 

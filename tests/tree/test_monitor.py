@@ -1,4 +1,4 @@
-"""The monitor of the host's name: what it takes for a change, what it tells, and when it looks again."""
+"""The hostname stage: what counts as a change, what is published, and when it checks again."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_without_a_way_to_the_platform_it_waits_for_one(tmp_path: Path) -> None:
     (tmp_path / "proc/net/route").write_text(HEADER)
     one.look("web-2")
     (warning,) = one.warnings()
-    assert warning.startswith("DNS cannot be told that this is web-2: no route leads to the platform")
+    assert warning.startswith("cannot register the host name web-2 in DNS: there is no route to the platform")
     (tmp_path / "proc/net/route").write_text(HEADER + route("eth0"))
     one.look("web-2")
     assert one.told() == [told("web-2")]

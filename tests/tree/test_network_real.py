@@ -1,4 +1,4 @@
-"""What we read of the kernel is what the ip tool shows: on this machine, and in networks made for the purpose."""
+"""Links, addresses and routes over netlink, compared with the ip tool: on this machine, and in test networks."""
 
 from __future__ import annotations
 

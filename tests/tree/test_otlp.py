@@ -1,4 +1,4 @@
-"""What a collector is told, where, and what happens where there is none to listen."""
+"""The requests to an OpenTelemetry collector, its address, and a collector that does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host keys that an image carries: once for each VM they go, and new ones are made."""
+"""Host keys of the image: removed and made anew, once for each VM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Root's password goes, and with it everything by which it could come back; accounts of the system's own as admins."""
+"""Root's password is removed with all copies of its hash; and system accounts as admins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to the platform, in the kernel's own table, and how soon a new one is noticed."""
+"""The route to the platform in the kernel's table, and how soon a new one is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts, called as somebody new here calls them: mistakes are told in a sentence, and help does nothing."""
+"""The scripts, called as by a new user: a mistake gives a one-sentence error, and --help does nothing else."""
 
 from __future__ import annotations
 

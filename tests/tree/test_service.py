@@ -1,4 +1,4 @@
-"""The service manager's socket, and since when a machine is up."""
+"""The service manager's socket, and the time of the machine's start."""
 
 from __future__ import annotations
 

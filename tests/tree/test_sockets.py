@@ -1,4 +1,4 @@
-"""The private module that sockets come from, and its fallback: in a fresh interpreter."""
+"""The private socket module and its fallback, in a new interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our reading of Match, Allow and Deny lines beside sshd's own, on random configurations."""
+"""azure-init's rules for Match, Allow and Deny lines, compared with sshd on random configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads in a process that may not start any."""
+"""Threads in a process whose limits allow none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The UDF reader on discs of genisoimage and mkudffs, on filled, bent and damaged ones."""
+"""The UDF reader on discs of genisoimage and mkudffs, on filled, modified and damaged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What systemd says that the units leave open is in the manual, with a reason: all of it, and nothing else."""
+"""The findings of `systemd-analyze security` for the units are in the manual, each with a reason, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the account files say, however badly they are written."""
+"""The parsers of the account files, also for malformed files."""
 
 from __future__ import annotations
 

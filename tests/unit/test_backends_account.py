@@ -1,4 +1,4 @@
-"""Which backend would do what, and why another would not."""
+"""The backends for accounts: their actions, and their reasons to decline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for the kernel's command line: whose files they go to, which are there already, how ours go again."""
+"""Words for the kernel command line: which file gets them, which are present already, and their removal."""
 
 from __future__ import annotations
 

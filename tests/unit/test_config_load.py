@@ -1,4 +1,4 @@
-"""Layers, precedence, origins; every kind of mistake and the line it is told with."""
+"""The configuration's layers, precedence and origins; every kind of mistake, with its line number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wherever the plain reader answers, it says what the real parser says."""
+"""Wherever the plain TOML parser answers, tomllib gives the same answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line a key stands on, whatever stands around it."""
+"""The line number of a key in a TOML text."""
 
 from __future__ import annotations
 

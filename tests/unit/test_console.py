@@ -1,4 +1,4 @@
-"""What boot diagnostics show of a run: its start, its verdict, the host's keys."""
+"""The console, which boot diagnostics show: a run's start, its waits, its verdict, the host keys."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def test_a_failed_run_tells_its_cause_and_whether_the_platform_knows(booting: Bo
 def test_what_is_waited_for_is_told_whenever_it_is_said(booting: Booting) -> None:
     events = booting.events
     with events.step("metadata"):
-        events.tell(INFO, "waiting", "waiting for the network since 10 s: eth0 is down\x1b[2J")
-        events.tell(DEBUG, "waiting", "waiting for the network since 20 s: eth0 is down")
+        events.tell(INFO, "waiting", "waiting for the network (10 s so far): eth0 is down\x1b[2J")
+        events.tell(DEBUG, "waiting", "waiting for the network (20 s so far): eth0 is down")
         events.tell(WARN, "network", "not for the console")
-    told = "azure-init: waiting for the network since {} s: eth0 is down{}\n"
+    told = "azure-init: waiting for the network ({} s so far): eth0 is down{}\n"
     assert booting.shown == STARTED + told.format(10, "?[2J") + told.format(20, "")
 
 

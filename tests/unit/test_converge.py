@@ -1,4 +1,4 @@
-"""Plan, apply, look again: somebody else may be at the same thing."""
+"""Plan, apply, plan again: also while another program changes the same files."""
 
 from __future__ import annotations
 

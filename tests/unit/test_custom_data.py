@@ -1,4 +1,4 @@
-"""customData: what is kept of it, and what is run."""
+"""customData: the saved file, and the program that is run."""
 
 from __future__ import annotations
 

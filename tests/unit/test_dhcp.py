@@ -1,4 +1,4 @@
-"""DHCP and the packets that carry it: to the byte what is sent, and what of the things that come back is believed."""
+"""DHCP messages and their packets: the exact bytes that are sent, and which answers are accepted."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_the_plan_shows_the_line_and_is_empty_the_second_time(tmp_path: Path) ->
     (step,) = [item for item in plan if item.name == "DHCP host name"]
     assert isinstance(step, Step)
     shown = as_text((step,), privileged=True)
-    assert f"{DHCLIENT} has the DHCP client send another name" in shown
+    assert f"{DHCLIENT} makes the DHCP client send another name" in shown
     assert '-send host-name "old-vm";' in shown and '+send host-name "web-1";' in shown
     machine.write(DHCLIENT, with_name(text.encode(), b"web-1"))
     again = plan_hostname(hostname="web-1", **parts(read_facts(machine, Config()), "host", "names"), config=Config())

@@ -1,4 +1,4 @@
-"""The error tree keeps the promises its drawing makes."""
+"""The error classes agree with the table in errors.py and with docs/exit-codes.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events, steps, and what people read of them."""
+"""Events, steps, and their log lines."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_filter_that_is_none_is_ignored_with_a_warning() -> None:
 def test_a_filter_that_is_one_is_what_counts() -> None:
     warnings: list[str] = []
     found = log_filter({"AZURE_INIT_LOG": "warn,libazureinit::user=debug"}, warnings)
-    assert (found.lets("user", DEBUG), found.lets("hostname", INFO), warnings) == (True, False, [])
+    assert (found.allows("user", DEBUG), found.allows("hostname", INFO), warnings) == (True, False, [])
 
 
 @pytest.mark.parametrize(

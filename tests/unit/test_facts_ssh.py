@@ -1,4 +1,4 @@
-"""sshd's configuration read our own way, its host keys, and the key files of a home."""
+"""azure-init's parser of sshd's configuration, the host keys, and the key files of a home."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_no_configuration_is_walked_for_ever() -> None:
 
 def test_without_sshd_there_is_nothing_to_know(tmp_path: Path) -> None:
     ssh = read(tmp_path, {})
-    assert (ssh.installed, ssh.config_path, ssh.files, ssh.said) == (False, None, (), {})
+    assert (ssh.installed, ssh.config_path, ssh.files, ssh.configured) == (False, None, (), {})
 
 
 def test_the_vendors_configuration_counts_where_etc_has_none(tmp_path: Path) -> None:

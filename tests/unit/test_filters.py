@@ -1,4 +1,4 @@
-"""Directives: which events are told, and where those of the environment and of a file meet."""
+"""Log filters: which events they allow, and which filter applies: the environment's or the file's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = (TRACE, DEBUG, INFO, WARN, ERROR)
 def let(text: str, name: str = "hostname") -> tuple[int, ...]:
     found = parse_filter(text)
     assert found is not None
-    return tuple(level for level in ALL if found.lets(name, level))
+    return tuple(level for level in ALL if found.allows(name, level))
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_any_text_is_a_filter_or_none(text: str) -> None:
 
 
 def test_by_default_the_pool_gets_our_steps_and_every_request() -> None:
-    assert DEFAULT.lets("hostname", INFO) and not DEFAULT.lets("hostname", DEBUG)
-    assert DEFAULT.lets("http", DEBUG) and DEFAULT.lets("network", WARN)
+    assert DEFAULT.allows("hostname", INFO) and not DEFAULT.allows("hostname", DEBUG)
+    assert DEFAULT.allows("http", DEBUG) and DEFAULT.allows("network", WARN)
 
 
 @pytest.mark.parametrize(
@@ -99,5 +99,5 @@ def test_environment_then_file_then_the_built_in_choice(
     loaded = load(machine, config=str(config), groups=None)
     warned = list(loaded.warnings)
     found = chosen_filter(loaded.config.telemetry.kvp_filter, warned)
-    assert tuple(level for level in ALL if found.lets("hostname", level)) == told
+    assert tuple(level for level in ALL if found.allows("hostname", level)) == told
     assert len(warned) == warnings, warned

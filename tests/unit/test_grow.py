@@ -1,4 +1,4 @@
-"""The disk under the root: what there is room for, whose it is, and what would be done."""
+"""Growing the root file system: the free space, the reasons not to grow, and the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host keys: made where they are missing or torn, and left alone otherwise."""
+"""Host keys: made if they are missing or incomplete, otherwise left as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who the VM is, from firmware or configuration, and whether this is Azure."""
+"""The VM's id, from firmware or configuration, and whether the machine is on Azure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ignition left behind, and what gives way to it."""
+"""Ignition's result, and the settings for which it takes precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done, written down line by line, and what the next run makes of it."""
+"""The journal: its lines, and how the next run reads them."""
 
 from __future__ import annotations
 

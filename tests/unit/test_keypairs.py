@@ -1,4 +1,4 @@
-"""Key pairs that the media name by a certificate: read, found, and put where they belong, for nobody else to see."""
+"""Key pairs that the media name by a certificate: parsed, matched, and written for the admin only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admin's key opens the admin's account only: which of sshd's key files are one user's own, and which serve."""
+"""Which of sshd's key files belong to one user alone: only these get the admin's key."""
 
 from __future__ import annotations
 

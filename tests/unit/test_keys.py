@@ -1,4 +1,4 @@
-"""Public keys: what is one, and where each goes."""
+"""Public keys: which are valid, and the file that each goes to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagnostics and cloud-init's records: encoded, cut up, put together, and told why not."""
+"""Diagnostics and cloud-init's records: encoded, split, joined, and refused with a reason."""
 
 from __future__ import annotations
 

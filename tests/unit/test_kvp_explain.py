@@ -1,4 +1,4 @@
-"""Records in sentences."""
+"""Key-value records as sentences."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_what_an_agent_says_is_shown_whole_unless_it_is_endless() -> None:
     (sentence,) = explain(encode(diagnostic("network", "link eth0: up\n" * 200 + "dns: no server")))
     assert sentence.endswith("dns: no server")
     (sentence,) = explain(encode(diagnostic("network", "x" * 9999)))
-    assert len(sentence) < 4100 and sentence.endswith("... (9999 letters)")
+    assert len(sentence) < 4100 and sentence.endswith("... (9999 characters)")
 
 
 @given(st.lists(st.tuples(st.text(max_size=40) | st.just(f"{OLD}|INFO|x|{EVENT}"), st.text(max_size=80))))

@@ -1,4 +1,4 @@
-"""A run in its host's pool: what is written, when, how much, and what happens where it cannot be."""
+"""The listener for the key-value pool: what it writes, when, how much, and its behaviour when it cannot write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from azureinit.kvp.report import REPORT_KEY
 from azureinit.kvp.store import Store
 from azureinit.machine import Machine
 from azureinit.telemetry.events import ERROR, INFO, WARN, Events
-from azureinit.telemetry.kvp import AGENT, DEFAULT, KEPT, MOST_PIECES, NOBODY, PER_BOOT, KvpLayer
+from azureinit.telemetry.kvp import AGENT, DEFAULT, KEPT, MOST_PIECES, NO_VM_ID, PER_BOOT, KvpLayer
 from support.wire import Ticking
 
 VM_ID = "11111111-2222-4333-8444-555555555555"
@@ -110,7 +110,7 @@ def test_who_is_nobody_yet_is_written_as_nobody_and_only_when_it_must(tmp_path: 
     pool.events.tell(INFO, "first", "x")
     assert not pool.file.exists()
     pool.events.flush()
-    assert pool.diagnostics()[0].vm_id == NOBODY
+    assert pool.diagnostics()[0].vm_id == NO_VM_ID
     pool.events.about["vm_id"] = VM_ID
     pool.events.tell(INFO, "second", "x")
     pool.events.flush()

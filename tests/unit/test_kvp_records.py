@@ -1,4 +1,4 @@
-"""Records: what may go into one, and what comes out."""
+"""Key-value records: the limits of keys and values, and the parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases in every client's own words, and which of them is in force."""
+"""DHCP leases in the format of each client, and which of them is in force."""
 
 from __future__ import annotations
 

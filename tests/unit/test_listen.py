@@ -1,4 +1,4 @@
-"""Who is asked to listen, on machines of every kind."""
+"""Which listeners a run has, on machines of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files through the machine's door: roots, links, whole replacement, other people's directories, full disks."""
+"""Files through Machine: roots, links, atomic replacement, directories of other users, full disks."""
 
 from __future__ import annotations
 

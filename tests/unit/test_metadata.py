@@ -1,4 +1,4 @@
-"""Merging what the sources say, and what is missing in the end."""
+"""Merging the answers of the sources, and errors for missing values."""
 
 from __future__ import annotations
 

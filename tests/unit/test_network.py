@@ -1,4 +1,4 @@
-"""The network in brief: what a person reads on the host when a machine cannot speak."""
+"""The summary and diagnosis of the network for failure reports; lease files, netlink, and the kernel log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ovf-env.xml: every spelling of it that Azure and its peers write, and every way it can be wrong."""
+"""ovf-env.xml: every variant that Azure and its peers write, and every kind of invalid document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bench/peers: what its tables say, when its budget is kept, and what it can be asked for."""
+"""bench/peers: its tables, its budget, and its options."""
 
 from __future__ import annotations
 

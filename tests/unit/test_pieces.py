@@ -1,4 +1,4 @@
-"""Keys in pieces: ours beside the others', and nothing lost when the list is made again."""
+"""Keys in authorized_keys.d: azure-init's piece beside others, and no key is lost in a merge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's name: when it is right, who sets it, and what becomes of /etc/hosts."""
+"""The plan for the host name: when nothing is to do, the backends, and /etc/hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of things, and what comes last: labels where SELinux wants them."""
+"""The order of the steps; SELinux labels are the last one."""
 
 from __future__ import annotations
 

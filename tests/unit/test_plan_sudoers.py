@@ -1,4 +1,4 @@
-"""The admin becomes root, nobody else does, and sudo itself agrees."""
+"""The sudoers file: it gives sudo to the admin, and to no other account."""
 
 from __future__ import annotations
 

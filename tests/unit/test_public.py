@@ -1,4 +1,4 @@
-"""The library's public face is exactly `__all__`, and costs nothing until it is used."""
+"""The public names of the library are exactly `__all__`, and are imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose lease it is, and how that client is told of the new name."""
+"""The DHCP client that holds the lease, and how it renews it under the new host name."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_without_a_way_out_or_under_another_root_there_is_nobody_to_tell(tmp_pat
 def test_a_lease_that_was_taken_under_this_name_is_left_alone() -> None:
     dhcp = DhcpClient(link="eth0", client="systemd-networkd", tools=EVERYTHING)
     (item,) = plan_publish(hostname="web-1", dhcp=dhcp, renamed=False)
-    assert item == Satisfied(name="publish hostname", why="eth0 has its lease as web-1")
+    assert item == Satisfied(name="publish hostname", why="eth0 has its DHCP lease under the name web-1")
 
 
 @pytest.mark.parametrize("name", ["localhost", "localhost.localdomain"])

@@ -1,4 +1,4 @@
-"""The plan for people and for programs: everything but secrets, and nothing that has power over a terminal."""
+"""The plan as text and as JSON: without secrets, and without control characters for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether sshd takes passwords: told in the one place that counts."""
+"""sshd's settings for passwords, written to the file that takes precedence."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_on_the_running_machine_the_change_is_checked_and_heeded(tmp_path: Path)
 def test_an_sshd_that_has_answered_is_asked_again_where_it_may_have_to_demand_what_we_forbid(
     tmp_path: Path, more: str, checked: bool
 ) -> None:
-    here = running(facts(tmp_path, {MAIN: DEBIAN + more, DROPIN: ""}), heard={}, privsep_dir=True)
+    here = running(facts(tmp_path, {MAIN: DEBIAN + more, DROPIN: ""}), reported={}, privsep_dir=True)
     (write,) = actions_of(plan_sshd(allow_password=False, **parts(here, "host", "ssh"), config=CONFIG))
     assert (write.check is not None) == checked
 

@@ -17,7 +17,7 @@ from azureinit.plan.sshd_match import (
     match_list,
     match_pattern,
     match_user,
-    turned_away,
+    refusing_line,
 )
 
 ADA = Client(user="ada", groups=frozenset(("ada", "sudo")), address="10.0.0.9", host="10.0.0.9")
@@ -138,8 +138,8 @@ def test_match_blocks_replace_what_is_said_for_everyone_and_the_first_of_each_co
     ],
 )
 def test_the_line_that_keeps_a_user_out_is_named(text: str, line: int | None) -> None:
-    found = turned_away(in_force(walk(text).directives, ADA), ADA)
-    assert (found[0].said.number if found and found[0].said else None) == line
+    found = refusing_line(in_force(walk(text).directives, ADA), ADA)
+    assert (found[0].directive.number if found and found[0].directive else None) == line
 
 
 def test_clients_come_from_everywhere_that_the_configuration_tells_apart() -> None:
@@ -167,5 +167,5 @@ def test_clients_come_from_everywhere_that_the_configuration_tells_apart() -> No
 def test_no_configuration_is_too_odd(lines: list[str]) -> None:
     directives = walk("\n".join(lines)).directives
     for client in clients(directives, user="ada", groups=frozenset(("ada",))):
-        found = turned_away(in_force(directives, client), client)
+        found = refusing_line(in_force(directives, client), client)
         assert found is None or found[0] in [line for lines in in_force(directives, client).values() for line in lines]

@@ -1,4 +1,4 @@
-"""Work beside other work."""
+"""Threads, flags and queues."""
 
 from __future__ import annotations
 

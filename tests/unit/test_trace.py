@@ -1,4 +1,4 @@
-"""The trace file: what is in it, when it is written, and what is read of one that a killed run left."""
+"""The trace file: its content, when it is written, and a file that a killed run left."""
 
 from __future__ import annotations
 

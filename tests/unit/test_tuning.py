@@ -1,4 +1,4 @@
-"""What [kernel] asks of disks, udev and random numbers: what is seen, what would be done, and what is done."""
+"""The [kernel] settings for disks, udev and random numbers: facts, plan and result."""
 
 from __future__ import annotations
 

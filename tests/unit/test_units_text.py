@@ -1,4 +1,4 @@
-"""The units as they are written: who waits for whom, under which conditions, for how long, and what must never be."""
+"""The text of the unit files: ordering, conditions, timeouts, and settings that they must not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts that a vendor keeps in /usr: known, never altered, and no admin's."""
+"""Accounts that a vendor keeps in /usr: recognised, never changed, and refused as the admin."""
 
 from __future__ import annotations
 

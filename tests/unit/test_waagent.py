@@ -1,4 +1,4 @@
-"""WALinuxAgent beside us."""
+"""WALinuxAgent beside azure-init."""
 
 from __future__ import annotations
 

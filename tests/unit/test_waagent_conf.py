@@ -1,4 +1,4 @@
-"""waagent.conf read as WALinuxAgent reads it, and what becomes of it in our own configuration."""
+"""waagent.conf, parsed as WALinuxAgent does, and translated to azure-init's configuration."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How a thing is done, with which tool: functions from an intent to a Way or to Declined. Pure."""
+"""How something is done, and with which tool: functions from an intent to a Way or to Declined. Pure."""

@@ -85,4 +85,4 @@ def complain(text: str) -> None:
     try:
         sys.stderr.write(f"azure-init: {text}\n")
     except OSError:
-        pass  # standard error is closed; the exit code still tells
+        pass  # standard error is closed; the exit code still shows the failure

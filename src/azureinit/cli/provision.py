@@ -70,7 +70,7 @@ def _context(machine: Machine, config: Config, *, started: float, stage: str) ->
         from azureinit.cli.mounts import wait_for_mounts
 
         data, log = wait_for_mounts(machine, config, stage)
-    heard = listen(
+    listening = listen(
         machine,
         config,
         write=sys.stderr.write,
@@ -82,10 +82,10 @@ def _context(machine: Machine, config: Config, *, started: float, stage: str) ->
     return Context(
         machine=machine,
         config=config,
-        events=heard.events,
+        events=listening.events,
         started=started,
-        kvp=heard.kvp,
-        otlp=heard.otlp,
+        kvp=listening.kvp,
+        otlp=listening.otlp,
         booted=boot_moment(machine) if is_service(machine) else None,
         unmounted=data,
     )

@@ -22,7 +22,7 @@ class Filter(Record):
     level: int  # for events without a matching target
     targets: Mapping[str, int]
 
-    def lets(self, name: str, level: int) -> bool:
+    def allows(self, name: str, level: int) -> bool:
         if not self.targets:
             return level >= self.level
         target = target_of(name)

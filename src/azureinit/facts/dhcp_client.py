@@ -1,4 +1,4 @@
-"""The DHCP client that holds the lease of the link to the platform: it is told a new host name."""
+"""The DHCP client that holds the lease of the link to the platform: it renews the lease under a new host name."""
 
 from __future__ import annotations
 

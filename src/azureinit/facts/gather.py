@@ -1,4 +1,4 @@
-"""What a plan has to know of the machine, by part: a stage reads the parts that its planners name.
+"""The facts that a plan needs, by part: a stage reads the parts that its planners name.
 
 `READERS` is the table of parts. `admin` and `access` are not in it: they are read once the admin's name is known.
 A reader imports its module when it runs: the local stage, before the network, loads three small ones.
@@ -211,7 +211,7 @@ def read_facts(
 
     tools, query = found["host"].tools, config.ssh.query_sshd_config
     asking = None
-    if before is None or before.ssh.heard is None:
+    if before is None or before.ssh.reported is None:
         asking = ask_sshd(machine, tools=tools, query=query, asked=sshd)
     _read_parts(reading, wanted)
     for made in keys:

@@ -22,6 +22,6 @@ def was_provisioned(machine: Machine, *, spellings: tuple[bytes, ...], lib_dir: 
 
 
 def read_waagent_marker(machine: Machine, lib_dir: str) -> bytes | None:
-    """The id of the VM that WALinuxAgent has provisioned. Its own marker has no line end; the one we write has."""
+    """The id of the VM that WALinuxAgent has provisioned. Its own marker has no line end; azure-init's has one."""
     found = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096)
     return None if found is None or found.endswith(b"\n") else found.lower()

@@ -87,8 +87,8 @@ class Ssh(Record):
     unreadable: tuple[str, ...] = ()
     dropin_dir: bool = False
     # The global values by the files; and those that sshd reported, where both agree.
-    said: Values = NOTHING
-    heard: Values | None = None
+    configured: Values = NOTHING
+    reported: Values | None = None
     logins: Logins = Logins(password=True, keyboard=True)
     # Lines in Match blocks about passwords.
     exceptions: tuple[Directive, ...] = ()
@@ -183,7 +183,7 @@ def read_files(machine: Machine, *, query: bool, regenerate: str = "never", init
         files=tuple(ConfigFile(path=name, data=data) for name, data in walk.files.items()),
         unreadable=tuple(unreadable),
         dropin_dir=machine.is_dir(DROPINS),
-        said=walk.values,
+        configured=walk.values,
         exceptions=about_logins(walk),
         directives=tuple(walk.directives),
         host_keys=host_keys,

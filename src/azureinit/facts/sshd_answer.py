@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from azureinit.machine.processes import Ran
 
 QUERY_TIMEOUT = 10.0
-ANSWERS = (9, 3)  # the first version that knows -G
+ANSWERS = (9, 3)  # the first version that has -G
 ADDING = ("allowusers", "denyusers", "allowgroups", "denygroups")  # printed as one line per argument
 HEEDED = (PASSWORD, KEYBOARD, CHALLENGE, "authorizedkeysfile", "authorizedkeyscommand", "usepam")
 
 
 class Answer(Record):
-    """`failure`: why there are no values. The version as far as sshd told it."""
+    """`failure`: why there are no values. `version`: as far as sshd reports it."""
 
     values: Values | None
     failure: str = ""
@@ -48,7 +48,7 @@ def ask_sshd(
         failed = Answer(values=None, failure=str(error))
         return lambda: failed
 
-    def hear() -> Answer:
+    def wait_for_answer() -> Answer:
         try:
             ran = running(QUERY_TIMEOUT)
         except AzureInitError as error:
@@ -59,7 +59,7 @@ def ask_sshd(
         first = next(iter(told.split("\n")), "").strip() or f"exit status {ran.status}"
         return Answer(values=None, failure=f"sshd -G: {first[:200]}", version=parse_version(told))
 
-    return hear
+    return wait_for_answer
 
 
 def ask_about(machine: Machine, ssh: Ssh, connections: tuple[str, ...]) -> tuple[tuple[tuple[str, Values], ...], str]:
@@ -69,7 +69,7 @@ def ask_about(machine: Machine, ssh: Ssh, connections: tuple[str, ...]) -> tuple
     answers: list[tuple[str, Values]] = []
     try:
         asked = [(which, machine.start(("sshd", *flags, "-C", which))) for which in connections]
-        ran = [(which, hear(QUERY_TIMEOUT)) for which, hear in asked]
+        ran = [(which, wait(QUERY_TIMEOUT)) for which, wait in asked]
     except AzureInitError as error:
         return (), f"sshd was not asked: {error}"
     for which, said in ran:
@@ -90,12 +90,14 @@ def with_answer(machine: Machine, ssh: Ssh, answer: Answer) -> Ssh:
     )
     if answer.version is not None and answer.version < ONE_KEYBOARD:  # older versions read some keywords differently
         walk = ssh.walk({file.path: file.data for file in ssh.files})
-        ssh = replace(ssh, said=walk.values, exceptions=about_logins(walk), directives=tuple(walk.directives))
+        ssh = replace(ssh, configured=walk.values, exceptions=about_logins(walk), directives=tuple(walk.directives))
     if answer.values is None:
-        return in_force(machine, ssh, ssh.said) if ssh.installed else ssh
-    heard = {word: answer.values[word] for word in HEEDED if word in answer.values}
-    alike = all(_lowered(ssh.said[word]) == _lowered(heard.get(word, ())) for word in HEEDED if word in ssh.said)
-    return in_force(machine, replace(ssh, heard=heard if alike else None), answer.values)
+        return in_force(machine, ssh, ssh.configured) if ssh.installed else ssh
+    reported = {word: answer.values[word] for word in HEEDED if word in answer.values}
+    alike = all(
+        _lowered(ssh.configured[word]) == _lowered(reported.get(word, ())) for word in HEEDED if word in ssh.configured
+    )
+    return in_force(machine, replace(ssh, reported=reported if alike else None), answer.values)
 
 
 def remembered(machine: Machine, ssh: Ssh, before: Ssh) -> Ssh | None:
@@ -103,13 +105,15 @@ def remembered(machine: Machine, ssh: Ssh, before: Ssh) -> Ssh | None:
 
     None where sshd has to be asked again.
     """
-    if before.heard is None:
+    if before.reported is None:
         return None
-    silent = {word: value for word, value in before.heard.items() if word not in before.said}
-    values = {**silent, **ssh.said}
-    if any(word not in values for word in before.heard):
+    silent = {word: value for word, value in before.reported.items() if word not in before.configured}
+    values = {**silent, **ssh.configured}
+    if any(word not in values for word in before.reported):
         return None
-    ssh = replace(ssh, installed=True, heard=before.heard, version=before.version, query_failure=before.query_failure)
+    ssh = replace(
+        ssh, installed=True, reported=before.reported, version=before.version, query_failure=before.query_failure
+    )
     return in_force(machine, ssh, values)
 
 

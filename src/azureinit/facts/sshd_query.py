@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def start_sshd_query(machine: Machine) -> Callable[[float], Ran]:
-    """What it returns waits for the answer."""
+    """The returned function waits for the answer."""
     return machine.start(("sshd", "-G"))

@@ -1,4 +1,4 @@
-"""WALinuxAgent beside azure-init: whether it is installed, and what its directory says of this machine."""
+"""WALinuxAgent beside azure-init: whether it is installed, and its records of this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Waagent(Record):
     hidden: bool = False  # its directory cannot be read without privileges
     media: Kept | None = None  # its copy of ovf-env.xml
     disabled: bool = False
-    published: bytes | None = None  # the host name as DNS knows it
+    published: bytes | None = None  # the host name that was published to DNS
 
 
 def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:

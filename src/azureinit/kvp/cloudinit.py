@@ -57,7 +57,7 @@ def parse_pieces(base: str, values: list[str]) -> Diagnostic:
         message += piece[: -len('"}')]
     whole = _json(f'"{message}"')
     if not isinstance(whole, str):
-        raise CloudInitMalformed("a message that is no text")
+        raise CloudInitMalformed("the message is not text")
     return _diagnostic(base, first, whole)
 
 
@@ -94,7 +94,7 @@ def _key_parts(base: str) -> tuple[str, str, str | None, str]:
     incarnation, kind, name, event_id = fields[1], fields[2], fields[3], fields[-1]
     vm_id = fields[4] if len(fields) == 6 else None
     if not (incarnation.isascii() and incarnation.isdigit()) or not is_uuid(event_id) or not is_uuid(vm_id or event_id):
-        raise CloudInitMalformed("an incarnation or id that is none")
+        raise CloudInitMalformed("the incarnation or an id is invalid")
     return kind, name, vm_id, event_id
 
 
@@ -118,13 +118,13 @@ def _payload(message: str, *, must_be_packed: bool) -> tuple[str | bytes, str]:
 def _utc(text: str) -> str:
     moment = utc(text)
     if moment is None:
-        raise CloudInitMalformed("a time that is none")
+        raise CloudInitMalformed("the time is invalid")
     return moment
 
 
 def _seconds(number: object) -> float:
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < 2**64 / 1e6:
-        raise CloudInitMalformed("a duration that is none")
+        raise CloudInitMalformed("the duration is invalid")
     return round(number, 6)
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from azureinit.kvp.records import Pair
 
 OLD_AGENT = "azure-init-"
-LONGEST = 4000  # letters of a payload that are shown
-LONGEST_ATTACHED = 1000  # letters shown of a compressed payload such as the kernel log: its end
+LONGEST = 4000  # characters of a payload that are shown
+LONGEST_ATTACHED = 1000  # characters shown of a compressed payload such as the kernel log: its end
 WHY = {
     UNSUPPORTED: "it is of a format newer than this program",
     INCOMPLETE: "a part of it is missing",
@@ -73,9 +73,9 @@ def _diagnostic(told: Diagnostic) -> str:
 def _shown(payload: str | bytes) -> str:
     if isinstance(payload, str):
         text = printable(payload.strip())
-        return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} letters)"
+        return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
     text = printable(payload.decode("utf-8", "replace").strip())
-    return text if len(text) <= LONGEST_ATTACHED else f"({len(text)} letters) ...{text[-LONGEST_ATTACHED:]}"
+    return text if len(text) <= LONGEST_ATTACHED else f"({len(text)} characters) ...{text[-LONGEST_ATTACHED:]}"
 
 
 def _report(report: Report) -> str:

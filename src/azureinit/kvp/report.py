@@ -64,7 +64,7 @@ def parse_report(value: str) -> Report:
         if key not in found:
             raise ReportMalformed(f"no {key}")
     if found["result"] not in RESULTS or found["pps_type"] not in PPS_TYPES or utc(found["timestamp"]) is None:
-        raise ReportMalformed("a result, pps_type or timestamp that is none")
+        raise ReportMalformed("the result, pps_type or timestamp is invalid")
     return Report(
         result=found["result"],
         agent=found["agent"],

@@ -186,7 +186,7 @@ class Store:
 
     def _open(self) -> PoolFile:
         file = open_pool(self.machine, self.path, change=True, create=True, timeout=self.timeout)
-        assert file is not None, "it was to be made"
+        assert file is not None, "create=True makes the file"
         return file
 
     def _open_existing(self, *, change: bool) -> PoolFile | None:

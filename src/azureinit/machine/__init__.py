@@ -73,7 +73,7 @@ class Machine(FileTree):
         return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output)
 
     def start(self, argv: tuple[str, ...]) -> Callable[[float], Ran]:
-        """Start a program and go on. The returned function waits for its end, at most the given number of seconds."""
+        """Start a program and return. The returned function waits for its end, at most the given number of seconds."""
         from azureinit.machine.processes import start
 
         return start(self, argv)

@@ -22,7 +22,7 @@ IP_HEAD = struct.Struct("!BBHHHBBH4s4s")
 UDP_HEAD = struct.Struct("!HHHH")
 VERSION_AND_LENGTH, LIFE = 0x45, 64
 FRAGMENT = 0x3FFF  # mask: more fragments follow, or this is not the first
-NOBODY, EVERYBODY = bytes(4), b"\xff" * 4
+ANY_ADDRESS, BROADCAST = bytes(4), b"\xff" * 4
 EVERY_CARD = b"\xff" * 6
 SERVER, CLIENT = 67, 68
 PACKET, AUXDATA = 263, 8
@@ -88,10 +88,10 @@ def _is_unsummed(about: list[tuple[int, int, bytes]]) -> bool:
 def udp_packet(content: bytes, *, source: int, destination: int) -> bytes:
     length = UDP_HEAD.size + len(content)
     bare = UDP_HEAD.pack(source, destination, length, 0)
-    sum_ = checksum(_pseudo(NOBODY, EVERYBODY, length) + bare + content) or 0xFFFF  # 0 means: no checksum
+    sum_ = checksum(_pseudo(ANY_ADDRESS, BROADCAST, length) + bare + content) or 0xFFFF  # 0 means: no checksum
     udp = UDP_HEAD.pack(source, destination, length, sum_) + content
     fields = (VERSION_AND_LENGTH, 0, IP_HEAD.size + length, 0, 0, LIFE, UDP)
-    head = IP_HEAD.pack(*fields, checksum(IP_HEAD.pack(*fields, 0, NOBODY, EVERYBODY)), NOBODY, EVERYBODY)
+    head = IP_HEAD.pack(*fields, checksum(IP_HEAD.pack(*fields, 0, ANY_ADDRESS, BROADCAST)), ANY_ADDRESS, BROADCAST)
     return head + udp
 
 

@@ -82,7 +82,7 @@ def other_marked_vm(machine: Machine, instance: Instance) -> str | None:
 
 
 def claim_waagent_marker(machine: Machine, lib_dir: str) -> bool:
-    """End WALinuxAgent's marker with a line feed: it still keeps WALinuxAgent from provisioning, and no longer us."""
+    """Append a line feed to WALinuxAgent's marker: azure-init then ignores it, and WALinuxAgent still obeys it."""
     path = f"{lib_dir.rstrip('/')}/provisioned"
     found = machine.read(path, limit=4096)
     if not found or found.endswith(b"\n"):

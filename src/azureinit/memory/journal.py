@@ -84,7 +84,7 @@ class Journal:
 
 
 class MemoryJournal(Journal):
-    """Without a file, for work that no later run has to know of: the library's, and steps that facts can see."""
+    """Without a file, for work that no later run needs to know: the library's, and steps that facts can see."""
 
     def __init__(self) -> None:
         super().__init__("", [])

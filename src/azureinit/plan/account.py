@@ -204,7 +204,7 @@ def _plan_password(
     elif not lock:
         why = "none was given: the account keeps what it has"
     elif state in ("none", "locked"):
-        why = "cannot be used already"
+        why = "is unusable already"
     if why:
         return Satisfied(name=name, why=why)
     if accounts.user(intent.name) is not None and "/etc/shadow" in accounts.unreadable:

@@ -29,7 +29,7 @@ def plan_dhcp_names(*, hostname: str, files: tuple[NameFile, ...]) -> Plan:
         new = with_name(file.data, hostname.encode())
         if new != file.data:
             write = Write(path=file.path, data=new, was=file.data)
-            why = f"{file.path} has the DHCP client send another name"
+            why = f"{file.path} makes the DHCP client send another name"
             did = f"{file.path}: the DHCP client sends {hostname} from now on"
             ways = (Way(backend="native", actions=(write,)),)
             steps.append(Step(name=DHCP_NAME, why=why, did=did, ways=ways, failure=HostnameFailed))
@@ -43,7 +43,7 @@ def plan_no_dhcp_names(*, hostname: bytes, files: tuple[NameFile, ...]) -> Plan:
         new = without_name(file.data, hostname)
         if new != file.data:
             write = Write(path=file.path, data=new, was=file.data)
-            why = f"{file.path} has the DHCP client send this machine's name"
+            why = f"{file.path} makes the DHCP client send this machine's name"
             steps.append(Step(name=DHCP_NAME, why=why, ways=(Way(backend="native", actions=(write,)),)))
     return tuple(steps)
 

@@ -32,7 +32,7 @@ def types_before_ready(types: tuple[str, ...], ssh: Ssh) -> tuple[str, ...]:
     """
     if not ssh.host_keys_named:
         quick = tuple(kind for kind in types if kind in BEFORE_READY)
-        offered = _offered(ssh, quick) if "hostkeyalgorithms" in ssh.said else quick
+        offered = _offered(ssh, quick) if "hostkeyalgorithms" in ssh.configured else quick
         return quick if offered else types
     named = tuple(dict.fromkeys(key.type for key in ssh.host_keys if key.type))
     return types if not named or any(kind in types for kind in named) else (*types, *named)
@@ -42,7 +42,7 @@ def _offered(ssh: Ssh, types: tuple[str, ...]) -> bool:
     """Whether HostKeyAlgorithms allows a key of one of these types."""
     from azureinit.plan.sshd_match import match_list
 
-    text = ssh.said["hostkeyalgorithms"][0]
+    text = ssh.configured["hostkeyalgorithms"][0]
     names = [name for kind in types for name in ALGORITHMS[kind]]
     if text[:1] in ("+", "^"):
         return True
@@ -79,7 +79,7 @@ def plan_public_halves(*, host: Host, ssh: Ssh) -> Plan:
 def _plan_public_half(key: HostKey, host: Host) -> Step:
     path = f"{key.path}.pub"
     ways = (make_public_half(key, host),)
-    name, did = f"public host key {path}", f"made {path} of its private key"
+    name, did = f"public host key {path}", f"made {path} from its private key"
     return Step(name=name, why="missing or empty", did=did, ways=ways, failure=HostKeysFailed)
 
 

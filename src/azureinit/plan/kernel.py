@@ -81,7 +81,7 @@ def _plan_mask(rules: Rules) -> Item:
 
 
 def plan_entropy(entropy: Entropy) -> Plan:
-    """Written without crediting entropy: only the host knows how much it is."""
+    """Written without crediting entropy: this machine cannot know how much it is."""
     name = "entropy"
     if entropy.release >= SEEDS_ITSELF:
         return (Satisfied(name=name, why="the kernel reads it itself"),)

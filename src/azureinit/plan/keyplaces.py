@@ -88,7 +88,7 @@ def _lists(owner: KeyOwner, groups: frozenset[str], config: Config) -> list[tupl
     lists = []
     for client in clients(ssh.directives, user=owner.username, groups=groups):
         found = in_force(ssh.directives, client).get(KEYWORD, ())
-        said = found[0].said if found else None
+        said = found[0].directive if found else None
         lists.append(general if said is None or said.block is None else _of_line(said, owner.username))
     return list(dict.fromkeys(lists))
 
@@ -201,7 +201,7 @@ def _first_that_serves(paths: list[str], owner: KeyOwner, cautions: list[str]) -
         if not why:
             return [path]
         if path != paths[-1]:
-            cautions.append(f"{path} cannot be used ({why}): the next of sshd's files is")
+            cautions.append(f"{path} cannot be used ({why}): using the next of sshd's key files")
     return paths[:1]
 
 

@@ -54,7 +54,7 @@ class LoginAttempt(Record):
 
 def place(value: InForce) -> str:
     """File, line and directive."""
-    said = value.said
+    said = value.directive
     if said is None:
         return f"{value.keyword} {' '.join(value.arguments)}, as sshd reports"
     under = "" if said.block is None else f" (below '{printable(said.block.line)}')"

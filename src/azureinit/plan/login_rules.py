@@ -9,7 +9,7 @@ from __future__ import annotations
 from azureinit.plan.access import ENTER, MODERN, NEVER, Verdict, closed, is_modern, is_plain, pam_problem
 from azureinit.plan.login_attempt import CERTAIN, DOUBT, LoginAttempt, Obstacle, place, printable
 from azureinit.plan.login_keys import of_keys
-from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, turned_away
+from azureinit.plan.sshd_match import ALIASES, LISTS, InForce, applied, clients, in_force, refusing_line
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -123,12 +123,14 @@ def settled(own: dict[str, tuple[InForce, ...]], answer: Values) -> dict[str, tu
         keyword = ALIASES.get(name, name)
         known = own.get(keyword, ())
         if keyword in LISTS:
-            by_word = {value.arguments[0]: value.said for value in known}
+            by_word = {value.arguments[0]: value.directive for value in known}
             found[keyword] = tuple(
-                InForce(keyword=keyword, arguments=(word,), said=by_word.get(word)) for word in arguments
+                InForce(keyword=keyword, arguments=(word,), directive=by_word.get(word)) for word in arguments
             )
         elif keyword not in found:
-            found[keyword] = (InForce(keyword=keyword, arguments=arguments, said=known[0].said if known else None),)
+            found[keyword] = (
+                InForce(keyword=keyword, arguments=arguments, directive=known[0].directive if known else None),
+            )
     # Also the keywords that this sshd does not print.
     return {**{keyword: value for keyword, value in own.items() if keyword not in LISTS}, **found}
 
@@ -247,10 +249,10 @@ def argument_of(module: Module, name: str) -> str:
 
 
 def _of_server(attempt: LoginAttempt) -> Iterable[Obstacle]:
-    kept_out = turned_away(attempt.values, attempt.client)
-    group_line = kept_out is not None and kept_out[0].keyword.endswith("groups")
-    if kept_out is not None and not (group_line and attempt.account.uid is None):
-        said, certain = kept_out
+    refusing = refusing_line(attempt.values, attempt.client)
+    group_line = refusing is not None and refusing[0].keyword.endswith("groups")
+    if refusing is not None and not (group_line and attempt.account.uid is None):
+        said, certain = refusing
         yield Obstacle(
             level=CERTAIN if certain and not (group_line and attempt.accounts.nss_why) else DOUBT,
             why=f"{place(said)} refuses {attempt.account.name}"

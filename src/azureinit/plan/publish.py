@@ -19,7 +19,7 @@ def plan_publish(*, hostname: str, dhcp: DhcpClient, renamed: bool) -> Plan:
     if is_generic_hostname(hostname):
         return (Satisfied(name=NAME, why=f"{hostname or 'no name'} identifies no machine: not published"),)
     if not renamed:
-        return (Satisfied(name=NAME, why=f"{dhcp.link} has its lease as {hostname}"),)
+        return (Satisfied(name=NAME, why=f"{dhcp.link} has its DHCP lease under the name {hostname}"),)
     if not dhcp.client:
         why = f"no DHCP client is known to hold the lease of {dhcp.link}: DNS learns the name at the next boot"
         return (Caution(name=NAME, why=why),)

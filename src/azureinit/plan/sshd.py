@@ -150,7 +150,7 @@ def _write(wanted: Settings, *, host: Host, ssh: Ssh, config: Config) -> Write |
     if was != new and would_do(path, new):
         # Without a check where sshd has just reported its configuration: all versions know these keywords. With one
         # where AuthenticationMethods is set: sshd does not start if it requires a method that these disable.
-        plain = ssh.heard is not None and METHODS not in ssh.said
+        plain = ssh.reported is not None and METHODS not in ssh.configured
         return Write(path=path, data=new, mode=0o600, was=was, check=None if plain else check)
     main = ssh.config_path or ""
     if ssh.vendor:

@@ -52,7 +52,7 @@ class InForce(Record):
 
     keyword: str
     arguments: tuple[str, ...]
-    said: Directive | None
+    directive: Directive | None
 
 
 def match_pattern(text: str, pattern: str) -> bool:
@@ -199,9 +199,9 @@ def in_force(directives: Iterable[Directive], client: Client) -> dict[str, tuple
             continue
         known = (general if said.block is None else matched).setdefault(keyword, [])
         if keyword in LISTS:
-            known += [InForce(keyword=keyword, arguments=(word,), said=said) for word in said.arguments]
+            known += [InForce(keyword=keyword, arguments=(word,), directive=said) for word in said.arguments]
         elif not known:
-            known.append(InForce(keyword=keyword, arguments=said.arguments, said=said))
+            known.append(InForce(keyword=keyword, arguments=said.arguments, directive=said))
     return {keyword: tuple(values) for keyword, values in {**general, **matched}.items()}
 
 
@@ -283,7 +283,7 @@ def _next_to(network: Network) -> Iterable[str]:
             continue  # there is no lower or higher address
 
 
-def turned_away(values: dict[str, tuple[InForce, ...]], client: Client) -> tuple[InForce, bool] | None:
+def refusing_line(values: dict[str, tuple[InForce, ...]], client: Client) -> tuple[InForce, bool] | None:
     """The Allow or Deny line that refuses the client, and whether that is certain; None: it is accepted."""
     doubt: InForce | None = None
     for said in values.get(DENY_USERS, ()):

@@ -11,7 +11,7 @@ early, gather              what needs no platform; sources and facts, at the sam
 admin, custom_data         facts that need the admin's name; customData
 desired, converge          the plan; plan, apply, plan again
 saving, settle, confirm    what the next boot needs; the machine that was asked for; media that IMDS has to confirm
-resend, deliver            the service that goes on sending Ready; the verdict
+resend, deliver            the service that sends Ready again; the verdict
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, show          SIGTERM; the same walk for `azure-init plan`
 mounts, local, failed      file systems that are not mounted yet; the stages before the run and after one that died
@@ -149,13 +149,13 @@ def keep_up(context: Context, identity: Identity) -> int:
 
 
 def load_next_phases() -> None:
-    """While the platform and sshd work: about 10 ms that Ready does not wait for."""
+    """Import the modules of later phases while the platform and sshd work: saves about 10 ms before Ready."""
     import azureinit.run.deliver
     import azureinit.run.settle  # noqa: F401
 
 
 def reject(context: Context, error: AzureInitError) -> int:
-    """Report a configuration that cannot be used, as any other failure, where this machine is ours to report."""
+    """Report an invalid configuration like any other failure, if azure-init provisions this machine."""
     if not may_change(context.machine) or why_not_ours(context) is not None:
         raise error
     try:

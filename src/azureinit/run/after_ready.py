@@ -54,7 +54,7 @@ def situation_of(context: Context, settled: Settled) -> Situation:
 
 
 def keep_up(context: Context, identity: Identity) -> int:
-    """A machine that is provisioned. What an earlier boot could not do after Ready is tried again."""
+    """For a provisioned machine: the jobs of every boot, and those after Ready that failed in an earlier boot."""
     at = Situation(machine=context.machine, config=context.config)
     due: tuple[str, ...] = (BOOT,)
     done = _recall_unfinished(context, identity.instance)
@@ -68,7 +68,7 @@ def keep_up(context: Context, identity: Identity) -> int:
 
 
 def _recall_unfinished(context: Context, instance: Instance | None) -> frozenset[str] | None:
-    """What the journal says was done, where the marker says that work is left, and no other run is at it."""
+    """The steps in the journal, if the marker shows that work is left; None if not, or if another run does it."""
     if instance is None:
         return None
     from azureinit.memory.instance import is_unfinished, prepare
@@ -116,7 +116,7 @@ def _mark_finished(context: Context, instance: Instance) -> None:
 
 
 def _report_fingerprint(context: Context, settled: Settled, platform: Platform) -> None:
-    """To the wireserver. A platform without a goal state has no place for it."""
+    """Send it to the wireserver. A platform without a goal state cannot receive it."""
     if not context.config.report.host_key_fingerprint or not settled.facts.ssh.installed:
         return
     found = _first_fingerprint(context, settled.facts.ssh)
@@ -133,7 +133,7 @@ def _report_fingerprint(context: Context, settled: Settled, platform: Platform) 
 
 
 def _first_fingerprint(context: Context, ssh: Ssh) -> str | None:
-    """Of the first configured type that has a key."""
+    """The fingerprint of the first configured type that has a key."""
     from azureinit.telemetry.console import LONGEST_KEY, fingerprint
 
     for kind in context.config.ssh.host_key_types:

@@ -48,7 +48,7 @@ def kept_id(context: Context, identity: Identity, memory: Memory) -> str | None:
 
 
 def is_evidence(context: Context, identity: Identity, marker: bytes) -> bool:
-    """WALinuxAgent's marker may be all that tells that this machine was another VM."""
+    """Whether WALinuxAgent's marker may be the only record that this machine was another VM."""
     if identity.vm_id is not None and marker.strip().lower() in spellings(identity.vm_id):
         return False
     if identity.instance is None:
@@ -63,8 +63,8 @@ def kept_for_want(
 ) -> str | None:
     """The id of the VM that this machine was, where no source has anything to provision it from now.
 
-    None where a source said something unreadable, since that may be meant for this machine, and where a run of this VM
-    has begun to change it.
+    None if a source gave an unreadable answer, which may be meant for this machine, or if a run of this VM has begun
+    to change it.
     """
     if identity.instance is None or not memory.readable:
         return None

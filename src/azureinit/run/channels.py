@@ -1,4 +1,4 @@
-"""What goes on beside the phases of a run, each with a state of its own."""
+"""The objects that work beside the phases of a run, each with its own state."""
 
 from __future__ import annotations
 

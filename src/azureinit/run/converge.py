@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     Planner = Callable[[Facts], Plan]
 
-MOST_PLANS = 3  # that were applied: what another program undoes every time is not ours to win
-MOST_STALE = 20  # that were not: another program takes every number that a plan chooses
+MOST_PLANS = 3  # that were applied: another program may undo the same step every time
+MOST_STALE = 20  # that were not applied: another program may take every id that a plan chooses
 
 
 class Converged(Record):
@@ -43,7 +43,7 @@ def converge(
     deadline: float,
     parts: Collection[str] = EVERY_PART,
 ) -> Converged:
-    """`parts`: of the facts, those that the planner looks at."""
+    """`parts`: the parts of the facts that the planner reads."""
     taken: tuple[str, ...] = ()
     told: list[Caution] = []
     applied = stale = 0
@@ -55,7 +55,7 @@ def converge(
                 events.tell(WARN, item.name, item.why)
         unknown = [f"{item.name} ({item.why})" for item in plan if isinstance(item, Unknown)]
         if unknown:
-            raise LocalError(f"what is left to do cannot be told: {', '.join(unknown)}", hint="run it as root")
+            raise LocalError(f"cannot determine what is left to do: {', '.join(unknown)}", hint="run it as root")
         steps = work_left(plan)
         if not steps:
             return Converged(facts=facts, plan=plan, taken=taken)

@@ -21,7 +21,7 @@ def plan_saving(context: Context, asked: Asked) -> Plan:
 
 
 def plan_running(context: Context, asked: Asked) -> Plan:
-    """The machine is not planned again after the program: what it changed is what its author wanted."""
+    """The machine is not planned again after the program: the program's changes are intended."""
     given = asked.metadata.custom_data if asked.metadata is not None else None
     if given is None:
         return ()

@@ -1,4 +1,4 @@
-"""The verdict: what was found is flushed to all listeners, then the platform is told Ready or the failure."""
+"""The verdict: all listeners are flushed, then Ready or the failure is reported to the platform."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KERNEL_LOG_BYTES = 64 << 10
 
 
 class Delivery:
-    """One verdict on its way out."""
+    """Sends one verdict."""
 
     def __init__(self, context: Context, channels: Channels) -> None:
         self.context, self.machine, self.events = context, context.machine, context.events
@@ -45,7 +45,7 @@ class Delivery:
         self.logins, self.in_progress = channels.logins, channels.in_progress
 
     def deliver(self, outcome: Outcome) -> int:
-        """The exit code: 0 only for a Ready that the platform has accepted."""
+        """Returns the exit code: 0 only for a Ready that the platform has accepted."""
         try:
             if outcome.failure is not None:
                 return self._fail(outcome.known, outcome.failure)
@@ -88,8 +88,8 @@ class Delivery:
         self.waiting.begin("the platform to accept the failure report")
         self.in_progress.wait()
         delivered = self._report_failure(known, failure)
-        heard = "has" if delivered else "has not"
-        notify(self.machine, f"STATUS=failed: {failure.reason}; the platform {heard} accepted the report")
+        accepted = "has accepted" if delivered else "has not accepted"
+        notify(self.machine, f"STATUS=failed: {failure.reason}; the platform {accepted} the report")
         # Recorded after sending: a duplicate failure report is harmless, a lost one is not.
         self._note(FAILURE + ("" if delivered else UNDELIVERED))
         return failure.exit_code
@@ -146,7 +146,7 @@ class Delivery:
         )
 
     def _observe_and_flush(self) -> Observe:
-        """The host reads the pool at the attempt that it accepts, which may not be the first."""
+        """Flush after each failed attempt: the host reads the pool at the attempt that it accepts."""
 
         def observe(name: str, **fields: Any) -> None:
             self.events.observe(name, **fields)
@@ -213,7 +213,7 @@ class Delivery:
             self.events.tell(WARN, "saved media", str(error))
 
     def _forget_secrets(self, known: Known) -> None:
-        """Before the marker, after which no run reads the file again. Better to lose all of it than to keep a hash."""
+        """Called before the marker, after which no run reads the file. If the hash cannot be removed, the file is."""
         metadata, instance = known.metadata, known.identity.instance
         if metadata is None or instance is None or (metadata.password_hash is None and not metadata.key_pairs):
             return
@@ -227,12 +227,12 @@ class Delivery:
                 self.events.tell(WARN, "saved media", str(error))
 
     def finish_telling(self) -> None:
-        """At the end of the run: flush the listeners, and say which of them did not get everything."""
+        """At the end of the run: flush the listeners, and log which of them did not get everything."""
         context, events = self.context, self.events
         events.flush()
         if context.kvp is not None and context.kvp.failure:
             level = WARN if not context.kvp.missing else DEBUG if self.machine.rooted else INFO
-            events.tell(level, "kvp", f"the host does not get everything of this run: {context.kvp.failure}")
+            events.tell(level, "kvp", f"the host does not get all records of this run: {context.kvp.failure}")
         if context.otlp is not None:
             context.otlp.send(context.deadline, tell=events.tell)
         events.flush()
@@ -243,5 +243,5 @@ def _doubts(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _ready_outlives(failure: AzureInitError) -> bool:
-    """A failure that says nothing about the machine."""
+    """Whether an earlier Ready stays valid: the failure is not the machine's."""
     return isinstance(failure, (SourceError, Terminated)) and not isinstance(failure, MediaRefused)

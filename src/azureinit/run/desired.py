@@ -52,7 +52,7 @@ def plan_desired(context: Context, asked: Asked, facts: Facts, *, shown: bool = 
 
 
 def _plan_login(context: Context, metadata: Metadata, facts: Facts, *, pending: bool) -> Plan:
-    """Last of all: whether the admin can log in to the machine that the rest of the plan makes."""
+    """The last item: whether the admin can log in to the machine that the rest of the plan makes."""
     facts = with_access(context.machine, context.config, facts, metadata)
     return plan_access(
         metadata=metadata,

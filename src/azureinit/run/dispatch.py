@@ -22,7 +22,7 @@ MASKS = ("/etc/systemd/system", "/run/systemd/system")
 
 
 def run_stage(name: str, context: Context) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     reason = why_not_ours(context)
     if reason is None and is_masked(context.machine):
         reason = f"{RUN_UNIT} is masked: nothing to do"

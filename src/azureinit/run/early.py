@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Early(Record):
-    """Work that goes on while the sources are asked."""
+    """Work that continues while the sources are asked."""
 
     sshd: Callable[[float], Ran] | None = None  # waits for sshd's answer
     facts: Facts | None = None
@@ -54,7 +54,7 @@ def _ask_sshd(machine: Machine, config: Config) -> Callable[[float], Ran] | None
     try:
         return start_sshd_query(machine)
     except AzureInitError:
-        return None  # the facts tell why
+        return None  # the facts record the reason
 
 
 def _begin_host_keys(context: Context, memory: Memory, sshd: Callable[[float], Ran] | None) -> Early:

@@ -1,4 +1,4 @@
-"""The only caller of the executor, and the only place where a job may fail into the log."""
+"""The only caller of the executor, and the only place where the failure of a job is logged and ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def enact(machine: Machine, plan: Plan, *, events: Events, deadline: float, journal: Journal | None = None) -> bool:
-    """Do what the plan says. Without a journal, facts alone say what is done. True: there was something to do."""
+    """Carry out the plan. Without a journal, facts alone show which steps are done. True: there was something to do."""
     if not work_left(plan):
         return False
     from azureinit.apply.executor import apply_plan
@@ -34,10 +34,10 @@ def tell_cautions(plan: Plan, events: Events) -> None:
 
 
 def best_effort(events: Events, name: str, work: Callable[[], object], *, level: int = WARN, then: str = "") -> bool:
-    """Work that the verdict does not depend on. False: it failed, and the log says why, and what happens `then`."""
+    """Do work that the verdict does not depend on. False: it failed; the log has the reason, and `then`."""
     try:
         work()
-    except Exception as error:  # noqa: BLE001 - the one place where a job fails into the log
+    except Exception as error:  # noqa: BLE001 - the one place where the failure of a job is ignored
         text = str(error) if isinstance(error, AzureInitError) else f"{type(error).__name__}: {error}"
         events.tell(level, name, f"{text}; {then}" if then else text)
         return False

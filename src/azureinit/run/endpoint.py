@@ -1,4 +1,4 @@
-"""Where the wireserver is, by what this machine's DHCP server says.
+"""The wireserver's address, as this machine's DHCP server gives it.
 
 In this order: the leases that DHCP clients wrote down, the routes, the DHCP server itself, the usual address. An
 address other than the usual one is used only if a wireserver answers there, or if none answers at either.
@@ -118,7 +118,7 @@ class Search:
             clock.sleep(PAUSE)
 
     def _look(self, *, until: float) -> tuple[Endpoint | None, bool]:
-        """What leases and routes say, once there can be any; and whether there is a route to the usual address."""
+        """The address by leases and routes, once there are any; and whether there is a route to the usual address."""
         if not self.in_boot:
             return self._from_lease_or_route(), True
         routed = wait_for_route(self.machine, WIRESERVER, until=until, late=self._has_lease)

@@ -1,4 +1,4 @@
-"""The failed stage: azure-init.service ended without a verdict, so the platform is told that it failed."""
+"""The failed stage: azure-init.service ended without a verdict, so this stage reports the failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOMES = "/home"
 
 
 def failed(context: Context, identity: Identity) -> int:
-    """Always 0: that the run failed is shown by its own unit."""
+    """Always 0: the run's own unit shows the failure."""
     error = _cause(context)
     if error is not None:
         delivery = Delivery(context, open_channels(context))

@@ -69,7 +69,7 @@ def gather(
                 identity, memory = learn_identity(context, gathered, early, memory, knowing, end_if_done=end_if_done)
                 previous_id = kept_id(context, identity, memory)
             told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
-            span.text = f"read from {told} what this machine is to be" if told else "no source answered"
+            span.text = f"read this machine's settings from {told}" if told else "no source answered"
             span.failed = not gathered.answers
         asked = Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id)
         return asked if previous_id is not None else accept(context, asked, gathered, knowing, platform=platform)
@@ -96,7 +96,7 @@ def _ask(
             deadline=until,
             observe=events.observe,
             route=context.booted is not None,
-            mend=platform.add_route,
+            add_route=platform.add_route,
             vm_id=identity.vm_id,
             no_network=lambda seconds: no_network(context, seconds),
             trouble=waiting.silent,
@@ -107,7 +107,7 @@ def _ask(
         if until - machine.clock.monotonic() < LEAST_TIME or not _is_worth_asking_again(context, gathered, memory):
             break
         _tell_failures(context, platform, gathered.failures)
-        events.tell(WARN, "metadata", "not complete: asking again, since this boot has time left")
+        events.tell(WARN, "metadata", "the metadata are not complete: asking again, since this boot has time left")
         machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
     waiting.end()
     return gathered, facts
@@ -136,7 +136,7 @@ def _is_worth_asking_again(context: Context, gathered: Gathered, memory: Memory)
 def learn_identity(
     context: Context, gathered: Gathered, early: Early, memory: Memory, knowing: Knowing, *, end_if_done: bool
 ) -> tuple[Identity, Memory]:
-    """From IMDS, where the firmware does not tell the VM's id; then there may be something to recall."""
+    """Take the VM's id from IMDS, if the firmware does not have it; then earlier runs may have left something."""
     imds = gathered.answers.get("imds")
     identity = adopt_vm_id(context, imds.vm_id if imds is not None else None, end_if_done=end_if_done)
     if identity.instance is None:
@@ -200,7 +200,7 @@ def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing,
 def _is_unconfirmed(
     context: Context, memory: Memory, answers: dict[str, Metadata], failures: dict[str, AzureInitError]
 ) -> bool:
-    """The media alone tell what to do, and IMDS could not be asked for want of a network."""
+    """Whether to apply the media alone: IMDS could not be asked, because there is no network."""
     if "imds" in answers or (context.booted is None and memory.unconfirmed is None):
         return False
     if isinstance(failures.get("imds"), NoNetwork):

@@ -1,6 +1,7 @@
 """The hostname stage: a host name that changes after provisioning reaches DNS. Off unless hostname.monitor is set.
 
-The name that DNS was told last lies in the data directory, so that a change while this stage did not run is seen too.
+The name that was last registered in DNS is kept in the data directory, so that a change is noticed even if this stage
+did not run at that time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from azureinit.run.state import Context
 
 FILE = "published_hostname"
-MOST_SECS = 60.0  # for telling a name
+MOST_SECS = 60.0  # for one registration in DNS
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 3600.0  # an older networkd takes the address away for a moment
 
 
@@ -39,7 +40,7 @@ class Monitor:
         self.pause = FIRST_PAUSE
 
     def look(self) -> float:
-        """How long to wait before the next look. What cannot be told is tried again, less and less often."""
+        """Returns the seconds until the next look. After a failure they grow with each retry."""
         try:
             self._look()
         except AzureInitError as error:
@@ -66,7 +67,7 @@ class Monitor:
         self.machine.write(self.path, name.encode(), mode=0o600)
 
     def known(self) -> str | None:
-        """The name that DNS was told last; None where it is not recorded."""
+        """The name that was last registered in DNS; None where it is not recorded."""
         for path in (self.path, f"{self.config.waagent.lib_dir.rstrip('/')}/{FILE}"):
             try:
                 data = self.machine.read(path, limit=4096)
@@ -94,7 +95,7 @@ class Monitor:
 
         dhcp = read_dhcp_client(self.machine)
         if dhcp is None:
-            raise LocalError(f"DNS cannot be told that this is {name}: no route leads to the platform")
+            raise LocalError(f"cannot register the host name {name} in DNS: there is no route to the platform")
         library = self.config.waagent.lib_dir
         return (
             *plan_dhcp_names(hostname=name, files=read_name_files(self.machine)),

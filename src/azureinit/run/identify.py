@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def may_change(machine: Machine) -> bool:
-    """Unprivileged callers must not report: a failure of theirs is not the machine's."""
+    """Unprivileged callers must not report."""
     return machine.privileged or machine.rooted
 
 
@@ -22,12 +22,12 @@ def why_not_ours(context: Context) -> str | None:
 
 
 def identify(context: Context, *, end_if_done: bool = True) -> Identity:
-    """From the configuration or the firmware; the id stays unknown where neither tells it, and IMDS may."""
+    """The id from the configuration or the firmware; unknown if neither has it, since IMDS may."""
     return adopt_vm_id(context, read_vm_id(context.machine, context.config.platform.vm_id), end_if_done=end_if_done)
 
 
 def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True) -> Identity:
-    """Raise AlreadyProvisioned where the VM with this id is."""
+    """Raises AlreadyProvisioned if the VM with this id is provisioned."""
     if vm_id is None:
         return Identity()
     from azureinit.memory.instance import Instance, is_marked
@@ -46,7 +46,7 @@ def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True
 
 
 def _was_provisioned_by_waagent(context: Context, instance: Instance) -> bool:
-    """And this program never began to provision this VM."""
+    """Whether WALinuxAgent has provisioned this VM, and azure-init never began to."""
     from azureinit.facts.provisioned import read_waagent_marker
     from azureinit.memory.instance import has_files
 

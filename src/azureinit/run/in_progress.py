@@ -1,4 +1,4 @@
-"""The report that provisioning has begun, sent beside the work. Nothing depends on it."""
+"""The report that provisioning has begun, sent in a thread. Nothing depends on it."""
 
 from __future__ import annotations
 

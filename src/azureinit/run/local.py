@@ -34,12 +34,10 @@ def local(context: Context, identity: Identity) -> int:
                 span.text = "no provisioning media yet: the host name waits for IMDS"
                 return 0
             if unmounted is not None and has_account(context.machine, medium.ovf.username or ""):
-                span.text = (
-                    f"the host name is left to the run: {unmounted} is not mounted yet, and may record it as set"
-                )
+                span.text = f"left to azure-init.service: {unmounted} is not mounted and may record an earlier run"
             elif medium.ovf.hostname is not None:
                 name = set_hostname(context, identity, medium.ovf.hostname)
-                span.text = f"the host name is {name}, by the provisioning media"
+                span.text = f"the host name is {name}, from the provisioning media"
     except AzureInitError:
         pass  # the step has logged it; the run meets the same failure, and reports it
     return 0
@@ -57,7 +55,7 @@ def _is_kept(context: Context, identity: Identity) -> bool:
 
 
 def set_hostname(context: Context, identity: Identity, name: str) -> str:
-    """Returns the name that the machine has then. Facts tell whether it is done, so no journal is needed."""
+    """Returns the name that the machine has then. Facts show whether it is done, so no journal is needed."""
     machine = context.machine
     planners = find_stage("local").planners()
     facts = read_facts(machine, context.config, ("ignition", *parts_of(planners)))

@@ -39,12 +39,12 @@ class Logins:
             self._plan_decides = True
 
     def release(self, status: str) -> None:
-        """Programs that wait for the service need not wait for the platform's answer."""
+        """Notify systemd, so that logins and other units start: they need not wait for the platform's answer."""
         self._released = True
         notify(self.context.machine, f"READY=1\nSTATUS={status}")
 
     def _watch(self, held: float, identity: Identity) -> None:
-        """For the rest of the run: release logins in time, and tell what the run is waiting for."""
+        """For the rest of the run: release logins in time, and log what the run is waiting for."""
         from azureinit.machine.threads import Flag
 
         clock, holding = self.context.machine.clock, True

@@ -1,4 +1,4 @@
-"""What every boot does beside what the platform asks for. A job that fails is logged, and changes no verdict.
+"""Jobs of every boot, beside the platform's request. A failure of a job is logged and changes no verdict.
 
 A job is a row: when it is due, the facts it reads, the planner that turns them into steps. The first boot, later boots
 and `azure-init plan` all read these rows.
@@ -32,7 +32,7 @@ MONITOR = find_stage("hostname").unit
 
 
 class Situation(Record):
-    """What a row may look at. `facts` and the rest are there only in a run that provisions."""
+    """What a row may read. `facts` and the fields after it are set only in a run that provisions."""
 
     machine: Machine
     config: Config

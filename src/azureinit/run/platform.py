@@ -70,7 +70,7 @@ class Platform:
     def add_route(self, host: str) -> bool:
         """Add the route to a host of the platform that a lease names and its DHCP client did not set.
 
-        Tried once for each host, and never over an existing route. Returns False, so that a wait for a route goes on:
+        Tried once for each host, and never over an existing route. Returns False, so that the caller keeps waiting:
         the kernel announces the new one.
         """
         if host in self._routes or self.machine.rooted or parse_ipv4(host) is None:

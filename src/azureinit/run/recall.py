@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def hold_lock(context: Context, identity: Identity) -> None:
-    """Wait for another azure-init. AlreadyProvisioned, where that one has done the work."""
+    """Wait for another azure-init. Raises AlreadyProvisioned if that one has done the work."""
     machine, data_dir = context.machine, context.config.azure_init_data_dir.path
     try:
         prepare(machine, data_dir, timeout=0)
@@ -32,7 +32,7 @@ def hold_lock(context: Context, identity: Identity) -> None:
 
 
 def recall(context: Context, identity: Identity, *, readable: bool = True) -> Memory:
-    """Nothing, where the VM's id is not known yet, or the caller may not read the data directory."""
+    """An empty Memory if the VM's id is not known yet, or the caller may not read the data directory."""
     if identity.instance is None or not readable:
         return Memory(journal=MemoryJournal(), readable=readable)
     from azureinit.memory.pending import read_pending

@@ -1,4 +1,4 @@
-"""The service that goes on sending a Ready that the platform has not accepted."""
+"""The service that sends a Ready again that the platform has not accepted."""
 
 from __future__ import annotations
 

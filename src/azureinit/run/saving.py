@@ -1,4 +1,4 @@
-"""What a run writes for the next one: the media's words, and a verdict that is still to be delivered."""
+"""What a run writes for the next one: the settings from the media, and a verdict that is not delivered yet."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def save_media(context: Context, identity: Identity, metadata: Metadata, *, with_secrets: bool = True) -> None:
-    """The host ejects the media after any verdict."""
+    """Keep the settings from the media: the host ejects the media after any verdict."""
     if identity.instance is not None and needs_saving(metadata):
         write_saved(context.machine, identity.instance.path("saved"), metadata, with_secrets=with_secrets)
 
 
 def keep_pending(context: Context, identity: Identity, pending: Pending) -> None:
-    """Where even that cannot be written, the next run starts from the beginning."""
+    """Keep a verdict that is not delivered. If it cannot be written, the next run starts from the beginning."""
     if identity.instance is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""The machine becomes what was asked for, and everything that Ready vouches for is on the disk."""
+"""Makes the machine what was asked for, and syncs everything that Ready promises to the disk."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settle(context: Context, asked: Asked, *, logins: Logins) -> Settled:
 
 
 def _remember(context: Context, asked: Asked) -> None:
-    """What a later run needs, should this one die: the media's words, and that IMDS has still to agree with them."""
+    """Saved in case this run dies: the settings from the media, and that IMDS has not confirmed them yet."""
     if asked.metadata is not None:
         save_media(context, asked.identity, asked.metadata)
     if asked.unconfirmed is not None:
@@ -58,7 +58,7 @@ def _remember(context: Context, asked: Asked) -> None:
 
 
 def _run_custom_data(context: Context, asked: Asked) -> None:
-    """The program may need the network: without one it is run once IMDS has agreed, before Ready."""
+    """The program may need the network: without one, it runs after IMDS has confirmed the media, before Ready."""
     if asked.metadata is None or asked.metadata.custom_data is None or asked.unconfirmed is not None:
         return
     from azureinit.run.custom_data import plan_running

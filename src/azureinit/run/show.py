@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def whole_plan(context: Context) -> Plan:
-    """Also for a machine that is provisioned: what is left to do is the question all the same."""
+    """Also for a machine that is provisioned: the plan shows what is left to do."""
     path = context.config.azure_init_data_dir.path
     readable = context.machine.is_open(path)
     identity = identify(context, end_if_done=False)

@@ -1,4 +1,4 @@
-"""What a boot runs, as rows. `azure-init --stage NAME` runs one; without a stage it is the run itself."""
+"""The stages of a boot, as rows. `azure-init --stage NAME` runs one; `azure-init` alone runs `provision`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _provision_planners() -> tuple[Planner, ...]:
 
 
 class Stage(Record):
-    """`sources` are asked; `planners` are the rows of plan/, which name the parts of the facts that are read."""
+    """`sources`: those that the stage asks. `planners`: rows of plan/, which name the parts of the facts to read."""
 
     name: str
     unit: str
@@ -42,7 +42,7 @@ class Stage(Record):
 
 
 STAGES: tuple[Stage, ...] = (
-    # The host name before DHCP asks for an address under it. Its failures are for the run to report.
+    # Sets the host name before DHCP sends it. The run meets the same failures and reports them.
     Stage(
         name="local",
         unit="azure-init-local.service",
@@ -57,9 +57,9 @@ STAGES: tuple[Stage, ...] = (
         planners=_provision_planners,
         tells=VERDICT,
     ),
-    # The run died or took too long.
+    # Reports that the run died or took too long.
     Stage(name="failed", unit="azure-init-failure.service", tells=FAILURE, before_mounts=True),
-    # Everything was done, and the platform has not accepted Ready yet.
+    # Sends Ready again, if the platform has not accepted it yet.
     Stage(
         name="resend",
         unit="azure-init-resend.service",
@@ -67,11 +67,11 @@ STAGES: tuple[Stage, ...] = (
         planners=_provision_planners,
         tells=VERDICT,
     ),
-    # The host name may change as long as the machine runs, and DNS is to know.
+    # Registers later changes of the host name in DNS.
     Stage(name="hostname", unit="azure-init-hostname.service", ends_if_done=False),
 )
 
 
 def find_stage(name: str) -> Stage:
-    """Without a name: the run itself."""
+    """The row of that name; without a name, that of `provision`."""
     return next(row for row in STAGES if row.name == (name or "provision"))

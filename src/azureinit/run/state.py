@@ -57,7 +57,7 @@ class Context(Record):
 
 
 class Identity(Record):
-    """The VM's id, and its files in the data directory; None as long as neither firmware nor IMDS has told it."""
+    """The VM's id, and its files in the data directory; None as long as neither firmware nor IMDS has given it."""
 
     vm_id: str | None = None
     instance: Instance | None = None
@@ -98,7 +98,7 @@ class Settled(Record):
 
 
 class Known(Record):
-    """What a verdict can tell at the moment of a failure."""
+    """What is known for the report at the moment of a failure."""
 
     identity: Identity = Identity()
     metadata: Metadata | None = None
@@ -125,7 +125,7 @@ def known_of(asked: Asked) -> Known:
 
 
 class AlreadyProvisioned(Exception):
-    """Nothing is left to do and nothing to report. Its text names the agent that did it, where it was not this one."""
+    """Nothing is left to do or to report. The text names the agent that provisioned the VM, if it was another one."""
 
     def __init__(self, identity: Identity, by: str = "") -> None:
         super().__init__(by)
@@ -141,7 +141,7 @@ class Stopped(BaseException):
 
 
 class Knowing:
-    """A block of work. An exception that leaves it carries in `known` what a verdict may tell by then."""
+    """A block of work. An exception that leaves it carries in `known` what the report may contain by then."""
 
     def __init__(self, known: Known) -> None:
         self.known = known

@@ -29,7 +29,7 @@ SILENT = {
 
 
 class Waiting:
-    """Written by the run, read by the thread that tells it. `silent`: what has not answered, and its last error."""
+    """Written by the run, read by the thread that logs it. `silent`: what has not answered, and its last error."""
 
     def __init__(self, context: Context, platform: Platform) -> None:
         self.machine, self.events, self.platform = context.machine, context.events, platform
@@ -45,14 +45,14 @@ class Waiting:
         self._what = ""
 
     def tell(self) -> None:
-        """Nothing, where nothing is waited for, or not for long."""
+        """Log the current wait; nothing if there is none, or only a short one."""
         from azureinit.machine.service import notify
 
         what, seconds = self._what, self.machine.clock.monotonic() - self._since
         if not what or seconds < TELL_SECS / 2:
             return
         why = self._why()
-        text = f"waiting for {what} since {seconds:.0f} s: {why}"
+        text = f"waiting for {what} ({seconds:.0f} s so far): {why}"
         notify(self.machine, f"STATUS={text}")
         # The console gets every line, the log and the host one for each cause.
         self.events.tell(DEBUG if why in self._told else INFO, "waiting", text)

@@ -59,16 +59,16 @@ def ask_sources(
     observe: Observe,
     saved: Metadata | None = None,
     route: bool = False,
-    mend: Callable[[str], bool] | None = None,
+    add_route: Callable[[str], bool] | None = None,
     vm_id: str | None = None,
     no_network: NoRoute | None = None,
     trouble: dict[str, AzureInitError | None] | None = None,
 ) -> Callable[[], Gathered]:
     """Start reading at once; the returned function waits for the answers. `saved`: the media of an earlier run.
 
-    `route`: the network may not be up yet, so IMDS is asked once there is a route to it; `mend` is called with a host
-    that has had no route for long. `vm_id`: this VM's, if known. `no_network` is called with the seconds waited and
-    returns a reason to stop waiting for a route; then the media are applied alone, if possible. `trouble` gets the
+    `route`: the network may not be up yet, so IMDS is asked once there is a route to it; `add_route` is called with a
+    host that has had no route for long. `vm_id`: this VM's, if known. `no_network` is called with the seconds waited
+    and returns a reason to stop waiting for a route; then the media are applied alone, if possible. `trouble` gets the
     sources that have not answered yet, each with its last error.
     """
     from azureinit.machine.threads import Flag, Inbox, start
@@ -111,7 +111,9 @@ def ask_sources(
             from azureinit.sources.route import wait_for_route
 
             host = host_of(config.imds.endpoint)
-            if not wait_for_route(machine, host, until=deadline, late=lambda: mend is not None and mend(host)):
+            if not wait_for_route(
+                machine, host, until=deadline, late=lambda: add_route is not None and add_route(host)
+            ):
                 raise (no_network and no_network(float("inf"))) or NoNetwork(f"no route to {host}")
             inbox.put((ROUTE, Metadata()))
 

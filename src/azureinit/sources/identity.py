@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 ZERO = "00000000-0000-0000-0000-000000000000"
-NOBODY = (ZERO, "ffffffff-ffff-ffff-ffff-ffffffffffff")  # SMBIOS: not present, not set
+UNSET_IDS = (ZERO, "ffffffff-ffff-ffff-ffff-ffffffffffff")  # SMBIOS: not present, not set
 SWITCH = "azure-init="
 CLOUD_INIT = "/run/cloud-init/enabled"
 EFI = ("/sys/firmware/efi", "/dev/efi")
@@ -82,4 +82,4 @@ def parse_vm_id(text: str, *, swapped: bool) -> str | None:
         raw = raw[3::-1] + raw[5:3:-1] + raw[7:5:-1] + raw[8:]
     digits = raw.hex()
     value = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    return None if value in NOBODY else value
+    return None if value in UNSET_IDS else value

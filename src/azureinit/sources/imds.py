@@ -16,7 +16,7 @@ from azureinit.errors import (
 from azureinit.http import SHORTEST_DELAY, Retry, send
 from azureinit.jsontext import loads
 from azureinit.record import Record
-from azureinit.sources.identity import NOBODY, parse_vm_id
+from azureinit.sources.identity import UNSET_IDS, parse_vm_id
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
@@ -191,7 +191,7 @@ def _vm_id(compute: dict[str, Any]) -> str | None:
     """Accepts only a UUID, since the id becomes part of file names."""
     told = _text(compute, "vmId")
     found = parse_vm_id(told, swapped=False) if told else None
-    if told and found is None and told.strip().lower() not in NOBODY:
+    if told and found is None and told.strip().lower() not in UNSET_IDS:
         raise _invalid("vmId is not a UUID", key="vmId")
     return found
 

@@ -64,7 +64,7 @@ def read_media(
         if medium is not None:
             return medium
         left = deadline - machine.clock.monotonic()
-        if left <= 0 or search.hopeless:
+        if left <= 0 or search.is_over:
             raise search.error()
         machine.clock.sleep(min(delay, left))
         delay = min(delay * 1.5, MOST_DELAY)
@@ -97,7 +97,7 @@ class Search:
         self.misread: dict[str, tuple[float, AzureInitError]] = {}  # when to read an unreadable medium again
 
     @property
-    def hopeless(self) -> bool:
+    def is_over(self) -> bool:
         broken = {place for place, found in self.judged.items() if isinstance(found, AzureInitError)}
         return self.expected.isdisjoint(self.waiting) and not self.expected.isdisjoint(broken)
 
@@ -177,7 +177,9 @@ class Search:
         failures = {place: found for place, found in places.items() if isinstance(found, AzureInitError)}
         if not failures:
             notes = ", ".join(f"{place.replace('/dev/', '')} ({found})" for place, found in places.items())
-            looked = f"looked at {notes}" if notes else "no optical drive, no disk and no mount that looks like it"
+            looked = (
+                f"looked at {notes}" if notes else "there is no optical drive, no small disk and no mount to look at"
+            )
             return MediaAbsent(f"no provisioning medium was found: {looked}"[:MOST_TEXT])
         first, *others = failures.values()
         if isinstance(first, OvfInvalid) and not others:

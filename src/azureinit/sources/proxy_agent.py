@@ -52,7 +52,7 @@ class ProxyAgent:
         except AzureInitError as error:
             return ProxyAgentFailed(str(error))
         told = b": ".join(filter(None, (ran.err.strip(), ran.out.strip()))).decode("utf-8", "replace")[:MOST_TEXT]
-        told = f"({ran.ending}): {told or 'it says nothing'}"
+        told = f"({ran.ending}): {told or 'no output'}"
         if ran.status != 0:
             return ProxyAgentFailed(f"{NAME} is not ready {told}", exit_status=ran.ending)
         return f"{NAME} was ready {told}"

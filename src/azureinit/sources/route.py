@@ -46,8 +46,8 @@ def wait_for_route(machine: Machine, host: str, *, until: float, late: Callable[
                 left = until - machine.clock.monotonic()
                 if left <= 0:
                     return False
-                heard = machine.clock.wait(watch.wait, min(left, LOOK_ANYWAY))
-                if late is not None and not heard and late():
+                changed = machine.clock.wait(watch.wait, min(left, LOOK_ANYWAY))
+                if late is not None and not changed and late():
                     return False
     except AzureInitError:
         pass

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from azureinit.telemetry.events import Event
 
 AGENT = f"azure-init/{VERSION}"
-NOBODY = "00000000-0000-0000-0000-000000000000"  # the VM id before it is known
+NO_VM_ID = "00000000-0000-0000-0000-000000000000"  # the VM id before it is known
 DEFAULT = Filter(level=WARN, targets={"libazureinit": INFO, "libazureinit::http": DEBUG})
 PER_BOOT = 200  # the report is one of them
 KEPT = 40  # of these, reserved for warnings, failures and kernel messages
@@ -67,28 +67,28 @@ class KvpLayer:
         self.chosen = chosen
         self.failure = ""  # why writing has stopped
         self.missing = False  # the machine has no pools
-        self._heard: list[Event] = []
+        self._buffered: list[Event] = []
         self._left: int | None = None  # not read yet
         self._waited = 0.0
         self._written_at = machine.clock.monotonic()
         self._lock = allocate_lock()
 
     def __call__(self, event: Event) -> None:
-        if self.failure or not self.chosen.lets(event.name, event.level):
+        if self.failure or not self.chosen.allows(event.name, event.level):
             return
-        self._heard.append(event)
+        self._buffered.append(event)
         if "vm_id" in self.about and self.machine.clock.monotonic() - self._written_at > EVERY_SECS:
             self.flush()
 
     def flush(self) -> None:
         """One lock, one write."""
         with self._lock:
-            count = len(self._heard)
-            heard = self._heard[:count]
-            del self._heard[:count]  # a copy: another thread may append to it
+            count = len(self._buffered)
+            events = self._buffered[:count]
+            del self._buffered[:count]  # a copy: another thread may append to it
             self._written_at = self.machine.clock.monotonic()
-            if heard and not self.failure:
-                self._write(lambda store: store.append_all(self._admitted(store, heard)), patience=LOCK_SECS)
+            if events and not self.failure:
+                self._write(lambda store: store.append_all(self._admitted(store, events)), patience=LOCK_SECS)
 
     def report(self, text: str) -> None:
         """The verdict's record: exempt from filter and limit, and never split."""
@@ -140,10 +140,10 @@ class KvpLayer:
         except LocalError:
             pass  # the boot's start is unknown; other errors occur again at the next access
 
-    def _admitted(self, store: Store, heard: list[Event]) -> Iterator[Pair]:
+    def _admitted(self, store: Store, events: list[Event]) -> Iterator[Pair]:
         from azureinit.kvp.diagnostics import encode
 
-        for event in heard:
+        for event in events:
             kept = 0 if event.level >= WARN else KEPT if event.level >= INFO else KEPT_FROM_CURIOSITY
             room = min(MOST_PIECES, self._room(store) - kept)
             if room > 0:
@@ -160,7 +160,7 @@ class KvpLayer:
         return Diagnostic(
             kind=event.kind,
             agent=AGENT,
-            vm_id=self.about.get("vm_id", NOBODY),
+            vm_id=self.about.get("vm_id", NO_VM_ID),
             name=_cut(plain_text(event.name).replace("|", "/"), LONGEST_NAME) or "?",
             event_id=uuid_of(event.id),
             timestamp=timestamp(event.at),
@@ -179,7 +179,7 @@ class KvpLayer:
             diagnostic = Diagnostic(
                 kind="event",
                 agent=AGENT,
-                vm_id=self.about.get("vm_id", NOBODY),
+                vm_id=self.about.get("vm_id", NO_VM_ID),
                 name=name,
                 event_id=uuid_of(event_id),
                 timestamp=timestamp(self.machine.clock.now()),

@@ -37,7 +37,7 @@ def wants_colour(environ: Mapping[str, str], *, terminal: bool) -> bool:
 
 def wanted(event: Event, chosen: Filter) -> bool:
     """A step is one line, at its end; its start is logged at debug level."""
-    return chosen.lets(event.name, min(event.level, DEBUG) if event.kind == "start" else event.level)
+    return chosen.allows(event.name, min(event.level, DEBUG) if event.kind == "start" else event.level)
 
 
 def sentence(event: Event) -> str:

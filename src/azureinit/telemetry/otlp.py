@@ -46,30 +46,30 @@ class Otlp:
         self.budget = config.telemetry.otlp_budget_secs
         self.collector = choose_collector(config, environ)
         self.started = machine.clock.now()
-        self._heard: list[Event] = []
+        self._buffered: list[Event] = []
         self._lost = 0
 
     def __call__(self, event: Event) -> None:
-        self._heard.append(event)
-        if len(self._heard) > MOST_EVENTS:
-            del self._heard[0]
+        self._buffered.append(event)
+        if len(self._buffered) > MOST_EVENTS:
+            del self._buffered[0]
             self._lost += 1
 
     def send(self, deadline: float, *, tell: Tell | None = None) -> None:
         """Send within `telemetry.otlp_budget_secs` and before the deadline. `tell` gets the result."""
-        tell = tell or _nobody
-        heard, self._heard = self._heard, []
+        tell = tell or _ignore
+        events, self._buffered = self._buffered, []
         for level, text in self.collector.complaints:
             tell(level, "otlp", text)
         if not self.collector.destinations:
             return
         try:
-            for level, text in self._exchange(self._parts(heard), deadline):
+            for level, text in self._exchange(self._parts(events), deadline):
                 tell(level, "otlp", text)
         except Exception as error:  # noqa: BLE001 - telemetry that cannot be sent never stops a run
             tell(WARN, "otlp", f"nothing was sent: {type(error).__name__}: {error}")
 
-    def _parts(self, heard: list[Event]) -> dict[str, list[dict[str, Any]]]:
+    def _parts(self, events: list[Event]) -> dict[str, list[dict[str, Any]]]:
         run = Run(
             trace_id=self.seed,
             started=self.started,
@@ -77,7 +77,7 @@ class Otlp:
             attributes={"azure_init.boot_id": self.machine.boot_id()},
             lost=self._lost,
         )
-        return {"traces": spans(heard, run), "logs": log_records(heard, run)}
+        return {"traces": spans(events, run), "logs": log_records(events, run)}
 
     def _exchange(self, parts: Mapping[str, list[dict[str, Any]]], deadline: float) -> Iterable[tuple[int, str]]:
         """Send both signals in parallel; slow name resolution blocks only a thread."""
@@ -88,20 +88,20 @@ class Otlp:
         inbox = Inbox()
         waiting = {one.signal: one for one in self.collector.destinations if parts[one.signal]}
 
-        def telling(destination: Destination) -> Callable[[], None]:
+        def sending(destination: Destination) -> Callable[[], None]:
             return lambda: inbox.put(
                 (destination.signal, *self._tell_one(destination, parts[destination.signal], until))
             )
 
         for one in waiting.values():
-            start(telling(one))
+            start(sending(one))
         while waiting:
-            heard: tuple[str, int, str] | None = clock.wait(inbox.get, until - clock.monotonic())
-            if heard is None:
+            result: tuple[str, int, str] | None = clock.wait(inbox.get, until - clock.monotonic())
+            if result is None:
                 for signal, one in waiting.items():
                     yield WARN, f"{one.address} did not accept the {WHAT[signal]} within {self.budget:g} s"
                 return
-            signal, level, text = heard
+            signal, level, text = result
             del waiting[signal]
             yield level, text
 
@@ -157,5 +157,5 @@ def partial_success(body: bytes) -> str:
     return f"{shown(str(rejected))} rejected: {shown(str(message), longest=200)}" if rejected or message else ""
 
 
-def _nobody(_level: int, _name: str, _text: str) -> None:
+def _ignore(_level: int, _name: str, _text: str) -> None:
     pass

@@ -40,7 +40,7 @@ class Answer:
     body: str | None = None
 
     @property
-    def heard(self) -> bool:
+    def processed(self) -> bool:
         return self.kind in ("ok", "slow", "truncate", "oversized", "lost") or (
             self.kind == "status" and 200 <= self.status <= 299
         )
@@ -48,7 +48,7 @@ class Answer:
     @property
     def acknowledged(self) -> bool:
         """Whether the client gets the answer."""
-        return self.heard and self.kind not in ("truncate", "lost")
+        return self.processed and self.kind not in ("truncate", "lost")
 
 
 OK = Answer(kind="ok", text="ok", forever=True)

@@ -32,8 +32,8 @@ class Outcome:
     note: str = ""
 
     @property
-    def heard(self) -> bool:
-        return self.response is not None and self.answer is not None and self.answer.heard
+    def processed(self) -> bool:
+        return self.response is not None and self.answer is not None and self.answer.processed
 
 
 class Service(Protocol):
@@ -245,7 +245,7 @@ async def own_answer(service: Service, request: HttpRequest) -> Response:
 
 
 async def scripted_status(service: Service, request: HttpRequest, answer: Answer) -> Response:
-    if answer.heard and answer.body is None:
+    if answer.processed and answer.body is None:
         own = await own_answer(service, request)
         return replace(own, status=answer.status, headers={**own.headers, **answer.headers})
     if answer.body is None:

@@ -96,7 +96,7 @@ class WireserverService(MachineService):
     def note(self, request: HttpRequest, outcome: Outcome) -> None:
         super().note(request, outcome)
         response, answer = outcome.response, outcome.answer
-        if response is None or answer is None or not outcome.heard or not 200 <= response.status <= 299:
+        if response is None or answer is None or not outcome.processed or not 200 <= response.status <= 299:
             return
         if health := accepted_health(request):
             agent = request.headers.get("x-ms-guest-agent-name") or request.headers.get("user-agent", "")

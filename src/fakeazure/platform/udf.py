@@ -26,7 +26,7 @@ FILE_SET, FILE_SET_END, ROOT_ENTRY, ROOT_DIRECTORY = 0, 1, 2, 3
 FIRST_FILE_UNIQUE_ID = 16  # lower ones are reserved
 
 READ_EXECUTE, READ = 0x14A5, 0x1084  # for owner, group and others
-NOBODY = 0xFFFFFFFF
+NO_OWNER = 0xFFFFFFFF
 DIRECTORY, REGULAR_FILE = 4, 5
 HAS_PARENT, IS_DIRECTORY = 0x08, 0x02
 
@@ -180,7 +180,7 @@ def file_entry(kind: int, block: int, *, start: int, length: int, when: bytes, u
     icb_tag = struct.pack("<IHHHBB6sH", 0, 4, 0, 1, 0, kind, b"", 0)
     body = b"".join((
         icb_tag,
-        struct.pack("<III", NOBODY, NOBODY, READ_EXECUTE if kind == DIRECTORY else READ),
+        struct.pack("<III", NO_OWNER, NO_OWNER, READ_EXECUTE if kind == DIRECTORY else READ),
         struct.pack("<HBBI", 1, 0, 0, 0),
         struct.pack("<QQ", length, sectors(length)),
         when * 3,
