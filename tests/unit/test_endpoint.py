@@ -52,7 +52,7 @@ class Looking:
         )
 
     def find(self, *, seconds: float = 300.0, booted: float | None = None) -> Endpoint | None:
-        return Search(self.context(booted=booted)).candidate(until=self.machine.time.at + seconds)
+        return Search(self.context(booted=booted), set()).candidate(until=self.machine.time.at + seconds)
 
 
 def look(tmp_path: Path, *routes: str, lease: str = "", **network: Any) -> Looking:
