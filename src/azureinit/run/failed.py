@@ -23,11 +23,8 @@ def failed(context: Context, identity: Identity) -> int:
     """Always 0: that the run failed is shown by its own unit."""
     error = _cause(context)
     if error is not None:
-        delivery = Delivery(context, open_channels(context))
-        try:
+        with Delivery(context, open_channels(context)) as delivery:
             delivery.deliver(Outcome(known=Known(identity=identity), failure=error))
-        finally:
-            delivery.finish_telling()
     return 0
 
 
