@@ -99,6 +99,25 @@ def read(path: Path) -> bytes:
         return b""  # the process has ended
 
 
+def test_a_failure_that_is_on_its_way_is_sent_once_more_in_the_time_that_is_left(service: Any) -> None:
+    """systemd takes an end by SIGTERM for a success, and would not start the unit that reports a run that died."""
+    faults = [{"path": "/provisioning/health", "answers": ["ok", "hang", "ok*"]}]
+    tables = {
+        "report": {"protocol": "json"},
+        "custom_data": {"execute": True},
+        "wireserver": {"read_timeout_secs": 30, "total_retry_timeout_secs": 60},
+    }
+    one = service(b"#!/bin/sh\nexit 7\n", tables, faults=faults)
+    log = one.system.upper / "var/log/azure-init.log"
+    one.until(lambda: log.exists() and "exit status: 7" in log.read_text())
+    time.sleep(0.5)  # the report leaves a moment after the log line
+    one.stop()
+    errors = one.end()
+    (verdict,) = one.system.fabric.ledger.verdicts
+    assert verdict.kind == "failed" and "azure-init was stopped" not in verdict.description, errors
+    assert one.agent.returncode == 1
+
+
 def test_after_the_verdict_nothing_is_reported(service: Any) -> None:
     """Ready is being sent, and the platform does not answer: a failure could contradict it."""
     silent = [{"path": "/provisioning/health", "answers": ["ok", "hang*"]}]

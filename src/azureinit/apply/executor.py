@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale, SubprocessTimeout
+from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale
 from azureinit.machine import KERNEL, MOST_BYTES
 from azureinit.machine.durable import sync_elsewhere, sync_files
 from azureinit.machine.files import without_links
@@ -76,11 +76,13 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
     timeout = min(action.timeout, deadline - machine.clock.monotonic())
     stdin = action.stdin.reveal() if action.stdin else b""
     _clean_up(machine, action)
+    ended = False
     try:
         ran = machine.run(action.argv, stdin=stdin, timeout=timeout, output=action.output)
-    except SubprocessTimeout:
-        _clean_up(machine, action)
-        raise
+        ended = True
+    finally:
+        if not ended:  # the timeout, or SIGTERM
+            _clean_up(machine, action)
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
         shown = machine.shown(action.makes)
         raise PlanStale(f"{shown} appeared while provisioning: {ran.told}", path=shown)

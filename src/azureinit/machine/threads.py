@@ -35,6 +35,8 @@ class Flag:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Whether it was set."""
+        if self.up:  # also where a signal ended an earlier wait between acquire and release
+            return True
         opened = self._gate.acquire(timeout=-1 if seconds is None else min(max(0.0, seconds), TIMEOUT_MAX))
         if opened:
             self._gate.release()

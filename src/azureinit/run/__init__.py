@@ -21,6 +21,7 @@ hostname_watch, dispatch   the stage that tells DNS of a new host name; which st
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, LocalError, LockTimeout
+from azureinit.record import replace
 from azureinit.run.identify import identify, may_change, why_not_ours
 from azureinit.run.state import AlreadyProvisioned, Knowing, Known, Outcome, Stopped, declared, known_of, known_to
 from azureinit.telemetry.events import INFO, WARN
@@ -101,21 +102,22 @@ def conclude(context: Context, channels: Channels | None, outcome: Outcome) -> i
     """The verdict, and what follows it. `channels` are None for a run that failed before it opened them."""
     from azureinit.run.channels import open_channels
     from azureinit.run.deliver import Delivery
-    from azureinit.run.termination import bound, is_silent
+    from azureinit.run.termination import SigtermStops, bound, is_silent
 
     if outcome.failure is not None and is_silent(context, outcome):
         context.events.flush()
         return outcome.failure.exit_code
     context, channels = bound(context, channels or open_channels(context), outcome)
-    delivery = Delivery(context, channels)
     try:
-        status = delivery.deliver(outcome)
-        if outcome.settled is not None and status == 0:
-            from azureinit.run.after_ready import finish
+        with Delivery(context, channels) as delivery:
+            with SigtermStops(context, applies=outcome.failure is not None and outcome.stopped is None):
+                status = delivery.deliver(outcome)
+            if outcome.settled is not None and status == 0:
+                from azureinit.run.after_ready import finish
 
-            finish(context, outcome.settled, platform=channels.platform)
-    finally:
-        delivery.finish_telling()
+                finish(context, outcome.settled, platform=channels.platform)
+    except Stopped as stop:
+        return conclude(context, channels, replace(outcome, stopped=stop.at))
     return status
 
 

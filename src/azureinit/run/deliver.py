@@ -22,6 +22,7 @@ from azureinit.report.protocol import send_verdict
 from azureinit.report.verdict import Subject, success_report
 from azureinit.run.enact import best_effort
 from azureinit.run.saving import keep_pending, save_media
+from azureinit.run.state import Stopped
 from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -37,12 +38,19 @@ KERNEL_LOG_BYTES = 64 << 10
 
 
 class Delivery:
-    """Sends one verdict."""
+    """Sends one verdict. At the end the listeners are flushed, unless SIGTERM cuts the delivery short."""
 
     def __init__(self, context: Context, channels: Channels) -> None:
         self.context, self.machine, self.events = context, context.machine, context.events
         self.platform, self.waiting = channels.platform, channels.waiting
         self.logins, self.in_progress = channels.logins, channels.in_progress
+
+    def __enter__(self) -> Delivery:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, Stopped):
+            self._finish_telling()
 
     def deliver(self, outcome: Outcome) -> int:
         """Returns the exit code: 0 only for a Ready that the platform has accepted."""
@@ -226,7 +234,7 @@ class Delivery:
             except AzureInitError as error:
                 self.events.tell(WARN, "saved media", str(error))
 
-    def finish_telling(self) -> None:
+    def _finish_telling(self) -> None:
         """At the end of the run: flush the listeners, and log which of them did not get everything."""
         context, events = self.context, self.events
         events.flush()

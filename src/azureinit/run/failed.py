@@ -23,11 +23,8 @@ def failed(context: Context, identity: Identity) -> int:
     """Always 0: the run's own unit shows the failure."""
     error = _cause(context)
     if error is not None:
-        delivery = Delivery(context, open_channels(context))
-        try:
+        with Delivery(context, open_channels(context)) as delivery:
             delivery.deliver(Outcome(known=Known(identity=identity), failure=error))
-        finally:
-            delivery.finish_telling()
     return 0
 
 

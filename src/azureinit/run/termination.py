@@ -1,7 +1,8 @@
 """SIGTERM before the verdict.
 
 While the system goes down nothing is reported, and the next boot decides. Otherwise the failure is reported, within
-TimeoutStopSec of the unit less two seconds. Once a verdict is on its way, SIGTERM ends the process at once.
+TimeoutStopSec of the unit less two seconds; one that is being reported is sent once more: a duplicate is harmless. Once
+Ready is on its way, or a failure was accepted, SIGTERM ends the process at once.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ REPORT_SECS = 18.0  # TimeoutStopSec=20 in azure-init.service, less two
 class SigtermStops:
     """A block that SIGTERM ends by raising Stopped; only in a service, since at a terminal it ends any program."""
 
-    def __init__(self, context: Context) -> None:
-        self.applies, self.clock = is_service(context.machine), context.machine.clock
+    def __init__(self, context: Context, *, applies: bool = True) -> None:
+        self.applies, self.clock = applies and is_service(context.machine), context.machine.clock
 
     def __enter__(self) -> None:
         if self.applies:
