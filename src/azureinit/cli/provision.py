@@ -66,7 +66,7 @@ def _context(machine: Machine, config: Config, *, started: float, stage: str) ->
 
     ours = stand_down(machine, require_azure=config.platform.require_azure) is None
     data = log = None
-    if ours:
+    if ours and (stage or is_service(machine)):
         from azureinit.cli.mounts import wait_for_mounts
 
         data, log = wait_for_mounts(machine, config, stage)

@@ -19,9 +19,3 @@ def was_provisioned(machine: Machine, *, spellings: tuple[bytes, ...], lib_dir: 
     names = machine.names(CLOUD_INIT_INSTANCES) or ()
     known = {cloud_init.strip().lower(), *(name.lower().encode() for name in names)}
     return not known.isdisjoint(spellings)
-
-
-def read_waagent_marker(machine: Machine, lib_dir: str) -> bytes | None:
-    """The id of the VM that WALinuxAgent has provisioned. Its own marker has no line end; azure-init's has one."""
-    found = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096)
-    return None if found is None or found.endswith(b"\n") else found.lower()

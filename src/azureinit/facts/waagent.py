@@ -52,3 +52,9 @@ def read_waagent(machine: Machine, lib_dir: str) -> Waagent | None:
 def read_kept(machine: Machine, path: str) -> Kept | None:
     found = machine.read_with_status(path, limit=MOST_BYTES)
     return None if found is None else Kept(data=Secret(found[0]), mode=found[1].st_mode & 0o7777)
+
+
+def read_waagent_marker(machine: Machine, lib_dir: str) -> bytes | None:
+    """The id of the VM that WALinuxAgent has provisioned. Its own marker has no line end; azure-init's has one."""
+    found = machine.read(f"{lib_dir.rstrip('/')}/provisioned", limit=4096)
+    return None if found is None or found.endswith(b"\n") else found.lower()

@@ -35,13 +35,6 @@ PLAIN: dict[str, type] = {
 TYPES = {**PLAIN, "password_hash": Secret}
 
 
-def needs_saving(metadata: Metadata) -> bool:
-    """Whether a later run needs something that IMDS cannot give again."""
-    media_only = metadata.has_password or metadata.custom_data is not None or metadata.guest_agent_off
-    media_only = media_only or metadata.proxy_agent or bool(metadata.key_pairs)
-    return media_only or metadata.provenance.get("username", "imds") != "imds"
-
-
 def saved_values(metadata: Metadata, *, with_secrets: bool) -> dict[str, Any]:
     """The JSON object that is saved. `with_secrets`: the password's hash and the names of the key pairs too.
 

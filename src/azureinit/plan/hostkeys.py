@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from azureinit.backends.ssh_keygen import TOOL, make_key, make_public_half
 from azureinit.errors import HostKeysFailed
 from azureinit.plan.actions import Satisfied, Step, Way, Write
 from azureinit.record import replace
@@ -70,13 +69,17 @@ def _plan_type(kind: str, *, host: Host, ssh: Ssh) -> Plan:
 
 def plan_public_halves(*, host: Host, ssh: Ssh) -> Plan:
     """Public halves that a crash has lost: sshd does not need them, but fingerprints are read from them."""
-    if not ssh.installed or TOOL not in host.tools:
+    lost = [key for key in ssh.host_keys if key.whole and key.there and not key.public and not key.public_link]
+    if not ssh.installed or not lost:
         return ()
-    lost = (key for key in ssh.host_keys if key.whole and key.there and not key.public and not key.public_link)
-    return tuple(_plan_public_half(key, host) for key in lost)
+    from azureinit.backends.ssh_keygen import TOOL
+
+    return tuple(_plan_public_half(key, host) for key in lost) if TOOL in host.tools else ()
 
 
 def _plan_public_half(key: HostKey, host: Host) -> Step:
+    from azureinit.backends.ssh_keygen import make_public_half
+
     path = f"{key.path}.pub"
     ways = (make_public_half(key, host),)
     name, did = f"public host key {path}", f"made {path} from its private key"
@@ -92,6 +95,8 @@ def _plan_key(name: str, key: HostKey, host: Host) -> Item:
         return Step(name=name, why=why, did=did, ways=ways, failure=HostKeysFailed)
     if key.whole:
         return Satisfied(name=name, why=key.path)
+    from azureinit.backends.ssh_keygen import make_key
+
     why = f"{key.path} is incomplete" if key.there else f"no {key.path}"
     did = f"made the {key.type} host key {key.path}"
     return Step(name=name, why=why, did=did, ways=(make_key(key, host),), failure=HostKeysFailed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from azureinit.backends.service import reload_unit
-from azureinit.backends.sshd import check_config
 from azureinit.errors import SshdFailed
 from azureinit.facts.ssh import ONE_KEYBOARD, PRIVSEP, Logins
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Way, Write
@@ -209,6 +207,8 @@ def _check(*, host: Host, ssh: Ssh, config: Config) -> Run | None:
     slow = ("rsa",) if not ssh.host_keys_named else ()
     made = [kind for kind in ("", *early) if kind not in slow and not (kind == NOT_IN_FIPS and ssh.fips)]
     keys = sorted(ssh.host_keys, key=lambda key: not key.whole)
+    from azureinit.backends.sshd import check_config
+
     return check_config(next((key.path for key in keys if key.whole or key.type in made), None), host)
 
 
@@ -227,6 +227,8 @@ def _step(write: Write, why: str, did: str, *, host: Host, ssh: Ssh) -> Plan:
             f"{write.path} is a link to {ssh.link}, where drop-ins have no effect: it becomes a file of this machine"
         )
         cautions = (Caution(name=NAME, why=why_file),)
+    from azureinit.backends.service import reload_unit
+
     reload = reload_unit(ssh.unit, host) if ssh.running else None
     if reload is not None:
         actions.append(reload)

@@ -6,7 +6,6 @@ from azureinit.errors import ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwo
 from azureinit.facts.gather import read_facts
 from azureinit.plan.names import check_hostname, check_username
 from azureinit.record import replace
-from azureinit.run.changed_id import kept_for_want, kept_id
 from azureinit.run.early import Early
 from azureinit.run.identify import adopt_vm_id
 from azureinit.run.recall import recall
@@ -58,7 +57,7 @@ def gather(
     unconfirmed = memory.unconfirmed is not None
     known = Known(identity=identity, metadata=memory.unconfirmed, previous=memory.previous, unconfirmed=unconfirmed)
     with Knowing(known) as knowing:
-        previous_id = kept_id(context, identity, memory)
+        previous_id = _kept_id(context, identity, memory)
         if previous_id is not None:
             facts = _read_facts(context, early)
             return Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id)
@@ -67,7 +66,7 @@ def gather(
             gathered, facts = _ask(context, identity, memory, early, platform, waiting, until, meanwhile)
             if identity.instance is None:
                 identity, memory = learn_identity(context, gathered, early, memory, knowing, end_if_done=end_if_done)
-                previous_id = kept_id(context, identity, memory)
+                previous_id = _kept_id(context, identity, memory)
             told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
             span.text = f"read this machine's settings from {told}" if told else "no source answered"
             span.failed = not gathered.answers
@@ -111,6 +110,14 @@ def _ask(
         machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
     waiting.end()
     return gathered, facts
+
+
+def _kept_id(context: Context, identity: Identity, memory: Memory) -> str | None:
+    if context.config.platform.changed_vm_id != "keep":
+        return None
+    from azureinit.run.changed_id import kept_id
+
+    return kept_id(context, identity, memory)
 
 
 def _read_facts(context: Context, early: Early) -> Facts:
@@ -174,6 +181,8 @@ def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing,
         context.events.tell(INFO, "metadata", "this is a specialised VM: the platform asks for nothing")
         return replace(asked, metadata=metadata)
     if not asks_anything(metadata):
+        from azureinit.run.changed_id import kept_for_want
+
         other = kept_for_want(context, asked.identity, memory, failures)
         if other is not None:
             knowing.learn(metadata=None)

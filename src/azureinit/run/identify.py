@@ -47,7 +47,7 @@ def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True
 
 def _was_provisioned_by_waagent(context: Context, instance: Instance) -> bool:
     """Whether WALinuxAgent has provisioned this VM, and azure-init never began to."""
-    from azureinit.facts.provisioned import read_waagent_marker
+    from azureinit.facts.waagent import read_waagent_marker
     from azureinit.memory.instance import has_files
 
     marker = read_waagent_marker(context.machine, context.config.waagent.lib_dir)

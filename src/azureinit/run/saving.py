@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError
 from azureinit.memory.pending import read_pending, write_pending
-from azureinit.memory.saved import needs_saving, write_saved
 from azureinit.record import replace
+from azureinit.sources.metadata import needs_saving
 from azureinit.telemetry.events import WARN
 
 TYPE_CHECKING = False
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def save_media(context: Context, identity: Identity, metadata: Metadata, *, with_secrets: bool = True) -> None:
     """Keep the settings from the media: the host ejects the media after any verdict."""
     if identity.instance is not None and needs_saving(metadata):
+        from azureinit.memory.saved import write_saved
+
         write_saved(context.machine, identity.instance.path("saved"), metadata, with_secrets=with_secrets)
 
 

@@ -362,3 +362,10 @@ def _caused(error: AzureInitError, what: str, failures: Mapping[str, AzureInitEr
 
 def _because(what: str, failures: Mapping[str, AzureInitError]) -> str:
     return what + "".join(f"; {name}: {error}" for name, error in failures.items())
+
+
+def needs_saving(metadata: Metadata) -> bool:
+    """Whether a later run needs something that IMDS cannot give again."""
+    media_only = metadata.has_password or metadata.custom_data is not None or metadata.guest_agent_off
+    media_only = media_only or metadata.proxy_agent or bool(metadata.key_pairs)
+    return media_only or metadata.provenance.get("username", "imds") != "imds"
