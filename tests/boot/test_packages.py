@@ -90,7 +90,7 @@ def test_installing_brings_a_command_that_is_compiled_and_enabled(disk: Disk) ->
     tag = disk.run("python3 -c 'import sys; print(sys.implementation.cache_tag)'").strip()
     files = disk.files()
     assert f"/usr/lib/azure-init/boot.{tag}" in files
-    assert f"/usr/lib/azure-init/azureinit/__pycache__/engine.{tag}.pyc" in files
+    assert f"/usr/lib/azure-init/azureinit/run/__pycache__/state.{tag}.pyc" in files
     for page in ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8"):
         assert f"/usr/share/man/{page}.gz" in files
     for place in ("bash-completion/completions/", "zsh/vendor-completions/_"):
