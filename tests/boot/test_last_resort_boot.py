@@ -17,7 +17,7 @@ TORN = "for f in azureinit/*.py; do head -c 100 $f > x; cat x > $f; done; rm x"
 ZEROS = "for f in azureinit/errors.py azureinit/record.py; do truncate -s 0 $f; truncate -s 4096 $f; done"
 
 
-ONE = "printf 'class (' > azureinit/deliver.py"  # loaded when the rest is done
+ONE = "printf 'class (' > azureinit/run/deliver.py"  # loaded when the rest is done
 
 
 @pytest.mark.parametrize("damage", [TORN, ZEROS, "rm -r azureinit", ONE], ids=["torn", "zeros", "missing", "one"])

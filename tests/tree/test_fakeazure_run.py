@@ -176,7 +176,7 @@ def test_scenarios_are_listed_one_a_line_and_run_by_name(tmp_path: Path) -> None
     lines = fake(tmp_path, "scenarios").stdout.splitlines()
     assert len(lines) >= 30
     name, verdict, description = re.split(r" {2,}", next(line for line in lines if line.startswith("user-root ")))
-    assert (name, verdict, description) == ("user-root", "failure", "the user's name is the system's own")
+    assert (name, verdict, description) == ("user-root", "failure", "the user name is root")
     assert fake(tmp_path, "run", "user-root", *agent("imds(); tell(FAILED)")).returncode == 0
     assert fake(tmp_path, "run", "user-root", *agent("imds(); tell(READY)")).returncode == 1
     assert 'username = "root"' in fake(tmp_path, "scenarios", "user-root").stdout
