@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, LockTimeout
-from azureinit.plan.actions import work_left
 from azureinit.record import replace
 from azureinit.run.enact import best_effort
 from azureinit.run.maintenance import AFTER_READY, BOOT, LAST, RENAMED, Situation, maintain, plan_due
@@ -72,10 +71,11 @@ def _recall_unfinished(context: Context, instance: Instance | None) -> frozenset
     if instance is None:
         return None
     from azureinit.memory.instance import is_unfinished, prepare
-    from azureinit.memory.journal import read_journal
 
     if not is_unfinished(context.machine, instance):
         return None
+    from azureinit.memory.journal import read_journal
+
     try:
         prepare(context.machine, instance.data_dir, timeout=0)
         return read_journal(context.machine, instance.path("journal")).done
@@ -87,6 +87,8 @@ def _recall_unfinished(context: Context, instance: Instance | None) -> frozenset
 
 
 def _has_work(context: Context, at: Situation) -> bool:
+    from azureinit.plan.actions import work_left
+
     found: list[bool] = []
     planned = best_effort(
         context.events, "after Ready", lambda: found.append(bool(work_left(plan_due((AFTER_READY,), at))))

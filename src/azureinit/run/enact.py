@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError
-from azureinit.plan.actions import Caution, work_left
 from azureinit.telemetry.events import WARN
 
 TYPE_CHECKING = False
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 def enact(machine: Machine, plan: Plan, *, events: Events, deadline: float, journal: Journal | None = None) -> bool:
     """Carry out the plan. Without a journal, facts alone show which steps are done. True: there was something to do."""
+    from azureinit.plan.actions import work_left
+
     if not work_left(plan):
         return False
     from azureinit.apply.executor import apply_plan
@@ -28,6 +29,8 @@ def enact(machine: Machine, plan: Plan, *, events: Events, deadline: float, jour
 
 
 def tell_cautions(plan: Plan, events: Events) -> None:
+    from azureinit.plan.actions import Caution
+
     for item in plan:
         if isinstance(item, Caution):
             events.tell(WARN, item.name, item.why)

@@ -6,7 +6,6 @@ and `azure-init plan` all read these rows.
 
 from __future__ import annotations
 
-from azureinit.plan.actions import Satisfied, work_left
 from azureinit.record import Record
 from azureinit.run.enact import best_effort, enact, tell_cautions
 from azureinit.run.stages import find_stage
@@ -75,6 +74,8 @@ def _plan_root_disk(_at: Situation, disk: Any) -> Plan:
     from azureinit.plan.grow import plan_grow
 
     if disk.not_ours:
+        from azureinit.plan.actions import Satisfied
+
         return (Satisfied(name="root file system", why=f"not grown: {disk.not_ours}"),)
     return plan_grow(disk)
 
@@ -249,6 +250,10 @@ def _do(context: Context, job: Job, at: Situation) -> bool:
 
     def work() -> None:
         plan = plan_job(job, at)
+        if not plan:
+            return
+        from azureinit.plan.actions import work_left
+
         if job.when == LAST and work_left(plan):
             from azureinit.machine.service import notify
 
