@@ -54,6 +54,21 @@ def test_a_run_that_ends_with_the_system_reports_nothing_and_the_next_boot_decid
         boot.ready()
 
 
+def test_a_run_that_is_stopped_ends_the_customdata_program_too(machine: Machines) -> None:
+    disk = machine("trixie")
+    execute = "[azure-init.custom_data]\nexecute = true\n[azure-init.boot]\nhold_logins_secs = 1\n"
+    program = 'custom_data = "#!/bin/sh\\ntouch /run/program\\nexec sleep 1000\\n"\n'
+    with disk.boot(execute, vm=program, wait=False) as boot:
+        boot.until(lambda: boot.run("test", "-e", "/run/program").returncode == 0, "the program runs")
+        assert boot.shown("azure-init-custom-data.service", "ActiveState") == "active"
+        boot.out("systemctl", "stop", "azure-init.service")
+        (verdict,) = boot.verdicts()
+        assert verdict.kind == "failed" and "azure-init was stopped" in verdict.description
+        assert boot.shown("azure-init-custom-data.service", "ActiveState") == "inactive"
+        assert boot.run("pgrep", "-f", "sleep 1000").returncode == 1
+    assert disk.files(MARKER) == []
+
+
 def test_a_masked_run_silences_the_other_units(machine: Machines) -> None:
     disk = machine("trixie")
     disk.change("systemctl mask azure-init.service")

@@ -122,10 +122,9 @@ def conclude(context: Context, channels: Channels | None, outcome: Outcome) -> i
 
 
 def start_boot(context: Context) -> None:
-    if context.config.kernel.entropy:  # the only job that is due at the start
-        from azureinit.run.maintenance import START, Situation, maintain
+    from azureinit.run.maintenance import START, Situation, maintain
 
-        maintain(context, (START,), Situation(machine=context.machine, config=context.config))
+    maintain(context, (START,), Situation(machine=context.machine, config=context.config))
 
 
 def is_left_to_resend(context: Context, identity: Identity) -> bool:
