@@ -22,10 +22,10 @@ from azureinit.errors import (
     ProxyAgentFailed,
     UsernameMissing,
 )
+from azureinit.pubkey import PublicKey as PublicKey
 from azureinit.pubkey import key_identity, key_name, one_line, parse_key
 from azureinit.record import Record, Secret, replace
 from azureinit.sources.identity import parse_vm_id
-from azureinit.sources.imds import PublicKey as PublicKey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
