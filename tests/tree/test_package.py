@@ -183,7 +183,7 @@ import random, threading
 from importlib import import_module
 (bundle,) = (one for one in sys.meta_path if type(one).__name__ == "Bundle")
 names = [name for name in bundle.modules if not name.endswith("__main__")]
-loaded, seen, wrong = [], {}, []
+loaded, seen, wrong = list(bundle.whole), {}, []
 load = bundle.load
 def counted(name):
     loaded.append(name)
