@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     Sudo = str
     Required = str
     OptionalNames = tuple[str, ...] | None
+    DiskSetup = str
+    NvmeUse = str
+    ScsiUse = str
+    Aggregation = str
+    Filesystem = str
+    Table = str
+    SwapKind = str
 
 CHOICES = {
     "HostnameBackends": ("native", "hostnamectl"),
@@ -48,6 +55,13 @@ CHOICE = {
     "Regenerate": ("auto", "always", "never"),
     "Sudo": ("auto", "nopasswd", "password", "none"),
     "Required": ("auto", "true", "false"),
+    "DiskSetup": ("off", "auto"),
+    "NvmeUse": ("data", "swap", "off"),
+    "ScsiUse": ("off", "fallback", "data", "swap"),
+    "Aggregation": ("auto", "mdadm", "lvm", "none"),
+    "Filesystem": ("ext4", "xfs", "btrfs"),
+    "Table": ("none", "gpt"),
+    "SwapKind": ("file", "partition"),
 }
 # The meaning of false and true for choices that were booleans before.
 SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto"), "Required": ("false", "true")}
@@ -198,7 +212,28 @@ class Kernel(Record):
 
 
 class Disk(Record):
+    """`nvme`, `scsi`: what the local NVMe disks and the SCSI resource disk are for.
+
+    `fallback`: data, where there is no local NVMe disk."""
+
     grow_root: bool = True
+    setup: DiskSetup = "off"
+    nvme: NvmeUse = "data"
+    scsi: ScsiUse = "off"
+    aggregation: Aggregation = "auto"
+    chunk_kib: Count = 512
+    md_name: Path = "azure-ephemeral-md"
+    table: Table = "none"
+    filesystem: Filesystem = "ext4"
+    label: Path = "AzureEphmDsk"
+    mount_point: Place = "/mnt"
+    scsi_mount_point: Place = "/mnt/resource"
+    mount_options: Path = "defaults,nofail,comment=azure-ephemeral-disk-setup"
+    owner: Path = ""
+    swap: SwapKind = "file"
+    swap_mib: Count = 0
+    notice: bool = True
+    trust_unreadable_ntfs: bool = False
 
 
 class Config(Record):

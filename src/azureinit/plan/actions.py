@@ -106,6 +106,26 @@ class Locked(Record):
     first: tuple[Action, ...] = ()
 
 
+class Untouched(Record):
+    """A device as the planner saw it: `digest` is over the bytes of `regions`, (offset, length) each."""
+
+    path: str
+    size: int
+    regions: tuple[tuple[int, int], ...]
+    digest: str
+
+
+class OnDevices(Record):
+    """Run a program that writes to devices, only if each is still as the planner saw it.
+
+    Everything written so far is made durable first. Then each device is locked against udev's probing, opened exclusively and
+    read again; one that is in use, or differs, stops the step before anything is written.
+    """
+
+    devices: tuple[Untouched, ...]
+    run: Run
+
+
 class Way(Record):
     """One backend's answer."""
 
@@ -156,7 +176,7 @@ class Caution(Record):
 
 
 if TYPE_CHECKING:
-    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked]
+    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked, OnDevices]
     Item = Union[Step, Satisfied, Unknown, Caution]
     Plan = tuple[Item, ...]
 
