@@ -29,7 +29,8 @@ MAY: dict[str, set[str]] = {
     "facts": {*VALUES, "machine", "config.model"},
     "memory": {*VALUES, "machine", "plan.actions", "sources.metadata"},
     "sources": {*VALUES, "machine", "http", "config.model"},
-    "plan": {*VALUES, "backends", "modules", "userdata", "config.model", "sources.metadata", "facts"},
+    # memory.disk_sets: the record of a disk set and its encoding, which the plan writes
+    "plan": {*VALUES, "backends", "modules", "userdata", "config.model", "sources.metadata", "facts", "memory.disk_sets"},
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
     "userdata": {*VALUES, "plan", "backends", "modules", "config.model", "sources.metadata", "facts"},
