@@ -25,7 +25,9 @@ from azureinit.cli.options import Command  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
-UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
+UNITS = tuple(
+    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+)
 STATE = "var/lib/azure-init"  # mode 0700, as the agent creates it
 
 

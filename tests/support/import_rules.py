@@ -56,7 +56,7 @@ ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
     "settle", "confirm", "resend", "deliver", "maintenance", "after_ready", "termination", "show", "mounts", "local",
-    "failed", "hostname_watch", "dispatch",
+    "failed", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

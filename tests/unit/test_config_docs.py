@@ -162,6 +162,8 @@ def violations(value: Any, rule: Any, at: str = "") -> list[str]:
             right = len(value) >= said if word == "minLength" else len(value) <= said
         elif word in ("minimum", "exclusiveMinimum", "maximum"):
             right = {"minimum": value >= said, "exclusiveMinimum": value > said, "maximum": value <= said}[word]
+        elif word == "multipleOf":
+            right = value % said == 0
         elif word == "items":
             found += [wrong for item in value for wrong in violations(item, said, f"{at}[]")]
             continue

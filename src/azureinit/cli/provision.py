@@ -32,11 +32,11 @@ def provision(invocation: Invocation, machine: Machine) -> int:
         if invocation.stage and invocation.stage != "failed":
             raise  # the run fails for the same reason, and reports it
         usable = load_usable(machine, config=invocation.config, groups=invocation.groups)
-        context = _context(machine, usable, started=started, stage=invocation.stage)
+        context = make_context(machine, usable, started=started, stage=invocation.stage)
         if not invocation.stage:
             return reject(context, error)
     else:
-        context = _context(machine, loaded.config, started=started, stage=invocation.stage)
+        context = make_context(machine, loaded.config, started=started, stage=invocation.stage)
         for warning in loaded.warnings:
             context.events.tell(30, "config", warning)
     if invocation.stage:
@@ -57,7 +57,7 @@ def make_plan(machine: Machine, config: Config, events: Events) -> Plan:
     return whole_plan(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
 
 
-def _context(machine: Machine, config: Config, *, started: float, stage: str) -> Context:
+def make_context(machine: Machine, config: Config, *, started: float, stage: str) -> Context:
     from azureinit.machine.service import boot_moment, is_service
     from azureinit.run.stages import NOTHING, find_stage
     from azureinit.run.state import Context
@@ -76,6 +76,7 @@ def _context(machine: Machine, config: Config, *, started: float, stage: str) ->
         write=sys.stderr.write,
         ours=ours,
         verdict=find_stage(stage).tells != NOTHING,
+        to_host=find_stage(stage).to_host,
         trace=data is None,
         log=log is None,
     )

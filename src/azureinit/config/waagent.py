@@ -214,7 +214,7 @@ def _filesystem(conf: Conf) -> str | None:
 
 
 def _mount_options(conf: Conf) -> str | None:
-    """For /etc/fstab, which WALinuxAgent does not write: without the disk the boot goes on; the comment marks the line."""
+    """For /etc/fstab, which WALinuxAgent does not write: a boot goes on without the disk; the comment marks it."""
     asked = conf.text(OPTIONS)
     return f"{asked},nofail,{COMMENT}" if asked and conf.switch(FORMAT) else None
 

@@ -89,7 +89,12 @@ def _parse(line: bytes) -> DiskSet | None:
     members, sizes = values["members"], values["sizes"]
     texts = all(type(one) is str and one for one in members)
     numbers = all(type(one) is int and one > 0 for one in sizes)
-    if not texts or not numbers or not 0 < len(members) == len(sizes) <= MOST_MEMBERS or len({*members}) != len(members):
+    if (
+        not texts
+        or not numbers
+        or not 0 < len(members) == len(sizes) <= MOST_MEMBERS
+        or len({*members}) != len(members)
+    ):
         return None
     return DiskSet(**{**values, "members": tuple(members), "sizes": tuple(sizes)})
 

@@ -80,9 +80,16 @@ def _hostname(context: Context, _identity: Identity) -> int:
     return watch(context)
 
 
+def _disk(context: Context, identity: Identity) -> int:
+    from azureinit.run.disks import disks
+
+    return disks(context, identity)
+
+
 RUN: dict[str, Callable[[Context, Identity], int]] = {
     "local": _local,
     "failed": _failed,
     "resend": _resend,
     "hostname": _hostname,
+    "disk": _disk,
 }
