@@ -217,12 +217,23 @@ def join(path: str, link: str) -> str:
 
 def whole_disks(blocks: Blocks) -> Iterable[Block]:
     """Disks, in the order of their names; not loop devices, memory disks, optical drives or what is made of disks."""
-    for name in sorted(blocks):
+    for name in sorted(blocks, key=_order):
         block = blocks[name]
         kind = name.rstrip("0123456789")
         is_other = kind in NO_DISKS or block.stacked or block.hidden or _is_path_of_nvme(name)
         if not block.parent and not is_other and not (kind == "nbd" and not block.size):
             yield block
+
+
+def _order(name: str) -> list[tuple[int, str]]:
+    """sdz before sdaa, nvme9n1 before nvme10n1."""
+    runs: list[str] = []
+    for letter in name:
+        if runs and runs[-1][-1].isdigit() == letter.isdigit():
+            runs[-1] += letter
+        else:
+            runs.append(letter)
+    return [(len(run), run) for run in runs]
 
 
 def _is_path_of_nvme(name: str) -> bool:

@@ -231,9 +231,8 @@ def _without_rivals(signs: dict[str, Sign]) -> dict[str, Sign]:
         same = [other for other, one in signs.items() if sign.serial and one.serial == sign.serial and other != name]
         others = [other for other in scsi if other != name] if sign.kind == SCSI else []
         if same:
-            found[name] = replace(
-                sign, why=f"contradiction: {', '.join(same)} has the same serial number {sign.serial}"
-            )
+            why = f"contradiction: {', '.join(same)} has the same serial number {sign.serial}"
+            found[name] = replace(sign, why=why)
         elif others:
             found[name] = replace(sign, why=f"contradiction: {', '.join(others)} seems to be the resource disk too")
     return found

@@ -163,6 +163,8 @@ def _read_assembled(
         if not block.stacked or not all(name in temporary for name in members):
             continue
         array = blocks.get(block.parent, block)
+        use = read_disk_use(machine, blocks, uses, block.name)
+        busy = use.busy or _claim(machine, block)
         found.append(
             Assembled(
                 name=block.name,
@@ -170,17 +172,25 @@ def _read_assembled(
                 size=block.size,
                 members=tuple(sorted(members)),
                 uuid=array.mapped_uuid or _array_uuid(machine, blocks, array, [temporary[name] for name in members]),
-                mounts=uses.mounts.get(block.name, ()),
-                content=_content_or_none(machine, block),
+                mounts=use.mounts,
+                content=_content_or_none(machine, block, busy=bool(busy)),
+                busy=busy,
             )
         )
     return tuple(found)
 
 
-def _content_or_none(machine: Machine, block: Block) -> Content | None:
+def _claim(machine: Machine, block: Block) -> str:
+    try:
+        return read_claim(machine, (block.path,))
+    except LocalError as error:
+        return error.message  # an array that is not running cannot be opened
+
+
+def _content_or_none(machine: Machine, block: Block, *, busy: bool) -> Content | None:
     """None where it cannot be read: an array that is not running has no size."""
     try:
-        return _read_content(machine, block.path, block.size, busy=False) if block.size else None
+        return _read_content(machine, block.path, block.size, busy=busy) if block.size else None
     except LocalError:
         return None
 

@@ -148,13 +148,13 @@ class DiskUse(Record):
 
 
 def read_disk_use(machine: Machine, blocks: Blocks, uses: Uses, name: str) -> DiskUse:
-    """Of one disk, without its claim and its writers."""
+    """Of one disk or array, without its claim and its writers."""
     stack = (name, *above(machine, blocks, name))
     holders = tuple(one for one in stack[1:] if one not in blocks or not blocks[one].parent)
     mounts = tuple(dict.fromkeys(point for one in stack for point in uses.mounts.get(one, ())))
     swaps = tuple(dict.fromkeys(path for one in stack for path in uses.swaps.get(one, ())))
     told = [
-        f"{', '.join(holders)} {'is' if len(holders) == 1 else 'are'} made of it" if holders else "",
+        f"it is part of {', '.join(holders)}" if holders else "",
         f"it is mounted at {', '.join(mounts)}" if mounts else "",
         f"it holds the active swap {', '.join(swaps)}" if swaps else "",
     ]
