@@ -19,7 +19,9 @@ from support.need import need, need_root
 from support.package_disks import Disk, install, older, python_minor
 
 SUITES = ("bullseye", "bookworm", "trixie")
-UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@"))
+UNITS = tuple(
+    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+)
 STATIC = UNITS[2:]
 SHIM = "azure-init-waagent-shim_*.deb"
 CONFFILE = "/etc/azure-init/azure-init.toml"
