@@ -63,6 +63,7 @@ class Assembled(Record):
     uuid: str = ""  # of the array or the volume
     mounts: tuple[str, ...] = ()
     content: Content | None = None
+    busy: str = ""  # as of a disk; empty if it is free
 
 
 class FstabEntry(Record):
