@@ -1,8 +1,8 @@
-"""The disk sets that this VM made on its temporary disks, in `<vm id>.disks` of the data directory: one sealed line each.
+"""The disk sets that this VM made on its temporary disks: `<vm id>.disks` in the data directory, one sealed line each.
 
-A set is recorded durably before the first write to a disk: with the VM's id, the disks' identities and the UUIDs that were chosen.
-So a later run knows its own unfinished work from data of others. A line that is damaged, or of another shape, is ignored: its
-disks are then left alone unless they are blank.
+A set is recorded durably before the first write to a disk: with the VM's id, the disks' identities and the UUIDs that
+were chosen. So a later run knows its own unfinished work from data of others. A line that is damaged, or of another
+shape, is ignored: its disks are then left alone unless they are blank.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MOST_MEMBERS = 64
 class DiskSet(Record):
     """One file system or swap area and the disks under it.
 
-    `begun`: the last thing whose writing began, after the disks had been checked: array, table, filesystem. Before that the disks
-    hold nothing of this set. `finished`: the program that makes the file system has succeeded.
+    `begun`: the last thing whose writing began, after the disks had been checked: array, table, filesystem. Before that
+    the disks hold nothing of this set. `finished`: the program that makes the file system has succeeded.
     """
 
     purpose: str  # data, swap
@@ -43,6 +43,7 @@ class DiskSet(Record):
     finished: bool = False
     begun: str = ""
     name: str = ""  # of the array or the volume group
+    over: str = ""  # what was on the disks before: ntfs (the platform's), data (--recreate); bytes of it may be left
     swap_mib: int = 0  # of a swap partition beside the file system
     swap_uuid: str = ""
     swap_partition_uuid: str = ""
@@ -54,6 +55,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "aggregation": ("none", "mdadm", "lvm"),
     "table": ("none", "gpt"),
     "filesystem": ("ext4", "xfs", "btrfs", "swap"),
+    "over": ("", "ntfs", "data"),
     "begun": ("", "array", "table", "filesystem"),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.plan.actions import Caution, Satisfied, Step
+from azureinit.plan.actions import Caution, Step
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from azureinit.facts.disk_content import Content
     from azureinit.facts.temporary_disks import Assembled, DiskFacts, Partition, TemporaryDisk
     from azureinit.memory.disk_sets import DiskSet
-    from azureinit.plan.actions import Item, Plan
+    from azureinit.plan.actions import Plan
 
 WHAT = {"nvme": "local NVMe disk", "scsi": "SCSI resource disk"}
 OURS, FREE, OTHER = "azure-init", "free", "another program"
+SAID = ("left alone", "not used")  # by the planner, at the beginning of a reason
 CONTAINERS = ("gpt", "dos", "pmbr", "md", "lvm2")  # they hold something else
 
 
 class DiskStatus(Record):
-    """`state`: in use, to be set up, left alone, or nothing to do; `why`: the reason. `size`: in bytes."""
+    """`state`: in use, to be set up, left alone, not used, or nothing to do; `why`: the reason. `size`: in bytes."""
 
     name: str
     path: str
@@ -120,21 +121,20 @@ def _content(content: Content | None) -> tuple[str, str]:
 
 
 def _state(disk: TemporaryDisk, plan: Plan) -> tuple[str, str]:
-    items = [item for item in plan if _names(item, disk)]
-    for kind, state in ((Caution, "left alone"), (Step, "to be set up"), (Satisfied, "in use")):
-        for item in items:
-            if isinstance(item, kind):
-                return state, "" if kind is Satisfied else item.why
+    """By the item that has the disk's name, else by those that name it in their reason."""
+    own = [item for item in plan if item.name == disk.path]
+    items = own or [item for item in plan if disk.path in _words(item.why)]
+    steps = [item for item in items if isinstance(item, Step)]
+    if steps:
+        return "to be set up", steps[-1].name
+    for item in items:
+        if isinstance(item, Caution) or item in own:
+            state, _, why = item.why.partition(": ")
+            return (state, why) if why and state in SAID else ("left alone", item.why)
+        return "in use", ""
     if disk.trouble:
         return "left alone", disk.trouble
-    if disk.busy:
-        return "in use", "" if disk.mounts or disk.swaps else disk.busy
-    return "nothing to do", ""
-
-
-def _names(item: Item, disk: TemporaryDisk) -> bool:
-    """Whether the item's name or reason names the disk, as a word."""
-    return any(word in (disk.name, disk.path) for word in _words(f"{item.name} {item.why}"))
+    return ("in use", disk.busy) if disk.busy else ("nothing to do", "")
 
 
 def _words(text: str) -> Iterator[str]:
