@@ -135,7 +135,7 @@ class Witness(TreeMachine):
 
     there: list[bool]
 
-    def names(self, path: str) -> list[str] | None:
+    def names(self, path: str) -> tuple[str, ...] | None:
         if path.startswith("/sys/"):
             self.there.append(self.stat(RESULT) is not None)
         return super().names(path)
