@@ -120,8 +120,8 @@ KEYS: dict[str, str] = {
     "boot.deadline_secs": "Longest time from the machine's start to the verdict; applies besides `run.deadline_secs`; "
     "a late start has a third of it.",
     "disk.grow_root": "Grow the root partition and its file system at every boot if there is free space after it.",
-    "disk.setup": "`auto`: set up the VM's temporary disks (local NVMe disks, SCSI resource disk) in every boot, by "
-    "`azure-init-disk.service`. The package `azure-init-disks` sets `auto`.",
+    "disk.setup": "`auto`: `azure-init-disk.service` sets up the VM's temporary disks (local NVMe disks, SCSI resource "
+    "disk) in every boot. The package `azure-init-disks` sets `auto`.",
     "disk.nvme": "What the local NVMe disks are for: `data`, one file system over all of them; `swap`; `off`, nothing.",
     "disk.scsi": "What the SCSI resource disk is for: `data`, a file system at `disk.scsi_mount_point`; `swap`; "
     "`fallback`, a file system at `disk.mount_point` if there is no local NVMe disk; `off`, nothing.",

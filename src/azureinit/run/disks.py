@@ -121,7 +121,7 @@ def check_file(context: Context) -> None:
 
 
 def converge(context: Context, read: Callable[[], Look], *, deadline: float) -> Look:
-    """Rounds of look and steps: a later round needs what an earlier one made. Returns the last look: no step is left."""
+    """Look and do the steps, in rounds: a later one needs what an earlier one made. Returns the look without steps."""
     machine, events = context.machine, context.events
     told: list[Caution] = []
     before: tuple[str, ...] = ()
