@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,18 +31,18 @@ DOS = Content(size=GIB, blank=False, pristine_ntfs=True, signatures=(Signature(k
 BLANK = Content(size=GIB, blank=True)
 
 
-def nvme(number: int, **values: object) -> TemporaryDisk:
-    known = {"kind": "nvme", "identity": f"S{number}", "size": 1920 * 10**9, "evidence": "model"}
+def nvme(number: int, **values: Any) -> TemporaryDisk:
+    known: dict[str, Any] = {"kind": "nvme", "identity": f"S{number}", "size": 1920 * 10**9, "evidence": "model"}
     return TemporaryDisk(**{"name": f"nvme{number}n1", "path": f"/dev/nvme{number}n1", **known, **values})
 
 
-def resource(**values: object) -> TemporaryDisk:
-    known = {"kind": "scsi", "identity": "bus:1", "size": 80 * GIB, "evidence": "VMBus"}
+def resource(**values: Any) -> TemporaryDisk:
+    known: dict[str, Any] = {"kind": "scsi", "identity": "bus:1", "size": 80 * GIB, "evidence": "VMBus"}
     return TemporaryDisk(**{"name": "sdb", "path": "/dev/sdb", **known, **values})
 
 
 SET = DiskSet(purpose="data", kind="nvme", vm_id=ID, members=("S0", "S1"), sizes=(1, 1), aggregation="mdadm")
-HELD = {"holders": ("md127",), "mounts": ("/mnt",), "busy": "md127 holds it", "content": MD}
+HELD: dict[str, Any] = {"holders": ("md127",), "mounts": ("/mnt",), "busy": "md127 holds it", "content": MD}
 WHOLE = DiskFacts(
     disks=(
         nvme(0, **HELD),
