@@ -44,7 +44,7 @@ ORDER: dict[str, dict[str, set[str]]] = {
         "RequiresMountsFor": {"/var/lib/azure-init"},
         "Before": WAAGENT,
     },
-    LATE: {"After": {DISK}},
+    LATE: {},  # behind another unit, its condition would be checked too late
 }
 TOO_EARLY = {"sysinit.target", "basic.target", "sockets.target", "local-fs.target"}
 
