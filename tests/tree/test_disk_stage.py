@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from azureinit.cli.provision import make_context
 from azureinit.config.load import EPHEMERAL_SETUP
-from azureinit.config.model import Config, Disk, Platform
+from azureinit.config.model import Config, Disk, Platform, Telemetry
 from azureinit.errors import ConfigInvalid, LocalError, LockTimeout, NotConverged, StepFailed, VmIdUnknown
 from azureinit.facts.temporary_disks import DiskFacts
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
@@ -201,3 +202,31 @@ def test_a_failure_is_in_the_result(tree: DiskTree) -> None:
     with pytest.raises(LocalError, match="fstab"):
         world.set_up()
     assert world.result()["state"] == "failed" and "fstab" in world.result()["failure"]
+
+
+def test_a_disk_with_data_is_left_alone_and_the_host_learns_why(tree: DiskTree) -> None:
+    """Exit code 1, as azure-vm-utils: the setup was asked for, and refused."""
+    name = tree.local_nvme("SERIAL1", size=64)
+    with (tree.place / f"dev/{name}").open("r+b") as disk:
+        disk.write(b"precious")
+    before = (tree.place / f"dev/{name}").read_bytes()
+    tree.install("mkfs.ext4", "mount")
+    for place in ("var/lib/hyperv", "var/log"):
+        (tree.place / place).mkdir(parents=True)
+    world = World(tree)
+    config = replace(world.context.config, telemetry=Telemetry(trace=False, console=False))
+    world.context = make_context(tree.machine(), config, started=world.context.started, stage="disk")
+    assert world.set_up() == 1
+    world.context.events.flush()
+    assert (tree.place / f"dev/{name}").read_bytes() == before
+    pool = (tree.place / "var/lib/hyperv/.kvp_pool_1").read_bytes()
+    assert b"left alone: it is not blank: there is data at byte 0" in pool
+    log = (tree.place / "var/log/azure-init.log").read_text()
+    assert f"/dev/{name}: left alone: it is not blank" in log
+    result = world.result()
+    (row,) = (row for row in result["disks"] if row["name"] == name)
+    assert (result["state"], row["state"], row["why"]) == (
+        "refused",
+        "left alone",
+        "it is not blank: there is data at byte 0",
+    )

@@ -87,7 +87,7 @@ AZURE_INIT = Command(
                     options=(
                         Option(
                             names=("--recreate",),
-                            help="also make a file system again whose disks have changed; what they hold is lost",
+                            help="also format temporary disks that hold something, if nothing uses them; their data are lost",
                         ),
                         Option(names=("--json",), help="print the status afterwards as JSON"),
                     ),
