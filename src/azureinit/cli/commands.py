@@ -87,7 +87,7 @@ AZURE_INIT = Command(
                     options=(
                         Option(
                             names=("--recreate",),
-                            help="also format temporary disks that hold something, if nothing uses them; their data are lost",
+                            help="also format temporary disks that are not blank, if nothing uses them: data are lost",
                         ),
                         Option(names=("--json",), help="print the status afterwards as JSON"),
                     ),

@@ -58,7 +58,7 @@ def main(argv: list[str], *, machine: Machine, configured: Callable[[], Config])
 def status(context: Context, *, in_json: bool) -> int:
     """Also on a machine that is not on Azure, and without a VM id: then there is no plan."""
     identity = identify(context, end_if_done=False)
-    if identity.instance is None or why_not_ours(context) is not None:
+    if identity.instance is None or why_not_ours(context, beside_cloud_init=True) is not None:
         found = Look(facts=read_disk_facts(context.machine, context.config.disk, ()), sets=(), plan=())
     else:
         found = look(context, identity.instance)
@@ -68,7 +68,7 @@ def status(context: Context, *, in_json: bool) -> int:
 
 
 def plan(context: Context, *, in_json: bool) -> int:
-    reason = why_not_ours(context)
+    reason = why_not_ours(context, beside_cloud_init=True)
     if reason is not None:
         raise LocalError(f"no plan: {reason}")
     made = look(context, instance_of(context, identify(context, end_if_done=False))).plan
@@ -85,7 +85,7 @@ def setup(machine: Machine, config: Config, *, recreate: bool, in_json: bool) ->
         raise LocalError("disk setup needs root", hint="azure-init disk plan shows what would be done")
     set_umask()
     context = make_context(machine, config, started=machine.clock.monotonic(), stage="disk")
-    reason = why_not_ours(context)
+    reason = why_not_ours(context, beside_cloud_init=True)
     if reason is not None:
         raise LocalError(f"no disk is set up: {reason}")
     try:

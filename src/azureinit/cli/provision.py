@@ -64,7 +64,8 @@ def make_context(machine: Machine, config: Config, *, started: float, stage: str
     from azureinit.sources.identity import stand_down
     from azureinit.telemetry.listen import listen
 
-    ours = stand_down(machine, require_azure=config.platform.require_azure) is None
+    require, beside = config.platform.require_azure, find_stage(stage).beside_cloud_init
+    ours = stand_down(machine, require_azure=require, beside_cloud_init=beside) is None
     data = log = None
     if ours and (stage or is_service(machine)):
         from azureinit.cli.mounts import wait_for_mounts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ConfigInvalid, LocalError, NotConverged, PlanStale, VmIdUnknown
 from azureinit.facts.disk_services import await_udev, read_other_service
+from azureinit.facts.mounts import missing_mount
 from azureinit.facts.temporary_disks import read_disk_facts
 from azureinit.memory.disk_sets import read_disk_sets
 from azureinit.plan.actions import Caution, work_left
@@ -97,8 +98,11 @@ def set_up(context: Context, identity: Identity, *, recreate: bool = False) -> i
 
 def instance_of(context: Context, identity: Identity) -> Instance:
     """The VM's files. Without them it is not known which disks are this VM's own unfinished work."""
-    if context.unmounted is not None:
-        raise LocalError(f"temporary disks are left alone: {context.unmounted} is not mounted")
+    unmounted = context.unmounted
+    if unmounted is None and not context.machine.rooted:
+        unmounted = missing_mount(context.machine, context.config.azure_init_data_dir.path)
+    if unmounted is not None:
+        raise LocalError(f"temporary disks are left alone: {unmounted} is not mounted")
     if identity.instance is None:
         hint = "set platform.vm_id"
         raise VmIdUnknown("temporary disks are left alone: the firmware gives no VM id", hint=hint)

@@ -23,7 +23,7 @@ MASKS = ("/etc/systemd/system", "/run/systemd/system")
 
 def run_stage(name: str, context: Context) -> int:
     """Returns the exit code."""
-    reason = why_not_ours(context)
+    reason = why_not_ours(context, beside_cloud_init=find_stage(name).beside_cloud_init)
     if reason is None and is_masked(context.machine):
         reason = f"{RUN_UNIT} is masked: nothing to do"
     if reason is None and not may_change(context.machine):
