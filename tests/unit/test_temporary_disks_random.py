@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.disk_trees import DATA, GEN1_RESOURCE, GEN2, REMOTE, V1, V2, DiskTree
 
+# Thousands of small files: on a busy disk these take minutes.
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 DISKS = st.lists(
     st.sampled_from(["os", "resource", "gen1", "data", "local", "local2", "remote", "virtio", "scsi"]),
     min_size=1,
@@ -26,11 +28,11 @@ LINKS = st.lists(
 
 
 @given(kinds=DISKS, stacks=STACKS, links=LINKS, order=st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_managed_disk_and_no_disk_of_the_system_is_ever_temporary(
     kinds: list[str], stacks: list[tuple[str, int, str]], links: list[tuple[str, int]], order: Random
 ) -> None:
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as place:
         tree = DiskTree(Path(place))
         made: list[tuple[str, str]] = []
         order.shuffle(kinds)
@@ -89,7 +91,7 @@ HOSTILE = st.one_of(
 @given(contents=st.lists(HOSTILE, min_size=40, max_size=40), seed=st.integers(0, 1000))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_file_of_sysfs_makes_reading_fail(contents: list[bytes], seed: int) -> None:
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as place:
         tree = DiskTree(Path(place))
         tree.gen2(data=1)
         tree.local_nvme("A1")
