@@ -89,6 +89,24 @@ def test_the_root_is_followed_through_lvm_and_md(tmp_path: Path, source: str) ->
     assert facts.others[0].why == "the operating system's disk: / lies on it"
 
 
+@pytest.mark.parametrize("missing", ["slaves", "holders", "neither"])
+def test_the_root_is_followed_through_a_damaged_sysfs(tmp_path: Path, missing: str) -> None:
+    """One side of the relation is missing, or both disks claim to lie on the array that is made of them."""
+    tree = DiskTree(tmp_path)
+    for serial in ("A1", "A2"):
+        tree.local_nvme(serial)
+    tree.stack("md0", ["nvme0n1", "nvme1n1"])
+    for name in ("nvme0n1", "nvme1n1"):
+        if missing == "slaves":
+            (tree.place / f"sys/{tree.places['md0']}/slaves/{name}").unlink()
+        elif missing == "holders":
+            (tree.place / f"sys/{tree.places[name]}/holders/md0").unlink()
+        else:
+            tree.link(f"sys/{tree.places[name]}/slaves/md0", "../../md0")
+    tree.mount("/", "md0")
+    assert tree.facts().disks == ()
+
+
 @pytest.mark.parametrize("point", ["/usr", "/boot/efi", "/var", "/etc"])
 def test_a_disk_under_a_part_of_the_system_is_the_systems(tree: DiskTree, point: str) -> None:
     tree.mount(point, tree.partition("nvme0n1", 1))
