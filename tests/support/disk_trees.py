@@ -109,7 +109,7 @@ class DiskTree:
         self.write(f"sys/{place}/queue/logical_block_size", f"{sector}\n")
         return name
 
-    def partition(self, disk: str, number: int, *, start: int = 1, size: int = 100) -> str:
+    def partition(self, disk: str, number: int, *, start: int = 1, size: int = 1) -> str:
         name = f"{disk}{'p' if disk[-1].isdigit() else ''}{number}"
         place = f"{self.places[disk]}/{name}"
         self.block(name, place, size=size)
@@ -117,7 +117,7 @@ class DiskTree:
         self.write(f"sys/{place}/partition", f"{number}\n")
         return name
 
-    def scsi(self, bus_id: str, *, lun: int = 0, size: int = 1024, name: str = "") -> str:
+    def scsi(self, bus_id: str, *, lun: int = 0, size: int = 4, name: str = "") -> str:
         """A disk on a VMBus device; one device for each id."""
         device = f"{ACPI}/{bus_id}"
         if not (self.place / f"sys/{device}").exists():
@@ -125,7 +125,7 @@ class DiskTree:
             self.link(f"sys/bus/vmbus/devices/{bus_id}", f"../../../{device}")
         return self._scsi(device, lun=lun, size=size, name=name)
 
-    def virtio_scsi(self, *, lun: int = 0, size: int = 1024, name: str = "") -> str:
+    def virtio_scsi(self, *, lun: int = 0, size: int = 4, name: str = "") -> str:
         return self._scsi("devices/pci0000:00/0000:00:05.0/virtio2", lun=lun, size=size, name=name)
 
     def _scsi(self, device: str, *, lun: int, size: int, name: str) -> str:
@@ -151,17 +151,17 @@ class DiskTree:
         self.link(f"sys/class/nvme/nvme{number}", f"../../{place}")
         return place
 
-    def namespace(self, controller: str, number: int = 1, *, size: int = 1024, sector: int = SECTOR) -> str:
+    def namespace(self, controller: str, number: int = 1, *, size: int = 4, sector: int = SECTOR) -> str:
         name = f"{controller.rpartition('/')[2]}n{number}"
         return self.disk(name, f"{controller}/{name}", size=size, sector=sector)
 
-    def local_nvme(self, serial: str, *, model: str = V2, size: int = 1024, sector: int = SECTOR) -> str:
+    def local_nvme(self, serial: str, *, model: str = V2, size: int = 4, sector: int = SECTOR) -> str:
         name = self.namespace(self.controller(model, serial), size=size, sector=sector)
         if model == V2:
-            self.described[f"/dev/{name}"] = f"type=local,index=1,name=nvme-{size // 1024}G-1"
+            self.described[f"/dev/{name}"] = "type=local,index=1,name=nvme-440G-1"
         return name
 
-    def multipath_nvme(self, model: str, serial: str, *, size: int = 1024, transport: str = "loop") -> str:
+    def multipath_nvme(self, model: str, serial: str, *, size: int = 4, transport: str = "loop") -> str:
         """A namespace as the kernel shows it with native multipath: below its subsystem, with a hidden path."""
         controller = self.controller(model, serial, transport=transport, vendor="0x1414" if transport == "pcie" else "")
         own = controller.rpartition("/")[2]
@@ -174,7 +174,7 @@ class DiskTree:
         self.write(f"sys/{controller}/nvme{number}c{number}n1/hidden", "1\n")
         return self.disk(f"nvme{number}n1", f"{subsystem}/nvme{number}n1", size=size)
 
-    def stack(self, name: str, below: Iterable[str], *, size: int = 1000, uuid: str = "", mapped: str = "") -> str:
+    def stack(self, name: str, below: Iterable[str], *, size: int = 4, uuid: str = "", mapped: str = "") -> str:
         """md127, dm-0: a device made of others."""
         place = f"devices/virtual/block/{name}"
         self.block(name, place, size=size, number=f"{253 if name.startswith('dm') else 9}:{self.devices}")

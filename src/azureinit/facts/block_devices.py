@@ -143,9 +143,14 @@ def _directly_above(machine: Machine, blocks: Blocks, name: str) -> set[str]:
 
 
 def under(machine: Machine, blocks: Blocks, name: str) -> tuple[str, ...]:
-    """The whole disks at the bottom of a device; the device itself if it is one. If sysfs shows a circle, all of it."""
+    """The whole disks at the bottom of a device; the device itself if it is one. A disk on top of others counts too."""
     found = (name, *_closure(name, lambda one: _directly_under(machine, blocks, one)))
-    return tuple(one for one in found if not _directly_under(machine, blocks, one)) or found
+    return tuple(one for one in found if _is_whole(blocks, one) or not _directly_under(machine, blocks, one))
+
+
+def _is_whole(blocks: Blocks, name: str) -> bool:
+    block = blocks.get(name)
+    return block is not None and not (block.stacked or block.parent or block.backing)
 
 
 def _directly_under(machine: Machine, blocks: Blocks, name: str) -> set[str]:

@@ -7,6 +7,7 @@ import stat
 from azureinit.errors import LocalError
 from azureinit.facts.block_devices import partitions, read_blocks, read_names, read_text, resolve, under
 from azureinit.facts.disk_conflicts import read_cloud_init, read_waagent_formats
+from azureinit.facts.disk_content import read_device
 from azureinit.facts.disk_identity import read_signs
 from azureinit.facts.disk_use import read_claim, read_disk_use, read_uses, read_writers, system_disks
 from azureinit.facts.fstab import FSTAB, is_fstab_writable, parse_fstab, read_point
@@ -139,16 +140,7 @@ def _with_content(machine: Machine, disk: TemporaryDisk, *, own: bool) -> Tempor
 
 def _read_content(machine: Machine, path: str, size: int, *, busy: bool) -> Content:
     """A device in use is never blank or pristine: its user may write to it at any time."""
-    from azureinit.facts.disk_content import read_content
-
-    image = machine.open_image(path)
-    try:
-        if image.size != size:
-            shown = machine.shown(path)
-            raise LocalError(f"{shown} has {image.size} bytes, but sysfs says {size}", path=shown)
-        content = read_content(image, size)
-    finally:
-        image.close()
+    content = read_device(machine, path, size)
     return replace(content, blank=False, pristine_ntfs=False) if busy else content
 
 
