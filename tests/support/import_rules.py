@@ -30,7 +30,16 @@ MAY: dict[str, set[str]] = {
     "memory": {*VALUES, "machine", "plan.actions", "sources.metadata"},
     "sources": {*VALUES, "machine", "http", "config.model"},
     # memory.disk_sets: the record of a disk set and its encoding, which the plan writes
-    "plan": {*VALUES, "backends", "modules", "userdata", "config.model", "sources.metadata", "facts", "memory.disk_sets"},
+    "plan": {
+        *VALUES,
+        "backends",
+        "modules",
+        "userdata",
+        "config.model",
+        "sources.metadata",
+        "facts",
+        "memory.disk_sets",
+    },
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
     "userdata": {*VALUES, "plan", "backends", "modules", "config.model", "sources.metadata", "facts"},
