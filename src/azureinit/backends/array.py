@@ -16,8 +16,10 @@ GROUPS = (6, 4, 4, 4, 4, 4, 6)  # digits between the hyphens of LVM's UUIDs
 STRIPED = """set -e
 vg=$1 lv=$2 chunk=$3 again=$4 count=0 devices=
 shift 4
+for device; do
+    case $again$device in again/*) pvremove --quiet --force --force --yes "$device" || : ;; esac
+done
 while [ $# -gt 1 ]; do
-    [ -z "$again" ] || pvremove --quiet --force --force --yes "$2" || :
     pvcreate --quiet --norestorefile --uuid "$1" "$2"
     devices="$devices $2" count=$((count + 1))
     shift 2

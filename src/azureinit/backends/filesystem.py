@@ -33,7 +33,7 @@ trap - EXIT
 """
 FILL = {
     "fallocate": 'fallocate -l "$2" $file',
-    "chattr": 'chattr +C $file\nfallocate -l "$2" $file',
+    "chattr": 'chattr +C "$1"\nfallocate -l "$2" $file',
     "dd": "dd if=/dev/zero of=$file bs=1048576 count=$(($2 / 1048576)) conv=fsync 2>/dev/null",
 }
 

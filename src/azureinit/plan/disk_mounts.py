@@ -51,7 +51,7 @@ def refused(name: str, why: str) -> Caution:
 
 
 def point_refusal(goal: Goal, facts: DiskFacts, settings: Disk, devices: frozenset[str]) -> Caution | None:
-    """Why nothing can be mounted there. `devices`: of the goal's own disks; one of them may be mounted there already."""
+    """Why nothing can be mounted there. `devices`: of the goal's own disks; one of them may be mounted there."""
     name = f"mount point {goal.point}"
     for entry in facts.entries:
         if entry.point.rstrip("/") != goal.point or COMMENT in entry.options.split(","):

@@ -47,7 +47,7 @@ class Volume(Record):
 class Work(Record):
     """What is to be written next, on exactly these devices as they were seen. `made`: as it is recorded now.
 
-    `new`: the set is not recorded yet. `again`: work of our own that was interrupted is overwritten. `wipe`: disks whose
+    `new`: the set is not recorded yet. `again`: interrupted work of our own is overwritten. `wipe`: disks whose
     signatures are removed first. `destroys`: what an operator asked to destroy.
     """
 
@@ -89,6 +89,8 @@ def find(goal: Goal, facts: DiskFacts, sets: tuple[DiskSet, ...], settings: Disk
         used = {disk.name for disk in volumes[0].disks}
         return Found(state=volumes[0], others=_others(goal, used, f"{volumes[0].device} is used"))
     for made in own:
+        if (made.filesystem == SWAP) != (goal.filesystem == SWAP):
+            continue  # what is asked for has changed
         disks = members_of(made, goal.disks)
         state = _unfinished(made, disks, facts, trust=settings.trust_unreadable_ntfs) if disks else None
         if state is not None:
@@ -159,11 +161,14 @@ def _volume(
 
 
 def _record(array: Assembled, disks: tuple[TemporaryDisk, ...], own: tuple[DiskSet, ...]) -> DiskSet | None:
-    """The record of an array that the kernel has."""
+    """The record of an array that the kernel has: the same disks, and each of them says that it is that member."""
     for made in own:
-        if made.aggregation == "none" or len(members_of(made, disks)) != len(disks) or len(disks) != len(array.members):
+        members = members_of(made, disks)
+        if made.aggregation == "none" or not members or {disk.name for disk in members} != {*array.members}:
             continue
-        if made.aggregation == "lvm" or same_uuid(array.uuid, made.array_uuid):
+        if made.aggregation == "mdadm" and not same_uuid(array.uuid, made.array_uuid):
+            continue
+        if all(is_member(disk, made, number) for number, disk in enumerate(members)):
             return made
     return None
 
@@ -203,6 +208,8 @@ def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Wor
         return _work(TABLE, made, (disk,), (seen(disk),), (disk.path,), again=True)
     if made.begun not in (TABLE, FILESYSTEM) or not has_table(disk.content, made):
         return None
+    if len(disk.partitions) > data_number(made):
+        return None  # somebody has added one
     part = next((part for part in disk.partitions if part.number == data_number(made)), None)
     if part is None or len(disk.partitions) != data_number(made):
         empty = all(holds_nothing(part.content) for part in disk.partitions)

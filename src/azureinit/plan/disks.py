@@ -86,7 +86,8 @@ def _part(goal: Goal, asked: Asked, own: tuple[DiskSet, ...], book: Book, fresh:
     if goal.point:
         refusal = point_refusal(goal, facts, settings, _devices(goal, facts))
         if refusal is not None:
-            return Part(items=(refusal, *_all_left(goal, f"{goal.point} cannot be used")))
+            why = refusal.why.removeprefix("left alone: ")
+            return Part(items=(refusal, *_all_left(goal, f"the mount point {goal.point} cannot be used: {why}")))
     found = find(goal, facts, own, settings)
     state = found.state
     if isinstance(state, Volume):
@@ -99,7 +100,7 @@ def _part(goal: Goal, asked: Asked, own: tuple[DiskSet, ...], book: Book, fresh:
 
 
 def _refuse(goal: Goal, why: str) -> Part:
-    return Part(items=(refused(goal.name, why), *_all_left(goal, "see above")))
+    return Part(items=(refused(goal.name, why), *_all_left(goal, why)))
 
 
 def _all_left(goal: Goal, why: str) -> tuple[Item, ...]:
@@ -190,7 +191,7 @@ def _new_part(goal: Goal, found: Found, asked: Asked, book: Book, fresh: Iterato
     settings, facts = asked.settings, asked.facts
     shape = shape_of(goal, facts, settings)
     if shape.refused:
-        return Part(items=(refused(goal.name, shape.refused), *_all_left(goal, "see above")))
+        return _refuse(goal, shape.refused)
     used = {disk.name for disk in shape.disks}
     dirty = {disk.name: why for disk, why in found.others if disk.name in used}
     if dirty and not (asked.recreate and not any(in_the_way(disk) for disk in shape.disks)):
