@@ -6,6 +6,7 @@ changed in one point, the attribute `device_id` is replaced by a property that t
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -53,8 +54,14 @@ for link in /dev/disk/azure/* /dev/disk/azure/*/*/*; do
     [ ! -L "$link" ] || echo "link ${link#/dev/disk/azure/} $(readlink "$link")"
 done
 for disk in /sys/block/nvme*; do
+    [ -e $disk ] || continue
     read -r limit <$disk/queue/io_timeout; read -r nsid <$disk/nsid; read -r serial <$disk/device/serial
     echo "disk ${disk##*/} $serial/$nsid $limit"
+done
+for disk in /sys/block/sd*; do
+    [ -e $disk ] || continue
+    address=$(readlink $disk/device); read -r limit <$disk/queue/io_timeout
+    echo "disk ${disk##*/} ${address##*/} $limit"
 done
 [ ! -e /usr/lib/azure-init/azure-nvme-id ] || /usr/lib/azure-init/azure-nvme-id
 echo end
@@ -65,7 +72,7 @@ sleep 10
 SYSTEM, DATA_1, DATA_2 = (f"{{f8b3781{letter}-1e82-4818-a1c3-63d806ec15bb}}" for letter in "abc")
 GENERATION_1 = ("{00000000-0000-8899-0000-000000000000}", "{00000000-0001-8899-0000-000000000000}")
 # By controller: its VMBus device id, and the LUNs of its disks.
-SCSI = ((SYSTEM, (0, 1)), (DATA_1, (0, 7)), (DATA_2, (0, 63)))
+SCSI = ((SYSTEM, (0, 1)), (DATA_1, (0, 7)), (DATA_2, (63,)))
 GENERATION_1_SCSI = ((GENERATION_1[0], (0,)), (GENERATION_1[1], (0,)))
 
 
@@ -179,19 +186,21 @@ def booted(
 
 
 def disks(lines: list[str]) -> dict[str, tuple[str, int]]:
-    """By the kernel's name, whose numbers follow the order of discovery: `serial/nsid`, and the time limit."""
+    """By the kernel's name, which follows the order of discovery: `serial/nsid` or SCSI address, and time limit."""
     found = [line.split()[1:] for line in lines if line.startswith("disk ")]
     return {name: (identity, int(limit)) for name, identity, limit in found}
 
 
 def links(lines: list[str]) -> dict[str, str]:
-    """Each link, and its disk: an NVMe disk as `serial/nsid`, with the partition after a `p`."""
+    """Each link, and its disk as `disks` names it, with the number of the partition after a `p`."""
     found = [line.split()[1:] for line in lines if line.startswith("link ")]
     named = disks(lines)
     led: dict[str, str] = {}
     for name, target in found:
-        disk, part, number = target.rpartition("/")[2].partition("p")
-        led[name] = named[disk][0] + part + number if disk in named else disk + part + number
+        device = target.rpartition("/")[2]
+        (disk,) = (each for each in named if re.fullmatch(rf"{each}(p?\d+)?", device))
+        part = device.removeprefix(disk).lstrip("p")
+        led[name] = named[disk][0] + (f"p{part}" if part else "")
     return led
 
 
@@ -272,16 +281,22 @@ def test_scsi_disks_are_told_apart_by_their_controller_and_lun(system: Disk, tmp
     second, first = tmp_path / "second", tmp_path / "first"
     second.mkdir()
     first.mkdir()
-    found = links(booted(system, initrd, second, scsi=SCSI, files=rules_with_ids(SCSI)))
-    assert set(found) == {
-        "os", "os-part1", "resource", "data/by-lun/0", "data/by-lun/0-part1", "data/by-lun/7", "data/by-lun/63",
-    }  # fmt: skip
-    assert found["os-part1"] == f"{found['os']}1"
-    assert len({found[name] for name in ("os", "resource", "data/by-lun/7", "data/by-lun/63")}) == 4
+    assert links(booted(system, initrd, second, scsi=SCSI, files=rules_with_ids(SCSI))) == {
+        "os": "0:0:0:0",
+        "os-part1": "0:0:0:0p1",
+        "resource": "0:0:0:1",
+        "data/by-lun/0": "1:0:0:0",
+        "data/by-lun/0-part1": "1:0:0:0p1",
+        "data/by-lun/7": "1:0:0:7",
+        "data/by-lun/63": "2:0:0:63",
+    }
     ids = rules_with_ids(GENERATION_1_SCSI)
-    found = links(booted(system, initrd, first, scsi=GENERATION_1_SCSI, files=ids))
-    assert set(found) == {"os", "os-part1", "resource", "resource-part1"}
-    assert found["os"] != found["resource"]
+    assert links(booted(system, initrd, first, scsi=GENERATION_1_SCSI, files=ids)) == {
+        "os": "0:0:0:0",
+        "os-part1": "0:0:0:0p1",
+        "resource": "1:0:0:0",
+        "resource-part1": "1:0:0:0p1",
+    }
 
 
 def test_nothing_is_linked_where_azure_vm_utils_has_rules_of_its_own(system: Disk, tmp_path: Path) -> None:
