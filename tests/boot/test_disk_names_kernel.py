@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from support.azure_nvme import (
 )
 from support.container import PROJECT, debian_root
 from support.need import need, need_root
-from support.package_disks import Disk, install
+from support.package_disks import Disk, build_debs, install
 from support.qemu import LAST, entry
 
 pytestmark = pytest.mark.newer
@@ -88,13 +87,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Disk:
     """A Debian with both tools, and the packages installed."""
     need_root()
     place = tmp_path_factory.mktemp("system")
-    sources = place / "sources"
-    ignore = shutil.ignore_patterns(".*", "__pycache__", "dist", "build", "tests", "bench")
-    shutil.copytree(PROJECT, sources, ignore=ignore, ignore_dangling_symlinks=True)
-    command = (sys.executable, str(sources / "scripts/package"), "--out", str(place / "dist"), "deb")
-    subprocess.run(command, check=True, capture_output=True)
     root = debian_root("trixie", "initramfs-tools", "dracut-core", "linux-image-cloud-amd64", "udev")
-    disk = Disk(place / "disk", place / "dist", root)
+    disk = Disk(place / "disk", build_debs(place), root)
     install(disk)
     install(disk, "azure-init-disks_*.deb")
     return disk
