@@ -20,14 +20,16 @@ from support.need import need
 
 pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim")
-PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
+PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim", "azure-init-disks")
+PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1", "man7/azure-init-disks.7")
 OPTIONS = {name for option in AZURE_INIT.options for name in option.names}
 # The agent must not import packages installed on the machine; fakeazure may.
 LAUNCHERS = {
     "usr/bin/azure-init": "#!/usr/bin/python3 -IS",
     "usr/bin/libazureinit-kvp": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/waagent": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/azure-nvme-id": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/initramfs-files": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/bundle": "#!/usr/bin/python3 -ISXno_debug_ranges",
     "usr/bin/fakeazure": "#!/usr/bin/python3 -I",
 }
@@ -55,6 +57,8 @@ TYPED = {
     "azure-init kvp dump --kind ": {"start", "finish", "event"},
     "libazureinit-kvp ": {"info", "dump", "is-stale", "watch"},
     "libazureinit-kvp report-failure --": {"--reason", "--supporting-data", "--pool"},
+    "azure-nvme-id --format ": {"plain", "json"},
+    "azure-nvme-id --": {"--debug", "--udev", "--format"},
     "fakeazure ": {"run", "scenarios", "judge", "new"},
     "fakeazure run imds": {"imds-404", "imds-truncated"},
 }
