@@ -143,7 +143,10 @@ def waagent_shim(stage: Stage) -> None:
 
 def disks(stage: Stage) -> None:
     """The command itself is the agent's: this package names it, where azure-vm-utils does not."""
-    stage.file("packaging/disks/80-azure-init-disk.rules", "usr/lib/udev/rules.d/80-azure-init-disk.rules")
+    for name in ("80-azure-init-disk.rules", "81-azure-init-disk-late.rules"):
+        stage.file(f"packaging/disks/{name}", f"usr/lib/udev/rules.d/{name}")
+    # The unit is part of the boot's transaction, so that WALinuxAgent waits for it.
+    stage.link("usr/lib/systemd/system/azure-init.service.wants/azure-init-disk.service", "../azure-init-disk.service")
     stage.file("packaging/disks/initramfs-hook", "usr/share/initramfs-tools/hooks/azure-init-disks", mode=0o755)
     module = "usr/lib/dracut/modules.d/97azure-init-disks/module-setup.sh"
     stage.file("packaging/disks/module-setup.sh", module, mode=0o755)

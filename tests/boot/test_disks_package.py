@@ -15,6 +15,8 @@ SUITES = ("bullseye", "bookworm", "trixie")
 DISKS = "azure-init-disks_*.deb"
 SETTING = "/etc/azure-init/azure-init.toml.d/azure-init-disks.toml"
 LINK, OWN = "/usr/bin/azure-nvme-id", "../lib/azure-init/azure-nvme-id"
+UNIT, OWN_UNIT = "/usr/lib/systemd/system/azure-ephemeral-disk-setup.service", "azure-init-disk.service"
+WANTED = "/usr/lib/systemd/system/azure-init.service.wants/azure-init-disk.service"
 THEIRS = "#!/bin/sh\necho 'azure-nvme-id v0.7.0'\n"
 
 
@@ -45,6 +47,7 @@ def vm_utils(disk: Disk, command: str) -> str:
         "Maintainer: a test <test@example.invalid>\nDescription: a test\n",
         command: THEIRS,
         "usr/lib/udev/rules.d/80-azure-disk.rules": "# theirs\n",
+        UNIT.lstrip("/"): "# theirs\n[Service]\nExecStart=/bin/true\n",
         "usr/share/initramfs-tools/hooks/azure-disk": "#!/bin/sh\n",
         "usr/lib/dracut/modules.d/97azure-disk/module-setup.sh": "#!/bin/bash\n",
         "usr/share/man/man8/azure-nvme-id.8": ".Dd today\n",
@@ -66,6 +69,7 @@ def test_it_names_the_command_and_purging_leaves_what_was_there_before(disk: Dis
     assert disk.files()[LINK].split()[-1] == OWN
     assert disk.run("azure-nvme-id --version").startswith("azure-nvme-id ")
     assert "[]" in disk.run("azure-nvme-id --format json 2>/dev/null")
+    assert disk.files()[UNIT].split()[-1] == OWN_UNIT and WANTED in disk.files()
     assert disk.read(SETTING).endswith('[disk]\nsetup = "auto"\n')
     files = disk.files()
     for path in ("initramfs-tools/hooks/azure-init-disks", "man/man7/azure-init-disks.7.gz"):
@@ -105,18 +109,21 @@ def test_azure_vm_utils_keeps_its_command_in_either_order(disk: Disk, command: s
         install(disk, DISKS)
     assert disk.run("azure-nvme-id --version") == "azure-nvme-id v0.7.0\n"
     assert f"/{command}" == LINK or LINK not in disk.files()
+    assert disk.read(UNIT).startswith("# theirs")
     disk.run("dpkg --purge azure-init-disks 2>&1")
     assert disk.run("azure-nvme-id --version") == "azure-nvme-id v0.7.0\n"
+    assert disk.read(UNIT).startswith("# theirs")
     install(disk, DISKS)
     disk.run("dpkg --purge azure-vm-utils 2>&1")
     assert disk.files()[LINK].split()[-1] == OWN, "the name is free again"
+    assert disk.files()[UNIT].split()[-1] == OWN_UNIT
     assert disk.run("azure-nvme-id --version").startswith("azure-nvme-id 0.1")
 
 
 @trixie
 def test_udev_finds_no_fault_in_the_rules(disk: Disk) -> None:
     install(disk, DISKS)
-    said = disk.run("udevadm verify /usr/lib/udev/rules.d/80-azure-init-disk.rules 2>&1")
-    assert "Success: 1" in said and "Fail:    0" in said
-    disk.run("sed -i 's/GOTO=\"azure_init_disk_scsi\"/GOTO=\"nowhere\"/' /usr/lib/udev/rules.d/80-azure-init-disk.rules")
+    said = disk.run("udevadm verify /usr/lib/udev/rules.d/8[01]-azure-init-disk*.rules 2>&1")
+    assert "Success: 2" in said and "Fail:    0" in said
+    disk.run('sed -i \'s/GOTO="azure_init_disk_scsi"/GOTO="nowhere"/\' /usr/lib/udev/rules.d/80-azure-init-disk.rules')
     assert disk.try_run("udevadm verify /usr/lib/udev/rules.d/80-azure-init-disk.rules 2>&1").returncode == 1

@@ -21,7 +21,13 @@ from support.need import need
 pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim", "azure-init-disks")
-PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1", "man7/azure-init-disks.7")
+PAGES = (
+    "man8/azure-init.8",
+    "man5/azure-init.toml.5",
+    "man8/libazureinit-kvp.8",
+    "man1/fakeazure.1",
+    "man7/azure-init-disks.7",
+)
 OPTIONS = {name for option in AZURE_INIT.options for name in option.names}
 # The agent must not import packages installed on the machine; fakeazure may.
 LAUNCHERS = {
