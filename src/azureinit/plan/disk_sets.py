@@ -132,9 +132,8 @@ def _volumes(goal: Goal, facts: DiskFacts, own: tuple[DiskSet, ...]) -> list[Vol
             continue
         record = next((made for made in own if made.aggregation == "none" and members_of(made, (disk,))), None)
         whole = record if record and record.table == "none" else None
-        found.append(
-            _volume(goal, disk.path, disk.content, (disk,), disk.mounts, whole) if not disk.partitions else None
-        )
+        # Partitions that the kernel has of a table that is gone do not count.
+        found.append(_volume(goal, disk.path, disk.content, (disk,), disk.mounts, whole))
         for part in disk.partitions:
             cut = record if record and record.table == "gpt" and part.number == data_number(record) else None
             found.append(_volume(goal, part.path, part.content, (disk,), disk.mounts, cut))
