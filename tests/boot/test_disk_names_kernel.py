@@ -247,7 +247,7 @@ def test_every_nvme_disk_has_its_links_before_the_root_file_system_is_mounted(
     lines = booted(system, initrd, tmp_path, controllers=azure_disks(tmp_path))
     assert links(lines) == {**REMOTE_AND_LOCAL, **DESCRIBED}
     named = disks(lines)
-    assert {identity: limit for identity, limit in named.values()} == {
+    assert dict(named.values()) == {
         **dict.fromkeys(("remote/1", "remote/2", "remote/33"), 240000),
         **dict.fromkeys(("a1b2c3/1", "d4e5f6/1"), 30000),
     }

@@ -118,5 +118,5 @@ def test_udev_finds_no_fault_in_the_rules(disk: Disk) -> None:
     install(disk, DISKS)
     said = disk.run("udevadm verify /usr/lib/udev/rules.d/80-azure-init-disk.rules 2>&1")
     assert "Success: 1" in said and "Fail:    0" in said
-    disk.run("sed -i 's/GOTO=\"azure_init_disk_scsi\"/GOTO=\"nowhere\"/' /usr/lib/udev/rules.d/80-azure-init-disk.rules")
+    disk.run('sed -i \'s/GOTO="azure_init_disk_scsi"/GOTO="nowhere"/\' /usr/lib/udev/rules.d/80-azure-init-disk.rules')
     assert disk.try_run("udevadm verify /usr/lib/udev/rules.d/80-azure-init-disk.rules 2>&1").returncode == 1

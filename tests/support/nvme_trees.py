@@ -50,7 +50,9 @@ def add_controller(
 
 def azure_vm(kernel: Path) -> NvmeMachine:
     """A size with both kinds of disks; discovery numbered two namespaces in another order than their ids."""
-    add_controller(kernel, "nvme0", model=ACCELERATOR, namespaces={"nvme0n1": 1, "nvme0n10": 33, "nvme0n2": 3, "nvme0n3": 2})
+    add_controller(
+        kernel, "nvme0", model=ACCELERATOR, namespaces={"nvme0n1": 1, "nvme0n10": 33, "nvme0n2": 3, "nvme0n3": 2}
+    )
     add_controller(kernel, "nvme10", model=DIRECT_V2, serial="d4e5f6", namespaces={"nvme10n1": 1})
     add_controller(kernel, "nvme2", model=DIRECT_V1, serial="a1b2c3", namespaces={"nvme2n1": 1})
     add_controller(kernel, "nvme3", model="Samsung SSD", vendor="0x144d", namespaces={"nvme3n1": 1})
