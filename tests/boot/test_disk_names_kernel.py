@@ -83,12 +83,19 @@ def needed() -> None:
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Disk:
-    """A Debian with both tools, and the packages installed."""
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_root()
-    place = tmp_path_factory.mktemp("system")
-    root = debian_root("trixie", "initramfs-tools", "dracut-core", "linux-image-cloud-amd64", "udev")
-    disk = Disk(place / "disk", build_debs(place), root)
+    return build_debs(tmp_path_factory.mktemp("packages"))
+
+
+@pytest.fixture(scope="module")
+def system(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Disk:
+    """A Debian with both tools, and the packages installed."""
+    return installed(tmp_path_factory.mktemp("system"), packages, "trixie", "initramfs-tools", "dracut-core")
+
+
+def installed(place: Path, packages: Path, suite: str, *tools: str) -> Disk:
+    disk = Disk(place / "disk", packages, debian_root(suite, *tools, "linux-image-cloud-amd64", "udev"))
     install(disk)
     install(disk, "azure-init-disks_*.deb")
     return disk
@@ -247,12 +254,19 @@ def test_every_nvme_disk_has_its_links_before_the_root_file_system_is_mounted(
     lines = booted(system, initrd, tmp_path, controllers=azure_disks(tmp_path))
     assert links(lines) == {**REMOTE_AND_LOCAL, **DESCRIBED}
     named = disks(lines)
-    assert {identity: limit for identity, limit in named.values()} == {
+    assert dict(named.values()) == {
         **dict.fromkeys(("remote/1", "remote/2", "remote/33"), 240000),
         **dict.fromkeys(("a1b2c3/1", "d4e5f6/1"), 30000),
     }
     told = [line.removeprefix("/dev/").split(": ") for line in lines if line.startswith("/dev/")]
     assert {named[name][0]: description for name, description in told} == LISTED
+
+
+def test_an_older_udev_makes_the_same_links(packages: Path, tmp_path: Path) -> None:
+    system = installed(tmp_path, packages, "bookworm", "initramfs-tools")
+    initrd, _said = archive(system, "initramfs-tools")
+    lines = booted(system, initrd, tmp_path, controllers=azure_disks(tmp_path))
+    assert links(lines) == {**REMOTE_AND_LOCAL, **DESCRIBED}
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -17,7 +17,7 @@ from support.nvme_trees import DIRECT_V2, NvmeMachine, add_controller, azure_vm
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "packaging"))
 
-import commands  # noqa: E402
+import commands
 
 PLAIN = """\
 /dev/nvme0n1: type=os

@@ -26,7 +26,7 @@ from support.nvme_trees import DIRECT_V2, NvmeMachine, add_controller, azure_vm
     ("area", "told"),
     [
         (b"type=local,index=2,name=nvme-600G-2\0", (("type", "local"), ("index", "2"), ("name", "nvme-600G-2"))),
-        (b"type=local,index=1,name=nvme-110G-1\0after,the=end", (("type", "local"), ("index", "1"), ("name", "nvme-110G-1"))),
+        (b"type=local,index=1\0after,the=end", (("type", "local"), ("index", "1"))),
         (b"type=os", (("type", "os"),)),
         (b"type=data,lun=0", (("type", "data"), ("lun", "0"))),
         (b"", ()),

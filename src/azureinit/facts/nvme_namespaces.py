@@ -1,7 +1,7 @@
 """The namespaces of Azure's NVMe controllers, and what each says that it is.
 
 A namespace describes itself in the vendor-specific area of Identify Namespace, as `key=value,...`: type (os, data,
-local), index, lun, name. Today only Direct Disk v2 fills that area; for the other models, model and namespace id decide.
+local), index, lun, name. Today only Direct Disk v2 fills that area; for other models, model and namespace id decide.
 """
 
 from __future__ import annotations
