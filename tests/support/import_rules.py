@@ -29,7 +29,17 @@ MAY: dict[str, set[str]] = {
     "facts": {*VALUES, "machine", "config.model"},
     "memory": {*VALUES, "machine", "plan.actions", "sources.metadata"},
     "sources": {*VALUES, "machine", "http", "config.model"},
-    "plan": {*VALUES, "backends", "modules", "userdata", "config.model", "sources.metadata", "facts"},
+    # memory.disk_sets: the record of a disk set and its encoding, which the plan writes
+    "plan": {
+        *VALUES,
+        "backends",
+        "modules",
+        "userdata",
+        "config.model",
+        "sources.metadata",
+        "facts",
+        "memory.disk_sets",
+    },
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
     "userdata": {*VALUES, "plan", "backends", "modules", "config.model", "sources.metadata", "facts"},
@@ -55,7 +65,7 @@ ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
     "settle", "confirm", "resend", "deliver", "maintenance", "after_ready", "termination", "show", "mounts", "local",
-    "failed", "hostname_watch", "dispatch",
+    "failed", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

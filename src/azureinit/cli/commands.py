@@ -68,6 +68,33 @@ AZURE_INIT = Command(
             ),
         ),
         Command(
+            name="disk",
+            help="show and set up the VM's temporary disks",
+            commands=(
+                Command(
+                    name="status",
+                    help="show every disk: what it is, what it holds, what uses it, and why it is left alone",
+                    options=(Option(names=("--json",), help="print JSON, for programs"),),
+                ),
+                Command(
+                    name="plan",
+                    help="show what setup would do, and change nothing",
+                    options=(Option(names=("--json",), help="print JSON, for programs"),),
+                ),
+                Command(
+                    name="setup",
+                    help="set up the temporary disks now, whether disk.setup is off or auto",
+                    options=(
+                        Option(
+                            names=("--recreate",),
+                            help="also format temporary disks that are not blank, if nothing uses them: data are lost",
+                        ),
+                        Option(names=("--json",), help="print the status afterwards as JSON"),
+                    ),
+                ),
+            ),
+        ),
+        Command(
             name="clean",
             help="forget that this machine was provisioned: the next boot provisions it again",
             about="Remove the marker, journal, pending verdict and saved media of every VM from the data directory. "

@@ -58,6 +58,12 @@ def config(invocation: Invocation, machine: Machine) -> int:
     )
 
 
+def disk(invocation: Invocation, machine: Machine) -> int:
+    from azureinit.cli.disk import main
+
+    return main(list(invocation.rest), machine=machine, configured=configured(invocation, machine))
+
+
 def clean(invocation: Invocation, machine: Machine) -> int:
     from azureinit.cli.clean import main
 
@@ -95,6 +101,7 @@ VERBS: dict[str, Callable[[Invocation, Machine], int]] = {
     "plan": plan,
     "facts": facts,
     "config": config,
+    "disk": disk,
     "clean": clean,
     "deprovision": deprovision,
     "kvp": kvp,

@@ -34,11 +34,11 @@ def provision(invocation: Invocation, machine: Machine) -> int:
         if invocation.stage and invocation.stage != "failed":
             raise  # the run fails for the same reason, and reports it
         usable = load_usable(machine, config=invocation.config, groups=invocation.groups)
-        context = _context(machine, usable, started=started, stage=invocation.stage)
+        context = make_context(machine, usable, started=started, stage=invocation.stage)
         if not invocation.stage:
             return reject(context, error)
     else:
-        context = _context(machine, loaded.config, started=started, stage=invocation.stage)
+        context = make_context(machine, loaded.config, started=started, stage=invocation.stage)
         for warning in loaded.warnings:
             context.events.tell(30, "config", warning)
     if invocation.stage:
@@ -58,8 +58,9 @@ def make_plan(machine: Machine, config: Config, events: Events) -> Plan:
     return whole_plan(Context(machine=machine, config=config, events=events, started=machine.clock.monotonic()))
 
 
-def _context(machine: Machine, config: Config, *, started: float, stage: str) -> Context:
-    ours = stand_down(machine, require_azure=config.platform.require_azure) is None
+def make_context(machine: Machine, config: Config, *, started: float, stage: str) -> Context:
+    require, beside = config.platform.require_azure, find_stage(stage).beside_cloud_init
+    ours = stand_down(machine, require_azure=require, beside_cloud_init=beside) is None
     data = log = None
     if ours and (stage or is_service(machine)):
         from azureinit.cli.mounts import wait_for_mounts
@@ -71,6 +72,7 @@ def _context(machine: Machine, config: Config, *, started: float, stage: str) ->
         write=sys.stderr.write,
         ours=ours,
         verdict=find_stage(stage).tells != NOTHING,
+        to_host=find_stage(stage).to_host,
         trace=data is None,
         log=log is None,
     )

@@ -106,6 +106,28 @@ class Locked(Record):
     first: tuple[Action, ...] = ()
 
 
+class Untouched(Record):
+    """A device as the planner saw it: `digest` is over the bytes of `regions`, (offset, length) each."""
+
+    path: str
+    size: int
+    regions: tuple[tuple[int, int], ...]
+    digest: str
+
+
+class OnDevices(Record):
+    """Run a program that writes to devices, only if each is still as the planner saw it.
+
+    Everything written so far is made durable first. Then each device is locked against udev's probing, opened exclusively and
+    read again; one that is in use, or differs, stops the step before anything is written. `mark`: a file that says that the write
+    begins; it is made durable after the check and before the program starts. A path may be named several times.
+    """
+
+    devices: tuple[Untouched, ...]
+    run: Run
+    mark: Write | None = None
+
+
 class Way(Record):
     """One backend's answer."""
 
@@ -156,7 +178,7 @@ class Caution(Record):
 
 
 if TYPE_CHECKING:
-    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked]
+    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked, OnDevices]
     Item = Union[Step, Satisfied, Unknown, Caution]
     Plan = tuple[Item, ...]
 

@@ -17,8 +17,9 @@ def may_change(machine: Machine) -> bool:
     return machine.privileged or machine.rooted
 
 
-def why_not_ours(context: Context) -> str | None:
-    return stand_down(context.machine, require_azure=context.config.platform.require_azure)
+def why_not_ours(context: Context, *, beside_cloud_init: bool = False) -> str | None:
+    require = context.config.platform.require_azure
+    return stand_down(context.machine, require_azure=require, beside_cloud_init=beside_cloud_init)
 
 
 def identify(context: Context, *, end_if_done: bool = True) -> Identity:
