@@ -105,8 +105,10 @@ def read_content(image: Image, size: int) -> Content:
     reader = Reader(image)
     probed = probed_regions(size)
     areas = tuple((offset, reader.read(offset, length)) for offset, length in probed)
-    signatures = find_signatures(View(areas), size)
-    nonzero = next((offset + at for offset, data in areas if (at := first_nonzero(data)) is not None), None)
+    firsts = [first_nonzero(data) for _, data in areas]
+    nonzero = next((area[0] + at for area, at in zip(areas, firsts) if at is not None), None)
+    # No magic number is made of zeros.
+    signatures = find_signatures(View(tuple(area for area, at in zip(areas, firsts) if at is not None)), size)
     if nonzero is None and not signatures:
         nonzero = reader.search(_without(bound(size), probed))
     content = Content(size=size, blank=nonzero is None and not signatures, signatures=signatures, nonzero=nonzero)
