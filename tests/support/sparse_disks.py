@@ -61,7 +61,14 @@ def backup_gpt(disk: SparseDisk, sector: int) -> None:
 
 
 def md1(offset: int) -> bytes:
-    return struct.pack("<IIII16s32s", 0xA92B4EFC, 1, 0, 0, UUID, b"host:name")
+    """A superblock that begins at that byte."""
+    head = struct.pack("<IIII16s32s", 0xA92B4EFC, 1, 0, 0, UUID, b"host:name")
+    return head + bytes(144 - len(head)) + struct.pack("<Q", offset // 512) + bytes(104)
+
+
+def md10(disk: SparseDisk) -> None:
+    offset = ((disk.size >> 9) - 16 & ~7) << 9
+    disk.write(offset, md1(offset))
 
 
 def md090() -> bytes:
@@ -118,9 +125,9 @@ SIGNED: dict[str, tuple[str, Callable[[SparseDisk], None]]] = {
     "protective": ("pmbr", at(0, mbr(kind=0xEE))),
     "empty dos": ("dos", at(510, b"\x55\xaa")),
     "md 0.90": ("md", lambda disk: disk.write((disk.size & ~0xFFFF) - 0x10000, md090())),
-    "md 1.0": ("md", lambda disk: disk.write(((disk.size >> 9) - 16 & ~7) << 9, md1(0))),
+    "md 1.0": ("md", md10),
     "md 1.1": ("md", at(0, md1(0))),
-    "md 1.2": ("md", at(4096, md1(8))),
+    "md 1.2": ("md", at(4096, md1(4096))),
     "lvm2": ("lvm2", at(512, lvm2())),
     "luks": ("luks", at(0, b"LUKS\xba\xbe\0\x02" + bytes(160) + b"10111213-1415-1617-1819-1a1b1c1d1e1f")),
     "luks2 second": ("luks2 header", at(0x4000, b"SKUL\xba\xbe")),

@@ -127,14 +127,18 @@ def test_anything_else_on_it_is_named(volume: Path, name: str) -> None:
     assert content.ntfs == why
 
 
-def test_a_directory_or_a_file_of_the_wrong_kind(tmp_path: Path) -> None:
-    for number, make in enumerate(
-        (lambda point: (point / README).mkdir(), lambda point: (point / INFORMATION).write_bytes(b"x"))
-    ):
-        volume = make_volume(tmp_path / f"volume{number}")
-        with mounted(volume) as point:
-            make(point)
-        assert content_of(volume).ntfs.startswith("it holds ")
+WRONG_KIND: list[Change] = [
+    lambda point: (point / README).mkdir(),
+    lambda point: (point / INFORMATION).write_bytes(b"x"),
+]
+
+
+@pytest.mark.parametrize("change", WRONG_KIND)
+def test_a_directory_or_a_file_of_the_wrong_kind(tmp_path: Path, change: Change) -> None:
+    volume = make_volume(tmp_path / "volume")
+    with mounted(volume) as point:
+        change(point)
+    assert content_of(volume).ntfs.startswith("it holds ")
 
 
 def test_names_in_any_case_and_deleted_files(volume: Path) -> None:

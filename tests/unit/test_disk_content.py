@@ -57,7 +57,7 @@ def test_uuids_are_read(name: str) -> None:
 
 def test_mdadm_writes_uuids_in_another_way() -> None:
     disk = SparseDisk(GIB)
-    disk.write(4096, md1(8))
+    disk.write(4096, md1(4096))
     (one,) = content_of(disk).signatures
     assert one.mdadm_uuid == "10111213:14151617:18191a1b:1c1d1e1f"
 
@@ -269,6 +269,34 @@ def test_damaged_signatures_break_nothing(name: str, patches: list[tuple[int, by
     for offset, patch in patches:
         disk.write(offset, patch)
         assert content_of(disk).blank == (not any(True for _ in disk.nonzero()))
+
+
+# ---- NTFS that is none
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=1024), st.lists(st.tuples(st.integers(0, 4095), st.integers(0, 255)), max_size=20))
+def test_a_boot_sector_alone_is_never_pristine(tail: bytes, patches: list[tuple[int, int]]) -> None:
+    boot = bytearray(512)
+    boot[3:11], boot[510:512] = b"NTFS    ", b"\x55\xaa"
+    boot[11:14], boot[40:48], boot[48:56], boot[64] = (
+        b"\0\x02\x08",
+        (2047).to_bytes(8, "little"),
+        b"\x01" + bytes(7),
+        0xF6,
+    )
+    data = bytearray(bytes(boot) + bytes(3584) + b"FILE" + tail).ljust(8192, b"\0")
+    for at_byte, value in patches:
+        data[at_byte + (4096 if value & 1 else 0)] = value
+    disk = SparseDisk(MIB)
+    disk.write(0, bytes(data))
+    content = content_of(disk)
+    assert not content.pristine_ntfs and not content.blank
+    assert (
+        content.ntfs_unreadable
+        or not any(one.kind == "ntfs" for one in content.signatures)
+        or len(content.signatures) > 1
+    )
 
 
 # ---- the second opinion
