@@ -29,8 +29,15 @@ def content_of(volume: Path) -> Content:
         image.close()
 
 
-def examined(data: bytes) -> NtfsFinding:
-    return examine_ntfs(lambda offset, length: data[offset : offset + length], len(data))
+def examined(data: bytes, patches: dict[int, int]) -> NtfsFinding:
+    def read(offset: int, length: int) -> bytes:
+        part = bytearray(data[offset : offset + length])
+        for at, value in patches.items():
+            if offset <= at < offset + len(part):
+                part[at - offset] = value
+        return bytes(part)
+
+    return examine_ntfs(read, len(data))
 
 
 @pytest.fixture(scope="module")
@@ -224,12 +231,12 @@ def test_damage_never_makes_a_volume_with_another_file_pristine(volume: Path) ->
     chance = random.Random(SEED)
     verdicts: dict[str, int] = {}
     for _ in range(bounded(1500, 50_000)):
-        changed = bytearray(data)
+        patches: dict[int, int] = {}
         for _ in range(chance.choice((1, 1, 1, 2, 4))):
             start, length = chance.choice((table, table, table, (0, 96), chance.choice(regions)))
             at = start + chance.randrange(length)
-            changed[at] = changed[at] ^ 1 << chance.randrange(8) if chance.random() < 0.7 else chance.randrange(256)
-        found = examined(bytes(changed))
+            patches[at] = data[at] ^ 1 << chance.randrange(8) if chance.random() < 0.7 else chance.randrange(256)
+        found = examined(data, patches)
         verdict = "pristine" if found.pristine else "unreadable" if found.unreadable else "foreign"
         verdicts[verdict] = verdicts.get(verdict, 0) + 1
         assert not found.pristine, found
@@ -240,12 +247,12 @@ def test_damage_to_the_platform_s_volume_is_never_an_exception(original: Path) -
     data = original.read_bytes()
     chance = random.Random(SEED)
     for _ in range(bounded(500, 20_000)):
-        changed = bytearray(data)
+        patches = {}
         for _ in range(3):
             start, length = chance.choice(((0, 96), (4 * 4096, 65536)))
             at = start + chance.randrange(length)
-            changed[at] = chance.choice((0, 0xFF, chance.randrange(256)))
-        found = examined(bytes(changed))
+            patches[at] = chance.choice((0, 0xFF, chance.randrange(256)))
+        found = examined(data, patches)
         assert found.pristine == (not found.why)
 
 
