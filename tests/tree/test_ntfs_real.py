@@ -243,6 +243,24 @@ def test_damage_never_makes_a_volume_with_another_file_pristine(volume: Path) ->
     assert verdicts["foreign"] > 100 and verdicts["unreadable"] > 10, verdicts
 
 
+def test_no_single_bit_hides_another_file(volume: Path) -> None:
+    """Every bit of its record's header, and of the file table's own record with the places of table and bitmap."""
+    with mounted(volume) as point:
+        (point / "mine").write_bytes(b"x" * 5000)
+    data = volume.read_bytes()
+    name = data.find("mine".encode("utf-16-le"), 4 * 4096)
+    record, table = name // 1024 * 1024, 4 * 4096
+    assert data[record : record + 4] == data[table : table + 4] == b"FILE"
+    verdicts = set()
+    for at in (*range(record, record + 64), *range(table, table + 64), *range(table + 240, table + 400)):
+        for bit in range(8):
+            found = examined(data, {at: data[at] ^ 1 << bit})
+            assert not found.pristine, (at - table, bit)
+            verdicts.add(found.unreadable)
+    assert verdicts == {True, False}
+    assert examined(data, {record + 22: data[record + 22] & ~1}).why.endswith("it should be in use, and is not")
+
+
 def test_damage_to_the_platform_s_volume_is_never_an_exception(original: Path) -> None:
     data = original.read_bytes()
     chance = random.Random(SEED)
