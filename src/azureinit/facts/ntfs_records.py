@@ -82,7 +82,7 @@ def parse_boot(data: bytes, size: int) -> Boot:
     if sector not in SECTORS or not cluster or not 0 < sector * cluster <= MOST_CLUSTER:
         raise Odd("the boot sector has impossible sizes")
     cluster *= sector
-    length = 1 << (256 - record) if record > 127 and record >= 240 else record * cluster
+    length = 1 << (256 - record) if record >= 240 else record * cluster
     if length not in RECORDS:
         raise Odd("the boot sector has impossible record sizes")
     total = _little(data[40:48]) * sector
@@ -96,7 +96,7 @@ def parse_boot(data: bytes, size: int) -> Boot:
 
 def _scaled(number: int) -> int:
     """Sectors in a cluster: a power of two, or the negated exponent of one."""
-    if number > 127:
+    if number > 128:
         return 1 << (256 - number) if number >= 240 else 0
     return number if number and not number & (number - 1) else 0
 
