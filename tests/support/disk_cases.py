@@ -8,12 +8,12 @@ from azureinit.config.model import Disk
 from azureinit.facts.disk_content import Content, Signature
 from azureinit.facts.temporary_disks import NVME, SCSI, Assembled, DiskFacts, MountPoint, Partition, TemporaryDisk
 from azureinit.memory.disk_sets import DiskSet
-from azureinit.plan.actions import Caution, OnDevices, Run, Satisfied, Step, Way
+from azureinit.plan.actions import Caution, OnDevices, Run, Satisfied, Step, Way, Write
 from azureinit.plan.disks import plan_disks
 from azureinit.record import replace
 
 if TYPE_CHECKING:
-    from azureinit.plan.actions import Item, Plan
+    from azureinit.plan.actions import Plan
 
 GIB, MIB = 1 << 30, 1 << 20
 SIZE = 100 * GIB
@@ -144,8 +144,13 @@ def argvs(made: Plan) -> list[tuple[str, ...]]:
     return [action.argv for action in found if isinstance(action, Run)]
 
 
-def named(made: Plan, name: str) -> Item:
-    return next(item for item in made if item.name == name)
+def step_named(made: Plan, name: str) -> Step:
+    return next(step for step in steps(made) if step.name == name)
+
+
+def data_of(write: Write) -> bytes:
+    assert isinstance(write.data, bytes)
+    return write.data
 
 
 # Disks that must never be in a step that writes, and why.

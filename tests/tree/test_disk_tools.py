@@ -8,6 +8,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_nothing_is_discarded(loop: str, kind: str) -> None:
 # ---- tables
 
 
-def table(path: str) -> dict[str, object]:
+def table(path: str) -> dict[str, Any]:
     shown = subprocess.run([need("sfdisk"), "--json", path], stdout=subprocess.PIPE, check=True)
     found = json.loads(shown.stdout)["partitiontable"]
     assert isinstance(found, dict)
@@ -138,7 +139,7 @@ def test_a_partition_table_has_the_chosen_uuids(tmp_path: Path) -> None:
     run(make_table(path, uuid=UUID, partition_uuid=PARTITION))
     found = table(path)
     assert (found["label"], str(found["id"]).lower()) == ("gpt", UUID)
-    (only,) = found["partitions"]  # type: ignore[misc]
+    (only,) = found["partitions"]
     assert only["uuid"].lower() == PARTITION
     assert only["start"] * 512 == MIB
     assert (only["start"] + only["size"]) * 512 > 510 * MIB
@@ -148,7 +149,7 @@ def test_a_swap_partition_has_exactly_the_asked_size(tmp_path: Path) -> None:
     need("sfdisk")
     path = image(tmp_path)
     run(make_table(path, uuid=UUID, partition_uuid=PARTITION, swap_uuid=SWAP_PARTITION, swap_mib=100))
-    swap, data = table(path)["partitions"]  # type: ignore[misc]
+    swap, data = table(path)["partitions"]
     assert swap["size"] * 512 == 100 * MIB
     assert [swap["uuid"].lower(), data["uuid"].lower()] == [SWAP_PARTITION, PARTITION]
     assert swap["type"] == "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
@@ -158,7 +159,7 @@ def test_one_partition_of_swap(tmp_path: Path) -> None:
     need("sfdisk")
     path = image(tmp_path)
     run(make_table(path, uuid=UUID, partition_uuid=PARTITION, swap_mib=100, all_swap=True))
-    (swap,) = table(path)["partitions"]  # type: ignore[misc]
+    (swap,) = table(path)["partitions"]
     assert (swap["size"] * 512, swap["type"]) == (100 * MIB, "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from azureinit.backends.mount import mount_unit
 from azureinit.facts.temporary_disks import DiskFacts, FstabEntry, MountPoint
-from azureinit.plan.actions import Declined, Remove, Satisfied, Way, Write
+from azureinit.plan.actions import Declined, Remove, Run, Satisfied, Way, Write
 from azureinit.plan.disks import refusals
 from support.disk_cases import (
     EMPTY_FSTAB,
@@ -19,10 +21,10 @@ from support.disk_cases import (
     argvs,
     blank,
     cautions,
+    data_of,
     facts,
     holding,
     mounted,
-    named,
     nvme,
     on_devices,
     part,
@@ -30,6 +32,7 @@ from support.disk_cases import (
     recorded,
     scsi,
     sign,
+    step_named,
     steps,
 )
 
@@ -42,15 +45,15 @@ def entry(line: str) -> FstabEntry:
     return FstabEntry(line=line, source=source, point=point, filesystem=kind, options=options)
 
 
-def with_fstab(text: str) -> dict[str, object]:
+def with_fstab(text: str) -> dict[str, Any]:
     lines = [line for line in text.split("\n") if len(line.split()) > 3 and not line.startswith("#")]
     return {"fstab": text.encode(), "entries": tuple(map(entry, lines))}
 
 
-def written(found: DiskFacts, **settings: object) -> bytes | None:
+def written(found: DiskFacts, **settings: Any) -> bytes | None:
     writes = [one for one in actions(plan(found, **settings)) if isinstance(one, Write) and one.path == "/etc/fstab"]
     assert all(write.was == found.fstab for write in writes)
-    return bytes(writes[0].data) if writes else None  # type: ignore[arg-type]
+    return data_of(writes[0]) if writes else None
 
 
 # ---- fstab
@@ -96,18 +99,18 @@ def test_the_entry_has_the_label_that_the_file_system_really_has() -> None:
     found = facts(disk)
     made = plan(found, recorded(disk, filesystem="xfs", finished=True))
     (write,) = [one for one in actions(made) if isinstance(one, Write) and one.path == "/etc/fstab"]
-    assert bytes(write.data).split(b"\n")[-2] == f"LABEL=older /mnt xfs {OURS} 0 2".encode()  # type: ignore[arg-type]
+    assert data_of(write).split(b"\n")[-2] == f"LABEL=older /mnt xfs {OURS} 0 2".encode()
 
 
 @pytest.mark.parametrize("changes", [{"fstab_writable": False}, {"fstab": None, "fstab_writable": False}], ids=str)
-def test_where_fstab_cannot_be_written_a_mount_unit_is(changes: dict[str, object]) -> None:
+def test_where_fstab_cannot_be_written_a_mount_unit_is(changes: dict[str, Any]) -> None:
     made = plan(facts(nvme(), **changes))
-    step = named(made, "mount of /mnt")
-    ways = [way for way in step.ways if isinstance(way, Way)]  # type: ignore[union-attr]
+    step = step_named(made, "mount of /mnt")
+    ways = [way for way in step.ways if isinstance(way, Way)]
     assert [way.backend for way in ways] == ["/etc/systemd/system", "/run/systemd/system", "mount"]
     (unit,) = [action for action in ways[0].actions if isinstance(action, Write)]
     assert unit.path == "/etc/systemd/system/mnt.mount"
-    text = bytes(unit.data).decode()  # type: ignore[arg-type]
+    text = data_of(unit).decode()
     assert f"What=/dev/disk/by-uuid/{FRESH[0]}\nWhere=/mnt\nType=ext4\nOptions={OURS}\n" in text
     assert "WantedBy" not in text
     assert not any(isinstance(one, Write) and one.path == "/etc/fstab" for one in actions(made))
@@ -116,14 +119,17 @@ def test_where_fstab_cannot_be_written_a_mount_unit_is(changes: dict[str, object
 def test_an_unwritable_fstab_that_has_our_entry_is_used() -> None:
     disk = nvme(0, holding(sign("ext4", FRESH[1], "AzureEphmDsk")))
     made = plan(facts(disk, **{**with_fstab(f"{LINE}\n"), "fstab_writable": False}))
-    assert [way.backend for way in named(made, "mount of /mnt").ways] == ["systemd", "mount"]  # type: ignore[union-attr]
+    assert [way.backend for way in step_named(made, "mount of /mnt").ways] == ["systemd", "mount"]
 
 
 def test_without_systemd_mount_does_it() -> None:
     made = plan(facts(nvme(), systemd=False), mount_options="noatime,nofail,x-systemd.automount,comment=x")
-    declined, plain = named(made, "mount of /mnt").ways  # type: ignore[union-attr]
+    declined, plain = step_named(made, "mount of /mnt").ways
     assert isinstance(declined, Declined)
-    assert plain.actions[-1].argv == ("mount", "-t", "ext4", "-o", "noatime", "/dev/nvme0n1", "/mnt")
+    assert isinstance(plain, Way)
+    assert plain.actions[-1] == Run(
+        argv=("mount", "-t", "ext4", "-o", "noatime", "/dev/nvme0n1", "/mnt"), changes=False
+    )
     assert not any(argv[0] == "systemctl" for argv in argvs(made))
 
 
@@ -259,7 +265,7 @@ def test_a_swap_file_in_use_is_as_asked_and_an_idle_one_is_used() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"nvme": "swap"}, {"nvme": "swap", "swap": "partition", "swap_mib": 5}], ids=str)
-def test_a_whole_disk_of_swap(settings: dict[str, object]) -> None:
+def test_a_whole_disk_of_swap(settings: dict[str, Any]) -> None:
     made = plan(facts(nvme(), points=(MountPoint(path="/mnt", state="not empty"),)), **settings)
     assert argvs(made) == [
         ("mkswap", "--uuid", FRESH[0], "--label", "AzureEphmSwap", "/dev/nvme0n1"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from azureinit.facts.temporary_disks import TemporaryDisk
+from azureinit.facts.temporary_disks import DiskFacts, TemporaryDisk
 from azureinit.memory.disk_sets import parse_disk_sets
 from azureinit.plan.actions import Caution, OnDevices, Untouched, Way, Write
 from azureinit.plan.disks import refusals
@@ -22,6 +24,7 @@ from support.disk_cases import (
     array,
     blank,
     cautions,
+    data_of,
     facts,
     held,
     holding,
@@ -73,7 +76,7 @@ def test_the_record_is_written_before_the_disk_and_names_what_begins() -> None:
     assert isinstance(format_, OnDevices)
     assert isinstance(format_.mark, Write)
     assert isinstance(after, Write)
-    stages = [parse_disk_sets(bytes(write.data))[0] for write in (before, format_.mark, after)]  # type: ignore[arg-type]
+    stages = [parse_disk_sets(data_of(write))[0] for write in (before, format_.mark, after)]
     assert [(one.begun, one.finished) for one in stages] == [("", False), ("filesystem", False), ("filesystem", True)]
     assert {one.members for one in stages} == {("serial-0",)}
     assert {one.filesystem_uuid for one in stages} == {FRESH[0]}
@@ -214,7 +217,7 @@ def test_an_unreadable_ntfs_is_left_alone_unless_it_is_trusted() -> None:
     assert on_devices(plan(facts(disk), scsi="fallback", trust_unreadable_ntfs=True))
 
 
-def _ntfs(**changes: object) -> TemporaryDisk:
+def _ntfs(**changes: Any) -> TemporaryDisk:
     return replace(shipped(), **changes)
 
 
@@ -246,7 +249,7 @@ def test_any_other_ntfs_is_left_alone(disk: TemporaryDisk, trust: bool) -> None:
 @pytest.mark.parametrize("others", [0, 2])
 @pytest.mark.parametrize("settings", [{}, {"table": "gpt"}, {"nvme": "swap"}, {"aggregation": "lvm"}], ids=str)
 def test_a_disk_in_doubt_is_left_alone_and_so_are_its_siblings(
-    disk: TemporaryDisk, others: int, settings: dict[str, str]
+    disk: TemporaryDisk, others: int, settings: dict[str, Any]
 ) -> None:
     siblings = [nvme(number) for number in range(1, 1 + others)]
     made = plan(facts(disk, *siblings), **settings)
@@ -304,7 +307,7 @@ def test_both_kinds_at_once_are_two_sets() -> None:
     ]
     last = [action for step in steps(made) for way in step.ways if isinstance(way, Way) for action in way.actions]
     written = [action for action in last if isinstance(action, Write) and action.path == SETS_PATH]
-    sets = parse_disk_sets(bytes(written[-1].data))  # type: ignore[arg-type]
+    sets = parse_disk_sets(data_of(written[-1]))
     assert [(one.kind, one.finished) for one in sets] == [("nvme", True), ("scsi", True)]
     assert len({one.label for one in sets}) == 2
     assert len({one.filesystem_uuid for one in sets}) == 2
@@ -327,8 +330,8 @@ def test_one_mount_point_for_both_is_a_refusal_for_the_second() -> None:
     ],
     ids=["WALinuxAgent", "cloud-init"],
 )
-def test_a_resource_disk_that_another_program_sets_up_is_refused(found: object) -> None:
-    made = plan(found, scsi="data")  # type: ignore[arg-type]
+def test_a_resource_disk_that_another_program_sets_up_is_refused(found: DiskFacts) -> None:
+    made = plan(found, scsi="data")
     assert not steps(made)
     assert refusals(made)
 

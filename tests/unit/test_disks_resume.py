@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from azureinit.backends.filesystem import TABLE
@@ -9,6 +11,7 @@ from azureinit.facts.disk_content import Content
 from azureinit.memory.disk_sets import DiskSet
 from azureinit.plan.actions import Satisfied
 from azureinit.plan.disks import refusals
+from azureinit.record import replace
 from support.disk_cases import (
     FOREIGN,
     FRESH,
@@ -141,7 +144,18 @@ def test_a_record_whose_write_never_began_proves_nothing() -> None:
     assert refusals(made)
 
 
-UNFINISHED: dict[str, tuple[Content, dict[str, object], bool]] = {
+def test_a_copy_of_the_superblock_that_is_behind_the_first_one_does_not_matter() -> None:
+    """The kernel mounts by the first one: it may be in use."""
+    first, copy = sign("btrfs", FRESH[1], "AzureEphmDsk"), sign("btrfs", FRESH[1], offset=64 * MIB, unfinished=True)
+    disk = nvme(0, holding(copy, first))
+    made = plan(facts(disk), recorded(disk, filesystem="btrfs"))
+    assert not on_devices(made)
+    assert "mount of /mnt" in [step.name for step in steps(made)]
+    older = nvme(0, holding(replace(first, unfinished=True), replace(copy, unfinished=False)))
+    assert not steps(plan(facts(older), recorded(older, filesystem="btrfs")))
+
+
+UNFINISHED: dict[str, tuple[Content, dict[str, Any], bool]] = {
     "XFS in progress": (holding(sign("xfs", FRESH[1], unfinished=True)), {"filesystem": "xfs"}, True),
     "XFS in progress of others": (holding(sign("xfs", FRESH[6], unfinished=True)), {"filesystem": "xfs"}, False),
     "another kind": (holding(sign("btrfs", FRESH[1], unfinished=True)), {"filesystem": "xfs"}, False),
@@ -157,7 +171,7 @@ UNFINISHED: dict[str, tuple[Content, dict[str, object], bool]] = {
 
 
 @pytest.mark.parametrize(("content", "values", "ours"), UNFINISHED.values(), ids=UNFINISHED)
-def test_only_exactly_our_unfinished_work_goes_on(content: Content, values: dict[str, object], ours: bool) -> None:
+def test_only_exactly_our_unfinished_work_goes_on(content: Content, values: dict[str, Any], ours: bool) -> None:
     disk = nvme(0, content)
     assert bool(on_devices(plan(facts(disk), recorded(disk, **values)))) is ours
 
@@ -165,6 +179,23 @@ def test_only_exactly_our_unfinished_work_goes_on(content: Content, values: dict
 def test_unfinished_work_on_a_disk_in_use_waits() -> None:
     disk = nvme(0, holding(), busy="dd (pid 12) has it open for writing")
     assert not steps(plan(facts(disk), recorded(disk)))
+
+
+def test_a_finished_set_whose_array_is_empty_now_is_left_alone() -> None:
+    disks = nvme(0), nvme(1)
+    members = tuple(held(disk, holding(MD)) for disk in disks)
+    made = plan(facts(*members, assembled=(array(*disks),)), recorded(*disks, finished=True))
+    assert not steps(made)
+    assert refusals(made)
+
+
+@pytest.mark.parametrize("group", ["", "azure-ephemeral-md", "another"])
+def test_physical_volumes_are_activated_only_in_their_own_group(group: str) -> None:
+    uuids = [f"111100-0000-0040-0080-0000-0000-00000{number}" for number in range(2)]
+    disks = tuple(nvme(number, holding(sign("lvm2", uuid, group))) for number, uuid in enumerate(uuids))
+    made = plan(facts(*disks), recorded(*disks, aggregation="lvm", finished=True))
+    expected = [("vgchange", "--quiet", "--activate", "y", "azure-ephemeral-md")]
+    assert argvs(made) == ([] if group == "another" else expected)
 
 
 def test_an_array_that_was_half_made_is_made_again_with_its_uuid() -> None:
@@ -201,7 +232,7 @@ def test_the_file_system_of_an_assembled_array(content: Content, begun: str, wor
 
 
 @pytest.mark.parametrize("changes", [{"uuid": FRESH[6]}, {"mounts": ("/x",)}, {"busy": "claimed"}], ids=str)
-def test_an_array_of_others_is_left_alone(changes: dict[str, object]) -> None:
+def test_an_array_of_others_is_left_alone(changes: dict[str, Any]) -> None:
     disks = nvme(0), nvme(1)
     members = tuple(held(disk, holding(MD)) for disk in disks)
     made = plan(facts(*members, assembled=(array(*disks, **changes),)), recorded(*disks, begun="array"))
@@ -263,7 +294,7 @@ def test_a_partition_table_is_made_first_with_recorded_uuids() -> None:
     )]  # fmt: skip
 
 
-def _cut(begun: str, **more: object) -> DiskSet:
+def _cut(begun: str, **more: Any) -> DiskSet:
     values = {"table": "gpt", "table_uuid": FRESH[2], "partition_uuid": FRESH[3], "begun": begun, **more}
     return recorded(nvme(0), **values)
 

@@ -119,8 +119,8 @@ def finished_on(content: Content | None, *, uuid: str, kind: str, label: str, sw
     """The complete file system or swap area, by the recorded UUID or by our label, if it is that and nothing else."""
     if content is None or content.ambiguous or len({(one.kind, one.uuid) for one in content.signatures}) != 1:
         return None
-    found = content.signatures[0]
-    if any(one.unfinished for one in content.signatures):
+    found = min(content.signatures, key=lambda one: one.offset)  # btrfs has copies, which are written after it
+    if found.unfinished:
         return None
     if same_uuid(found.uuid, uuid) and found.kind == kind:
         return found
