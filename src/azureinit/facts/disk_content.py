@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, LocalError
 from azureinit.facts.signatures import Signature as Signature, View, find_signatures, merged_regions, probed_regions
+from azureinit.machine.block import PIECE, Digest, is_zero
 from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 EDGE = 16 * MIB  # of the beginning and of the end, which must read as zeros
 SAMPLES, SAMPLE = 64, MIB  # evenly spaced between them
-PIECE = MIB
-ZEROS = bytes(PIECE)
 BLOCK = 4096
 BLKID_TIMEOUT = 60.0
 NOTHING_FOUND, CONTRADICTORY = 2, 8  # blkid's exit codes
@@ -128,9 +127,11 @@ def bound(size: int) -> tuple[tuple[int, int], ...]:
 
 
 def first_nonzero(data: bytes) -> int | None:
-    if data == ZEROS or not data.strip(b"\0"):
-        return None
-    return len(data) - len(data.lstrip(b"\0"))
+    for start in range(0, len(data), PIECE):
+        piece = data[start : start + PIECE]
+        if not is_zero(piece):
+            return start + len(piece) - len(piece.lstrip(b"\0"))
+    return None
 
 
 def _without(regions: tuple[tuple[int, int], ...], gone: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, int]]:
@@ -163,11 +164,9 @@ class Reader:
     """Reads exactly what is asked for, and keeps a list and a digest of it."""
 
     def __init__(self, image: Image) -> None:
-        import hashlib
-
         self._image = image
         self._regions: list[tuple[int, int]] = []
-        self._digest = hashlib.sha256()
+        self._digest = Digest()
 
     def read(self, offset: int, length: int) -> bytes:
         return b"".join(self.pieces(offset, length))
@@ -175,12 +174,20 @@ class Reader:
     def pieces(self, offset: int, length: int) -> Iterator[bytes]:
         end = offset + length
         while offset < end:
-            data = self._image.read(offset, min(PIECE, end - offset))
-            if not data:
-                raise LocalError(f"the disk ends at byte {offset}, {end - offset} bytes too early")
-            self._note(offset, data)
+            data = self._piece(offset, min(PIECE, end - offset))
+            self._digest.add(data)
+            self._regions.append((offset, len(data)))
             offset += len(data)
             yield data
+
+    def _piece(self, offset: int, length: int) -> bytes:
+        data = self._image.read(offset, length)
+        while len(data) < length:
+            more = self._image.read(offset + len(data), length - len(data))
+            if not more:
+                raise LocalError(f"the disk ends at byte {offset + len(data)}, earlier than its size says")
+            data += more
+        return data
 
     def search(self, regions: Iterator[tuple[int, int]]) -> int | None:
         """Read until a byte is not zero. Returns its offset."""
@@ -192,15 +199,8 @@ class Reader:
                 start += len(data)
         return None
 
-    def _note(self, offset: int, data: bytes) -> None:
-        self._digest.update(data)
-        if self._regions and sum(self._regions[-1]) == offset:
-            self._regions[-1] = (self._regions[-1][0], self._regions[-1][1] + len(data))
-        else:
-            self._regions.append((offset, len(data)))
-
     def regions(self) -> tuple[tuple[int, int], ...]:
         return tuple(self._regions)
 
     def digest(self) -> str:
-        return self._digest.hexdigest()
+        return self._digest.text()

@@ -1,8 +1,8 @@
 """NTFS, read without mounting it: is it exactly the volume that the platform ships, and does it hold no other files?
 
 Every record of the master file table that is in use is looked at, so no directory index has to be trusted. A foreign
-file is always reported as one, even if the rest of the volume is damaged. `unreadable` is a volume that shows no foreign
-file and is not understood in every part that matters.
+file is always reported as one, even if the rest of the volume is damaged. A volume is `unreadable` if it shows no
+foreign file and is not understood in every part that matters.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ def examine_ntfs(read: Read, size: int) -> NtfsFinding:
     if not volume.odd and label != LABEL:
         return NtfsFinding(why=f'its label is "{label}", not "{LABEL}"', label=label)
     try:
-        odd = volume.odd or volume.dirty()
-    except Odd as error:
-        odd = str(error)
-    if odd:
-        return NtfsFinding(why=f"its NTFS cannot be read: {odd}", unreadable=True, label=label)
+        trouble = volume.odd or volume.dirty()
+    except Odd as odd:
+        trouble = str(odd)
+    if trouble:
+        return NtfsFinding(why=f"its NTFS cannot be read: {trouble}", unreadable=True, label=label)
     return NtfsFinding(pristine=True, label=label)
 
 

@@ -1,8 +1,8 @@
 """Signatures on a disk: partition tables, RAID and LVM members, file systems, swap. Pure: bytes in, signatures out.
 
-A signature that is not in these tables is still data: a disk with any byte that is not zero is not blank. The tables give the
-reason, and the UUIDs by which a set of disks is known again. Magic numbers of two bytes are left out, except for ext: other file
-systems have counters in their place.
+A signature that is not in these tables is still data: a disk with any byte that is not zero is not blank. The tables
+give the reason, and the UUIDs by which a set of disks is known again. Magic numbers of two bytes are left out, except
+for ext: other file systems have counters in their place.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ LVM_METADATA = b" LVM2 x[5A%r0N*>"
 MD = 0xA92B4EFC
 ZFS = 0x00BAB10C
 PROTECTIVE = 0xEE
-BOOT_SECTORS = frozenset(
-    {"ntfs", "exfat", "vfat", "refs", "bitlocker"}
-)  # they end with 55 AA as a partition table does
+BOOT_SECTORS = frozenset({"ntfs", "exfat", "vfat", "refs", "bitlocker"})  # they end as a partition table does
 
 # kind, offset (negative: from the end), magic
 MAGICS: tuple[tuple[str, int, bytes], ...] = (
@@ -84,8 +82,9 @@ MAGICS: tuple[tuple[str, int, bytes], ...] = (
 class Signature(Record):
     """`kind`: ext4, xfs, btrfs, swap, ntfs, gpt, dos, md, lvm2, ... `unfinished`: mkfs was interrupted (XFS, btrfs).
 
-    `pmbr` is a protective MBR without a GPT; beside a GPT it is no signature of its own. An LVM member's `uuid` is its own (PV) as
-    LVM writes it, case kept; `label` is the volume group's name and `group` the group's UUID, both empty before vgcreate.
+    `pmbr` is a protective MBR without a GPT; beside a GPT it is no signature of its own. An LVM member's `uuid` is its
+    own (PV) as LVM writes it, case kept; `label` is the volume group's name and `group` the group's UUID, both empty
+    before vgcreate.
     """
 
     kind: str
@@ -199,9 +198,8 @@ def _md(view: View, size: int) -> list[Signature]:
             found.append(Signature(kind="md", offset=offset, uuid=_uuid(head[16:32]), label=_text(head[32:64])))
     offset = (size & ~0xFFFF) - 0x10000  # 0.90
     head = view.at(offset, 64)
-    for order in ("little", "big"):
-        if int.from_bytes(head[:4], order) == MD and int.from_bytes(head[4:8], order) == 0:  # type: ignore[arg-type]
-            found.append(Signature(kind="md", offset=offset, uuid=_uuid(head[20:24] + head[52:64])))
+    if head[:8] in (MD.to_bytes(4, "little") + bytes(4), MD.to_bytes(4, "big") + bytes(4)):
+        found.append(Signature(kind="md", offset=offset, uuid=_uuid(head[20:24] + head[52:64])))
     return found
 
 

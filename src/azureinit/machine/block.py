@@ -16,25 +16,54 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
+# ---- what was read
+
+PIECE = 1 << 20
+ZEROS = bytes(PIECE)
+
+
+def is_zero(data: bytes) -> bool:
+    """For at most one piece."""
+    return data == (ZEROS if len(data) == PIECE else ZEROS[: len(data)])
+
+
+class Digest:
+    """SHA-256 of pieces of at most PIECE bytes. Of one that is all zeros only the length is hashed: 1 MiB takes 0.05 ms
+    instead of 0.5 to 2.5 ms, and a blank disk is 96 MiB of them."""
+
+    def __init__(self) -> None:
+        import hashlib
+
+        self._hash = hashlib.sha256()
+
+    def add(self, piece: bytes) -> None:
+        zero = is_zero(piece)
+        self._hash.update((b"zero" if zero else b"data") + len(piece).to_bytes(8, "big"))
+        if not zero:
+            self._hash.update(piece)
+
+    def text(self) -> str:
+        return self._hash.hexdigest()
+
+
 # ---- exclusive claims
 
 BLKFLSBUF = 0x1261
-PIECE = 1 << 20
 PATIENCE = 5.0  # seconds: udev and its helpers hold a device that just appeared for a moment
 PAUSE = 0.02
 
 
 def claim(machine: Machine, paths: Iterable[str]) -> Claims:
-    """Use it with `with`. LocalError for a device that is in use: mounted, swap, part of an array, or opened exclusively."""
+    """For `with`. LocalError for a device that is in use: mounted, swap, part of an array, or opened exclusively."""
     return Claims(machine, tuple(dict.fromkeys(paths)))
 
 
 class Claims:
-    """Devices that are open exclusively, and locked so that udev does not probe them (https://systemd.io/BLOCK_DEVICE_LOCKING).
+    """Devices that are open exclusively, and locked so that udev does not probe them.
 
-    They are opened for reading: closing a device that was open for writing makes udev probe it again. `share` gives up the
-    exclusive opens and keeps the locks, for a program that opens the devices exclusively itself. An image file is handled like a
-    device, as far as it can be: nothing prevents others from opening it.
+    They are opened for reading: closing a device that was open for writing makes udev probe it again. `share` gives up
+    the exclusive opens and keeps the locks, for a program that opens the devices exclusively itself. An image file is
+    handled like a device, but other programs can still open it.
     """
 
     def __init__(self, machine: Machine, paths: tuple[str, ...]) -> None:
@@ -71,41 +100,36 @@ class Claims:
             raise local_error(error, "measure", path) from error
 
     def digest(self, path: str, regions: Iterable[tuple[int, int]]) -> str:
-        """SHA-256 of the bytes of these regions, (offset, length) each, in this order: read from the device, not from the cache."""
-        import hashlib
-
-        digest = hashlib.sha256()
+        """Of the bytes of these regions, (offset, length) each, in this order; not from the kernel's cache."""
+        digest = Digest()
         for start, length in regions:
-            offset, end = start, start + length
-            while offset < end:
-                try:
-                    data = os.pread(self._open[path], min(PIECE, end - offset), offset)
-                except OSError as error:
-                    raise local_error(error, "read", path) from error
-                if not data:
-                    raise LocalError(f"cannot read {path}: it ends at byte {offset}", path=path)
-                digest.update(data)
-                offset += len(data)
-        return digest.hexdigest()
+            for offset in range(start, start + length, PIECE):
+                digest.add(self._piece(path, offset, min(PIECE, start + length - offset)))
+        return digest.text()
+
+    def _piece(self, path: str, offset: int, length: int) -> bytes:
+        data = b""
+        while len(data) < length:
+            try:
+                more = os.pread(self._open[path], length - len(data), offset + len(data))
+            except OSError as error:
+                raise local_error(error, "read", path) from error
+            if not more:
+                raise LocalError(f"cannot read {path}: it ends at byte {offset + len(data)}", path=path)
+            data += more
+        return data
 
     def _lock(self, path: str, until: float) -> None:
         """udev locks the whole disk, also for a partition."""
-        file = self._opened(path, os.O_RDONLY)
-        try:
-            whole = _whole_disk(self._machine, os.fstat(file))
-            if whole is not None:
-                os.close(file)
-                file = self._opened(whole, os.O_RDONLY)
-            key = _key(os.fstat(file))
-            if key in self._locks:
-                os.close(file)
-                return
-            self._locks[key] = file
-        except LocalError:
-            os.close(file) if whole is None else None
-            raise
+        whole = _whole_disk(self._machine, path) or path
+        file = self._opened(whole, os.O_RDONLY)
+        key = _key(os.fstat(file))
+        if key in self._locks:
+            os.close(file)
+            return
+        self._locks[key] = file
         if not self._retried(lambda: _try_lock(file), until):
-            raise LockTimeout(f"another program has locked {whole or path} for {PATIENCE:g} s", path=path)
+            raise LockTimeout(f"another program has locked {whole} for {PATIENCE:g} s", path=path)
 
     def _claim(self, path: str, until: float) -> None:
         def attempt() -> bool:
@@ -158,8 +182,12 @@ def _key(status: os.stat_result) -> tuple[int, int]:
     return (0, status.st_rdev) if stat.S_ISBLK(status.st_mode) else (status.st_dev, status.st_ino)
 
 
-def _whole_disk(machine: Machine, status: os.stat_result) -> str | None:
+def _whole_disk(machine: Machine, path: str) -> str | None:
     """The disk that a partition is on; None for anything else."""
+    try:
+        status = os.stat(machine.real(path))
+    except OSError as error:
+        raise local_error(error, "open", path) from error
     if not stat.S_ISBLK(status.st_mode):
         return None
     place = f"/sys/dev/block/{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
