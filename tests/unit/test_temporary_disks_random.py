@@ -56,16 +56,14 @@ def test_no_managed_disk_and_no_disk_of_the_system_is_ever_temporary(
         if not tree.mounts:
             tree.mount("/proc", "0:20", kind="proc")
         facts = tree.facts()
-        for disk in facts.disks:
-            kind = dict(made)[disk.name]
+        for one in facts.disks:
+            kind = dict(made)[one.name]
             by_link = not (tree.place / "sys/bus/vmbus").exists() and kind == "scsi"
-            assert kind in TEMPORARY or (by_link and "names it" in disk.evidence)
-            assert disk.name not in system
-            assert bool(disk.busy) is (disk.name in used)
-            assert disk.content is None or disk.content.blank is (disk.name not in used)
-        assert {disk.name for disk in facts.disks} | {other.name for other in facts.others} == {
-            name for name, _ in made
-        }
+            assert kind in TEMPORARY or (by_link and "names it" in one.evidence)
+            assert one.name not in system
+            assert bool(one.busy) is (one.name in used)
+            assert one.content is None or one.content.blank is (one.name not in used)
+        assert {one.name for one in facts.disks} | {other.name for other in facts.others} == {name for name, _ in made}
         assert all(other.why for other in facts.others)
 
 
