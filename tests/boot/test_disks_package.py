@@ -11,6 +11,8 @@ from support.container import debian_root
 from support.need import need, need_root
 from support.package_disks import Disk, build_debs, install
 
+pytestmark = pytest.mark.newer
+
 SUITES = ("bullseye", "bookworm", "trixie")
 DISKS = "azure-init-disks_*.deb"
 SETTING = "/etc/azure-init/azure-init.toml.d/azure-init-disks.toml"
