@@ -339,6 +339,18 @@ def test_a_swap_partition_that_holds_something_else_is_left_alone() -> None:
     assert refusals(plan_)
 
 
+@pytest.mark.parametrize("values", [{"begun": ""}, {"begun": "filesystem", "finished": True}], ids=str)
+def test_a_swap_partition_is_not_made_beside_a_file_system_that_was_there_before(values: dict[str, Any]) -> None:
+    """It is made before the file system: an empty one beside it is not ours."""
+    ext4 = holding(sign("ext4", FRESH[1], "AzureEphmDsk"), size=SIZE - 70 * MIB)
+    parts = part("nvme0n1", 1, blank(64 * MIB), size=64 * MIB), part("nvme0n1", 2, ext4)
+    disk = nvme(0, holding(sign("gpt", FRESH[2])), partitions=parts)
+    made = plan(facts(disk), recorded(nvme(0), **{**CUT, **values}), table="gpt", swap="partition", swap_mib=64)
+    assert not on_devices(made)
+    assert not any(argv[0] == "swapon" for argv in argvs(made))
+    assert refusals(made)
+
+
 def test_a_swap_partition_without_a_table_is_said() -> None:
     made = plan(facts(nvme()), swap="partition", swap_mib=64)
     assert "needs [disk] table = gpt" in cautions(made)["local NVMe disks"]

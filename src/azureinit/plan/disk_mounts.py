@@ -191,7 +191,8 @@ def _belongings(place: Place, settings: Disk, facts: DiskFacts, *, mounted: bool
         )
     if place.fresh and "restorecon" in facts.tools:
         way = Way(backend="restorecon", actions=(restore_label(place.point),))
-        items.append(Step(name=f"label of {place.point}", why="a new file system has none", ways=(way,)))
+        did = f"restored the SELinux label of {place.point}"
+        items.append(Step(name=f"label of {place.point}", why="a new file system has none", did=did, ways=(way,)))
     path = f"{place.point}/{NOTICE}"
     # On a file system that was mounted only now the notice may be there already: the next plan sees it.
     if settings.notice and (place.fresh or mounted) and path not in facts.notices:

@@ -215,7 +215,7 @@ def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Wor
         if made.begun != TABLE or not empty:
             return None
         return _work(TABLE, made, (disk,), (seen(disk),), (disk.path,), again=True)
-    if part.content is None or not part.content.regions:
+    if part.content is None or not part.content.regions or not part.content.digest:
         return None
     again = made.begun == FILESYSTEM and has_only(part.content, kind=made.filesystem, uuid=made.filesystem_uuid)
     left = made.over == "ntfs" and is_pristine(part.content, trust=trust)

@@ -11,7 +11,7 @@ from azureinit.backends.filesystem import (
 )
 from azureinit.plan.actions import Declined, OnDevices, Remove, Satisfied, Step, Untouched, Way
 from azureinit.plan.disk_goals import SWAP, SWAP_LABEL
-from azureinit.plan.disk_judgement import finished_on, has_only, has_table, holds_nothing, in_the_way
+from azureinit.plan.disk_judgement import FILESYSTEM, TABLE, finished_on, has_only, has_table, holds_nothing, in_the_way
 from azureinit.plan.disk_mounts import refused
 
 TYPE_CHECKING = False
@@ -51,7 +51,10 @@ def plan_swap_partition(goal: Goal, disk: TemporaryDisk, made: DiskSet, facts: D
         return (Satisfied(name=name, why=f"{part.path} is the recorded swap area"),)
     ours = holds_nothing(part.content) or (made.over and has_only(part.content, kind=SWAP, uuid=made.swap_uuid))
     content = part.content
-    if content is None or not content.regions or not ours or not has_table(disk.content, made):
+    begun = made.begun in (TABLE, FILESYSTEM) and not made.finished
+    if content is None or not content.regions or not content.digest:
+        return (refused(name, f"left alone: the content of {part.path} is not known"),)
+    if not begun or not ours or not has_table(disk.content, made):
         return (refused(name, f"left alone: {part.path} holds something else"),)
     if in_the_way(disk):
         return (refused(name, f"left alone: {in_the_way(disk)}"),)
