@@ -1,0 +1,42 @@
+"""PyYAML and jinja2: packages of the distribution, imported only where a document needs them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+YAML_MISSING = "PyYAML is not installed, and without it no YAML can be read"
+YAML_HINT = "install python3-yaml (Debian, Ubuntu, openSUSE, Azure Linux: PyYAML), or azure-init[userdata] with pip"
+JINJA_MISSING = "jinja2 is not installed, and without it no template can be rendered"
+JINJA_HINT = "install python3-jinja2"
+
+
+def find_yaml() -> ModuleType | None:
+    for _attempt in ("as started", "with packages"):
+        try:
+            import yaml
+
+            return yaml
+        except ImportError:
+            _add_packages()
+    return None
+
+
+def find_jinja2() -> ModuleType | None:
+    for _attempt in ("as started", "with packages"):
+        try:
+            import jinja2
+
+            return jinja2
+        except ImportError:
+            _add_packages()
+    return None
+
+
+def _add_packages() -> None:
+    """The installed launcher starts without site-packages."""
+    import site
+    import sys
+
+    sys.path.extend(path for path in site.getsitepackages() if path not in sys.path)
