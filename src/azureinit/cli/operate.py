@@ -58,6 +58,12 @@ def config(invocation: Invocation, machine: Machine) -> int:
     )
 
 
+def userdata(invocation: Invocation, machine: Machine) -> int:
+    from azureinit.cli.userdata import main
+
+    return main(list(invocation.rest), machine=machine, out=sys.stdout)
+
+
 def clean(invocation: Invocation, machine: Machine) -> int:
     from azureinit.cli.clean import main
 
@@ -95,6 +101,7 @@ VERBS: dict[str, Callable[[Invocation, Machine], int]] = {
     "plan": plan,
     "facts": facts,
     "config": config,
+    "userdata": userdata,
     "clean": clean,
     "deprovision": deprovision,
     "kvp": kvp,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from azureinit.userdata.formats import GZIP, OPAQUE, is_mime, sniff
+from azureinit.userdata.formats import GZIP, is_mime, sniff
+from azureinit.userdata.values import OPAQUE
 
 LEAST_BASE64 = 16  # characters; a shorter text is never taken for base64
 MOST_MEMBERS = 1000

@@ -59,6 +59,7 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 SPACE = b" \t\r\n\v\f"
 ROOM = 64  # bytes that hold the longest header
 LONGEST_JSON = 16 << 20
+LONGEST_START = 16 << 10  # characters in which the header of a cloud-config is looked for
 # First lines that were meant to be `#cloud-config`.
 ALMOST = ("# cloud-config", "#cloud_config", "# cloud_config", "#cloudconfig", "cloud-config", "#clould-config",
           "#cloud-init", "# cloud-init", "##cloud-config", "## cloud-config", "# #cloud-config")  # fmt: skip
@@ -109,7 +110,7 @@ def header_of(content: bytes, kind: str) -> tuple[int, bytes]:
 
 def misplaced_header(text: str, known: frozenset[str]) -> tuple[int, str] | None:
     """The line, and what is wrong, where a text looks like a cloud-config without its header."""
-    for number, line in enumerate(text.splitlines()[:200], 1):
+    for number, line in enumerate(text[:LONGEST_START].splitlines(), 1):
         word = line.strip().lower()
         if not word:
             continue

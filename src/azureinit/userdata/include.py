@@ -7,6 +7,7 @@ from azureinit.userdata.values import ERROR, MOST_URLS, WARNING, Finding, Includ
 
 ONCE, EVERY = "#include-once", "#include"
 CHECKSUM = "#sha256="
+LONGEST = 256 << 10
 HEX = frozenset("0123456789abcdef")
 HTTPS, HTTP = "https://", "http://"
 NOT_HTTPS = "an include must be an https:// URL"
@@ -17,6 +18,8 @@ def parse_includes(
     text: str, *, place: Place, allow_http: bool = False
 ) -> tuple[tuple[Include, ...], tuple[Finding, ...]]:
     """One URL a line, also behind the header; lines that begin with # are comments."""
+    if len(text) > LONGEST:
+        return (), (finding(ERROR, f"the include document is longer than {LONGEST >> 10} KiB", place=place),)
     found: list[Include] = []
     problems: list[Finding] = []
     once = False
@@ -30,14 +33,14 @@ def parse_includes(
         if not url or url.startswith("#"):
             continue
         column = line.find(url) + 1
+        if len(found) + len(problems) == MOST_URLS:
+            message = f"there are more than {MOST_URLS} URLs"
+            problems.append(finding(ERROR, message, place=place, line=number, column=column))
+            break
         url, wrong, hint = _checked(url, allow_http=allow_http)
         if wrong:
             problems.append(finding(ERROR, wrong, place=place, line=number, column=column, hint=hint))
             continue
-        if len(found) == MOST_URLS:
-            message = f"there are more than {MOST_URLS} URLs"
-            problems.append(finding(ERROR, message, place=place, line=number, column=column))
-            break
         address, _, checksum = url.partition(CHECKSUM)
         found.append(
             Include(

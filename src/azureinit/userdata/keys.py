@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from azureinit.record import Record
 from azureinit.userdata import shapes
-from azureinit.userdata.kinds import ANYTHING, FLAG_, INTEGER_, PATH, TEXT_, TEXTS, Named, choice, either
+from azureinit.userdata.kinds import (
+    ANYTHING,
+    FLAG_,
+    INTEGER_,
+    NOTHING,
+    PATH,
+    TEXT_,
+    TEXTS,
+    Named,
+    choice,
+    either,
+    listed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +73,7 @@ KEYS: tuple[Key, ...] = (
     row("ssh_authorized_keys", NETWORK, "ssh", TEXTS, "more public keys of the admin"),
     row("ssh_keys", NETWORK, "ssh", shapes.SSH_KEYS, "host keys"),
     row("ssh_deletekeys", NETWORK, "ssh", FLAG_, "whether the image's host keys are removed"),
-    row("ssh_genkeytypes", NETWORK, "ssh", shapes.listed(choice("rsa", "ecdsa", "ed25519")), "host keys to make"),
+    row("ssh_genkeytypes", NETWORK, "ssh", listed(choice("rsa", "ecdsa", "ed25519")), "host keys to make"),
     row("ssh_quiet_keygen", NETWORK, "ssh", FLAG_, "whether making host keys prints nothing"),
     row("ssh_publish_hostkeys", NETWORK, "ssh", shapes.PUBLISH_HOSTKEYS, "whether host keys are published"),
     row("allow_public_ssh_keys", NETWORK, "ssh", FLAG_, "whether the platform's public keys are used"),
@@ -144,7 +156,7 @@ KEYS: tuple[Key, ...] = (
     not_done("vendor_data", MAPPING, "a vendor's scripts"),
     not_done("vendor_data2", MAPPING, "a vendor's scripts"),
     not_done("version", ANYTHING, "the version of a network configuration"),
-    not_done("wireguard", either(MAPPING, shapes.NOTHING), "WireGuard"),
+    not_done("wireguard", either(MAPPING, NOTHING), "WireGuard"),
     not_done("zypper", shapes.ZYPPER, "package sources of zypper"),
 )  # fmt: skip
 BY_NAME = {key.name: key for key in KEYS}

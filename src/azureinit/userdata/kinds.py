@@ -1,4 +1,4 @@
-"""The kinds of values that a key of a cloud-config may have: what validation, JSON Schema and the manual are made of."""
+"""The kinds of values that a key of a cloud-config may have. Validation, JSON Schema and the manual read them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from azureinit.userdata.node import BINARY, DATE, FLAG, INTEGER, NULL, NUMBER, T
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Union
 
     Kind = Union["Scalar", "Choice", "ListOf", "Keys", "Named", "OneOf", "Anything"]
@@ -120,7 +121,7 @@ def said(kind: Kind) -> str:
     if isinstance(kind, ListOf):
         return f"a list of {plural(kind.item)}"
     if isinstance(kind, OneOf):
-        return " or ".join(dict.fromkeys(said(one) for one in kind.kinds))
+        return _or(said(one) for one in kind.kinds)
     return "anything" if isinstance(kind, Anything) else "a mapping"
 
 
@@ -130,5 +131,11 @@ def plural(kind: Kind) -> str:
     if isinstance(kind, ListOf):
         return "lists"
     if isinstance(kind, OneOf):
-        return " or ".join(dict.fromkeys(plural(one) for one in kind.kinds))
-    return said(kind)
+        return _or(plural(one) for one in kind.kinds)
+    return "simple values" if kind is SIMPLE else said(kind)
+
+
+def _or(words: Iterable[str]) -> str:
+    """`a, b or c`, each once."""
+    *first, last = dict.fromkeys(words)
+    return f"{', '.join(first)} or {last}" if first else last

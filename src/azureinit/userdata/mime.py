@@ -8,6 +8,7 @@ from __future__ import annotations
 from azureinit.record import Record
 
 MOST_HEADERS = 100
+MOST_HEADER_LINES = 1000
 MOST_BODIES = 1000
 LONGEST_HEADER = 8192
 
@@ -46,19 +47,22 @@ def parse_body(message: bytes, *, line: int = 0) -> Body:
 def parse_bodies(body: Body) -> tuple[tuple[Body, ...], bool]:
     """The bodies of a multipart message, and whether its closing boundary is there."""
     found: list[Body] = []
-    delimiter = b"--" + body.boundary
+    content, delimiter = body.content, b"--" + body.boundary
     at, number, begun, closed = 0, body.line, None, False
-    content = body.content
-    while at < len(content) and not closed and len(found) < MOST_BODIES:
-        end = content.find(b"\n", at) + 1 or len(content)
-        if content.startswith(delimiter, at):
-            tail = content[at + len(delimiter) : end].rstrip(b" \t\r\n")
-            if tail in (b"", b"--"):
-                if begun is not None:
-                    found.append(parse_body(_without_newline(content[begun[0] : at]), line=begun[1]))
-                closed = tail == b"--"
-                begun = end, number + 1
-        at, number = end, number + 1
+    while not closed and len(found) < MOST_BODIES:
+        start = 0 if at == 0 and content.startswith(delimiter) else content.find(b"\n" + delimiter, max(at - 1, 0)) + 1
+        if start == 0 and not (at == 0 and content.startswith(delimiter)):
+            break
+        end = content.find(b"\n", start) + 1 or len(content)
+        number, at = number + content.count(b"\n", at, end), end
+        tail = content[start + len(delimiter) : end].rstrip(b" \t\r\n")
+        if tail in (b"", b"--"):
+            if begun is not None:
+                found.append(parse_body(_without_newline(content[begun[0] : start]), line=begun[1]))
+            closed = tail == b"--"
+            begun = end, number
+        if end == len(content):
+            break
     if begun is not None and not closed and len(found) < MOST_BODIES:
         found.append(parse_body(content[begun[0] :], line=begun[1]))
     return tuple(found), closed
@@ -103,7 +107,7 @@ def _split(message: bytes) -> tuple[dict[str, str], bytes, int]:
     """Headers by their name in lower case, the first of each; the content; the lines before it."""
     headers: dict[str, str] = {}
     at, lines, last = 0, 0, ""
-    while at < len(message):
+    while at < len(message) and lines < MOST_HEADER_LINES:
         end = message.find(b"\n", at) + 1 or len(message)
         line = message[at:end].rstrip(b"\r\n").decode("utf-8", "surrogateescape")
         if not line:
@@ -121,7 +125,7 @@ def _split(message: bytes) -> tuple[dict[str, str], bytes, int]:
             else:
                 headers[last] = value.strip()[:LONGEST_HEADER]
         at, lines = end, lines + 1
-    return headers, b"", lines
+    return headers, message[at:], lines
 
 
 def _without_newline(content: bytes) -> bytes:

@@ -14,7 +14,7 @@ BINARY, DATE = "binary", "date"
 class Node:
     """Treated as frozen. Not a Record: a document has thousands, and a Record takes four times as long to make."""
 
-    __slots__ = ("column", "kind", "line", "literal", "part", "text", "value")
+    __slots__ = ("column", "kind", "line", "literal", "part", "size", "text", "value")
 
     def __init__(
         self, kind: str, value: Any, line: int, column: int, part: str = "", text: str = "", literal: bool = False
@@ -24,6 +24,7 @@ class Node:
         self.value = value
         self.line, self.column, self.part = line, column, part
         self.text = text  # of a scalar, as it is written
+        self.size = 1  # values in it, itself included, aliases expanded
         self.literal = literal  # a block scalar (|): its lines are the lines of the file after this one
 
     def get(self, name: str) -> Node | None:

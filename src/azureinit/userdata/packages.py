@@ -4,15 +4,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
+    from typing import Any
 
 YAML_MISSING = "PyYAML is not installed, and without it no YAML can be read"
-YAML_HINT = "install python3-yaml (Debian, Ubuntu, openSUSE, Azure Linux: PyYAML), or azure-init[userdata] with pip"
+YAML_HINT = "install the package python3-yaml (on some systems python3-pyyaml or PyYAML)"
 JINJA_MISSING = "jinja2 is not installed, and without it no template can be rendered"
-JINJA_HINT = "install python3-jinja2"
+JINJA_HINT = "install the package python3-jinja2 (on some systems python3-Jinja2)"
 
 
-def find_yaml() -> ModuleType | None:
+def find_yaml() -> Any | None:
     for _attempt in ("as started", "with packages"):
         try:
             import yaml
@@ -23,7 +23,7 @@ def find_yaml() -> ModuleType | None:
     return None
 
 
-def find_jinja2() -> ModuleType | None:
+def find_jinja2() -> Any | None:
     for _attempt in ("as started", "with packages"):
         try:
             import jinja2

@@ -10,6 +10,7 @@ from azureinit.userdata.node import BINARY, DATE, FLAG, INTEGER, LIST, MAPPING, 
 from azureinit.userdata.packages import YAML_HINT, YAML_MISSING, find_yaml
 from azureinit.userdata.values import (
     ERROR,
+    MOST_FINDINGS,
     MOST_NUMBER,
     MOST_YAML_BYTES,
     MOST_YAML_DEPTH,
@@ -22,7 +23,6 @@ from azureinit.userdata.values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any, NoReturn
 
 TAG = "tag:yaml.org,2002:"
@@ -51,6 +51,11 @@ ADVICE = (
 )
 
 
+# The mistake is where the parser began to read the value, not where it gave up.
+UNFINISHED = ("could not find expected ':'", "unexpected end of stream")
+MOST_LINES = 100_000  # beyond it, an error is told without a look at its line
+
+
 class Refused(Exception):
     def __init__(self, message: str, line: int, column: int, hint: str = "") -> None:
         super().__init__(message)
@@ -69,8 +74,9 @@ def parse_yaml(text: str, *, place: Place) -> tuple[Node | None, tuple[Finding, 
     try:
         node = reader.read(text)
     except Refused as refused:
-        at = {"line": refused.line, "column": refused.column, "hint": refused.hint}
-        return None, (*reader.findings, finding(ERROR, str(refused), place=place, **at))
+        line, column, hint = refused.line, refused.column, refused.hint
+        found = finding(ERROR, str(refused), place=place, line=line, column=column, hint=hint)
+        return None, (*reader.findings, found)
     except yaml.reader.ReaderError:
         line, column = _unprintable(text)
         message = "invalid YAML: a control character"
@@ -92,13 +98,13 @@ class Frame:
 
 
 class Reader:
-    def __init__(self, yaml: ModuleType, place: Place) -> None:
+    def __init__(self, yaml: Any, place: Place) -> None:
         self.yaml, self.place = yaml, place
         self.resolvers = yaml.SafeLoader.yaml_implicit_resolvers
         self.constructor = yaml.constructor.SafeConstructor()
         self.findings: list[Finding] = []
         self.frames: list[Frame] = []
-        self.anchors: dict[str, tuple[Node, int, int] | None] = {}  # None while the collection is being read
+        self.anchors: dict[str, tuple[Node, int] | None] = {}  # None while the collection is being read
         self.root: Node | None = None
         self.documents = 0
 
@@ -136,7 +142,7 @@ class Reader:
         elif tag is not None and tag != "!":
             kind, value = self._resolved(tag, event)
         node = self._node(kind, value, event, text=text, literal=event.style == "|")
-        self._add(node, event, event.anchor, 1, 1)
+        self._add(node, event, event.anchor, 1)
 
     def _resolved(self, tag: str, event: Any) -> tuple[str, Any]:
         name = tag[len(TAG) :] if tag.startswith(TAG) else ""
@@ -168,7 +174,8 @@ class Reader:
         made = tuple(frame.items) if frame.kind == LIST else self._pairs(frame.items)
         place = self.place
         node = Node(frame.kind, made, frame.line + place.line, frame.column + place.column, place.part)
-        self._add(node, frame, frame.anchor, frame.size, frame.height)
+        node.size = frame.size
+        self._add(node, frame, frame.anchor, frame.height)
 
     def _alias(self, event: Any) -> None:
         if event.anchor not in self.anchors:
@@ -177,20 +184,20 @@ class Reader:
         known = self.anchors[event.anchor]
         if known is None:
             self._refuse(f"the alias *{shown(event.anchor)} contains itself", event)
-        node, size, height = known
+        node, height = known
         if len(self.frames) + height > MOST_YAML_DEPTH:
             self._refuse(f"the YAML is nested more than {MOST_YAML_DEPTH} levels deep", event)
-        self._add(node, event, None, size, height)
+        self._add(node, event, None, height)
 
-    def _add(self, node: Node, at: Any, anchor: str | None, size: int, height: int) -> None:
+    def _add(self, node: Node, at: Any, anchor: str | None, height: int) -> None:
         if anchor is not None:
-            self.anchors[anchor] = node, size, height
+            self.anchors[anchor] = node, height
         if not self.frames:
             self.root = node
             return
         frame = self.frames[-1]
         frame.items.append(node)
-        frame.size += size
+        frame.size += node.size
         frame.height = max(frame.height, height + 1)
         if frame.size > MOST_YAML_NODES:
             self._refuse(f"the YAML has more than {MOST_YAML_NODES} values, aliases expanded", at)
@@ -207,7 +214,7 @@ class Reader:
                 merged = {**self._merged(value), **merged}
                 continue
             before = own.get(key.value)
-            if before is not None:
+            if before is not None and len(self.findings) < MOST_FINDINGS:
                 self.findings.append(
                     Finding(
                         level=ERROR,
@@ -248,18 +255,23 @@ def _syntax(error: Any, text: str, place: Place) -> Finding:
     problem = str(getattr(error, "problem", None) or "cannot be read")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-    lines = text.splitlines()
-    found = lines[line - 1] if line <= len(lines) else ""
+    found = line_of(text, line)
     indentation = found[: len(found) - len(found.lstrip())]
     if "\t" in indentation or found[column - 1 : column] == "\t":
         column = (indentation if "\t" in indentation else found).find("\t") + 1
         message, hint = "invalid YAML: a tab where only spaces are allowed", "indent with spaces"
         return finding(ERROR, message, place=place, line=line, column=column, hint=hint)
     begun = getattr(error, "context_mark", None)
-    if begun is not None and begun.line + 1 != line:
-        problem += f" ({error.context}, begun in line {begun.line + 1 + place.line})"
+    if begun is not None and any(words in problem for words in UNFINISHED):
+        problem = f"{problem} ({error.context}), and ends in line {line + place.line}"
+        line, column = begun.line + 1, begun.column + 1
     hint = next((advice for words, advice in ADVICE if words in problem), "")
     return finding(ERROR, f"invalid YAML: {problem}", place=place, line=line, column=column, hint=hint)
+
+
+def line_of(text: str, number: int) -> str:
+    lines = text.split("\n", number) if number <= MOST_LINES else ()
+    return lines[number - 1] if len(lines) >= number else ""
 
 
 def _unprintable(text: str) -> tuple[int, int]:
@@ -267,7 +279,8 @@ def _unprintable(text: str) -> tuple[int, int]:
     line = column = 1
     for character in text:
         code = ord(character)
-        if code < 32 and character not in "\t\n\r" or 127 <= code < 160 and code != 0x85 or code in (0xFFFE, 0xFFFF):
+        control = code < 32 and character not in "\t\n\r"
+        if control or (127 <= code < 160 and code != 0x85) or code in (0xFFFE, 0xFFFF):
             break
         line, column = (line + 1, 1) if character == "\n" else (line, column + 1)
     return line, column
