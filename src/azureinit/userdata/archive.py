@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azureinit.record import Record
 from azureinit.userdata.node import BINARY, LIST, MAPPING, NULL, TEXT, Node
-from azureinit.userdata.values import ERROR, MOST_PARTS, Finding, Place
+from azureinit.userdata.values import ERROR, MOST_PARTS, WARNING, Finding, Place, finding
 from azureinit.userdata.yamltext import MOST_LINES, parse_yaml
 
 MERGE_TYPE = ("merge-type", "x-merge-type")
@@ -21,8 +21,8 @@ class Entry(Record):
 
 def parse_archive(text: str, *, place: Place) -> tuple[tuple[Entry, ...], tuple[Finding, ...]]:
     node, findings = parse_yaml(text, place=place)
-    if node is None:
-        return (), findings
+    if node is None or (node.kind == LIST and not node.items()):
+        return (), findings or (finding(WARNING, "the archive has no entry", place=place),)
     if node.kind != LIST:
         return (), (*findings, _wrong("a cloud-config-archive must be a list", node))
     found: list[Entry] = []

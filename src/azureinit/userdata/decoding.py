@@ -30,8 +30,7 @@ def parse_gzip(content: bytes, *, limit: int) -> bytes:
         try:
             data = inflate.decompress(left, room + 1)
         except zlib.error:
-            what = "the data are damaged" if not made else "other data follow the compressed data"
-            raise Undecodable(what) from None
+            raise Undecodable("the data are damaged") from None
         room -= len(data)
         if room < 0:
             raise TooLarge("the decompressed data are too large")
@@ -41,6 +40,10 @@ def parse_gzip(content: bytes, *, limit: int) -> bytes:
         left = inflate.unused_data.lstrip(b"\0")
         if not left:
             return b"".join(made)
+        if not left.startswith(GZIP):
+            break
+    if not left.startswith(GZIP):
+        raise Undecodable("other data follow the compressed data")
     raise Undecodable(f"there are more than {MOST_MEMBERS} compressed members")
 
 

@@ -91,7 +91,7 @@ def parse_how(how: Any) -> list[tuple[Any, Any]]:
     if isinstance(how, str):
         return parse_mergers(how)
     found: list[tuple[Any, Any]] = []
-    for one in how if isinstance(how, list) else [how]:
+    for one in how if isinstance(how, list) or how == {} else [how]:
         if isinstance(one, dict) and isinstance(one.get("name"), str) and "settings" in one:
             name, options = one["name"].replace("-", "_").strip(), one["settings"]
         elif isinstance(one, list) and one:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 TAG = "tag:yaml.org,2002:"
+MERGE = "merge"  # the key <<; as a value it is text
 SCALARS = {
     "str": TEXT,
     "int": INTEGER,
@@ -34,10 +35,9 @@ SCALARS = {
     "null": NULL,
     "binary": BINARY,
     "timestamp": DATE,
-    "merge": TEXT,
+    "merge": MERGE,
     "value": TEXT,
 }
-MERGE = "<<"
 # Part of the parser's message, and what to do.
 ADVICE = (
     ("mapping values are not allowed", "quote a value that contains a colon and a space, or correct the indentation"),
@@ -134,12 +134,12 @@ class Reader:
         text = value
         tag = event.tag
         kind = TEXT
-        if tag is None and event.implicit[0] and not event.style:
-            for short, pattern in self.resolvers.get(value[:1], ()):
+        if tag is None or tag == "!":
+            for short, pattern in self.resolvers.get(value[:1], ()) if event.implicit[0] else ():
                 if pattern.match(value):
                     kind, value = self._resolved(short, event)
                     break
-        elif tag is not None and tag != "!":
+        else:
             kind, value = self._resolved(tag, event)
         node = self._node(kind, value, event, text=text, literal=event.style == "|")
         self._add(node, event, event.anchor, 1)
@@ -149,8 +149,8 @@ class Reader:
         kind = SCALARS.get(name, "")
         if not kind:
             self._refuse(f"the YAML tag {shown(tag)} is not supported", event, "quote a value that begins with !")
-        if kind == TEXT:
-            return TEXT, event.value
+        if kind in (TEXT, MERGE):
+            return kind, event.value
         if kind in (INTEGER, NUMBER) and len(event.value) > MOST_NUMBER:
             self._refuse(f"a number has more than {MOST_NUMBER} digits", event, "quote it if it is text")
         node = self.yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
@@ -165,6 +165,8 @@ class Reader:
         if len(self.frames) >= MOST_YAML_DEPTH:
             self._refuse(f"the YAML is nested more than {MOST_YAML_DEPTH} levels deep", event)
         if event.anchor is not None:
+            if event.anchor in self.anchors:
+                self._refuse(f"the anchor &{shown(event.anchor)} is given twice", event)
             self.anchors[event.anchor] = None
         mark = event.start_mark
         self.frames.append(Frame(kind, mark.line + 1, mark.column + 1, event.anchor))
@@ -191,11 +193,15 @@ class Reader:
 
     def _add(self, node: Node, at: Any, anchor: str | None, height: int) -> None:
         if anchor is not None:
+            if self.anchors.get(anchor) is not None:
+                self._refuse(f"the anchor &{shown(anchor)} is given twice", at)
             self.anchors[anchor] = node, height
-        if not self.frames:
+        frame = self.frames[-1] if self.frames else None
+        if node.kind == MERGE and (frame is None or frame.kind == LIST or len(frame.items) % 2):
+            node.kind = TEXT
+        if frame is None:
             self.root = node
             return
-        frame = self.frames[-1]
         frame.items.append(node)
         frame.size += node.size
         frame.height = max(frame.height, height + 1)
@@ -210,8 +216,8 @@ class Reader:
                 self._refuse_at(
                     "a key must be text, not a mapping or a list", key, "quote a value that begins with { or ["
                 )
-            if key.value == MERGE and key.text == MERGE:
-                merged = {**self._merged(value), **merged}
+            if key.kind == MERGE:
+                merged.update(self._merged(value))
                 continue
             before = own.get(key.value)
             if before is not None and len(self.findings) < MOST_FINDINGS:
