@@ -145,10 +145,9 @@ def test_usual_mergers_give_what_cloud_init_gives(mergers: ModuleType) -> None:
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_key_of_cloud_init_s_schema_has_a_row(suite: str) -> None:
     schema = json.loads((code_of(suite) / "config/schemas/schema-cloud-config-v1.json").read_text())
-    names = {name for one in schema["$defs"].values() for name in one.get("properties", {})}
     top = {name for key, one in schema["$defs"].items() if key.startswith(("cc_", "base_", "report", "output"))
            for name in one.get("properties", {})}  # fmt: skip
-    assert len(top) > 90 and top <= names
+    assert len(top) >= 90
     assert top - set(BY_NAME) == set()
 
 

@@ -11,6 +11,8 @@ from types import ModuleType
 
 from support.container import made_once
 
+# The package and those that its modules import at once, all without compiled code.
+PURE = ("cloudinit", "requests", "urllib3", "idna", "chardet", "certifi", "configobj", "validate")
 SUITES = ("bookworm", "trixie")
 
 
@@ -22,8 +24,11 @@ def code_of(suite: str) -> Path:
 
 @contextmanager
 def imported(suite: str, name: str, place: Path) -> Iterator[ModuleType]:
-    """A module of it. `place` gets a link to the package alone, so that nothing else of the suite can be imported."""
-    (place / "cloudinit").symlink_to(code_of(suite))
+    """A module of it. `place` gets links to it and to what it needs; other packages of the suite are not imported."""
+    code = code_of(suite)
+    for package in [*PURE, *(f"{name}.py" for name in PURE)]:
+        if (code.parent / package).exists():
+            (place / package).symlink_to(code.parent / package)
     sys.path.insert(0, str(place))
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
@@ -31,5 +36,5 @@ def imported(suite: str, name: str, place: Path) -> Iterator[ModuleType]:
     finally:
         sys.dont_write_bytecode = written
         sys.path.remove(str(place))
-        for module in [one for one in sys.modules if one.split(".")[0] == "cloudinit"]:
+        for module in [one for one in sys.modules if one.split(".")[0] in PURE]:
             del sys.modules[module]

@@ -82,6 +82,7 @@ def test_wrapped_content_is_unpacked(data: bytes, inside: tuple[str, ...]) -> No
 
 
 NAMED = 'Content-Disposition: attachment; filename="a b.yaml"'
+PICTURE = b"\x89PNG"
 
 
 def test_parts_of_a_message_keep_their_names_types_and_lines() -> None:
@@ -93,7 +94,7 @@ def test_parts_of_a_message_keep_their_names_types_and_lines() -> None:
             mime_part("text/x-shellscript", b"echo\n"),
             mime_part("text/cloud-boothook", base64.b64encode(b"#cloud-boothook\n"), BASE64),
             mime_part("text/cloud-config", b"runcmd: [=E2=82=AC]\n", f"{ENCODING}quoted-printable"),
-            mime_part("image/png", b"\x89PNG"),
+            mime_part("image/png", PICTURE),
         )
     )  # fmt: skip
     parts, findings = parsed(data)
@@ -107,7 +108,7 @@ def test_parts_of_a_message_keep_their_names_types_and_lines() -> None:
     assert parts[5].content == "runcmd: [€]\n".encode() and parts[5].place.part == "part-006"
     assert findings == [
         f":{lines.index(b'echo', 20) + 1}:1 warning the script does not begin with #!",
-        f":{lines.index(b'\x89PNG') + 1}:1 warning the format is unknown: the content is kept, and nothing is done",
+        f":{lines.index(PICTURE) + 1}:1 warning the format is unknown: the content is kept, and nothing is done",
     ]
 
 

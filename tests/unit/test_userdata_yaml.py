@@ -137,7 +137,7 @@ PIECES = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(DATA)
 def test_what_pyyaml_writes_is_read_back(value: Any) -> None:
     text = yaml.safe_dump(value, allow_unicode=True)
@@ -145,7 +145,7 @@ def test_what_pyyaml_writes_is_read_back(value: Any) -> None:
     assert findings == () and (None if node is None else plain(node)) == yaml.safe_load(text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.one_of(PIECES, st.text(max_size=100)))
 def test_any_text_is_a_value_or_a_finding(text: str) -> None:
     node, findings = read(text)

@@ -134,6 +134,7 @@ KEYS: tuple[Key, ...] = (
     not_done("lxd", MAPPING, "LXD"),
     not_done("manage_resolv_conf", FLAG_, "whether `/etc/resolv.conf` is written"),
     not_done("mcollective", MAPPING, "MCollective"),
+    not_done("migrate", FLAG_, "older files of cloud-init"),
     not_done("network", MAPPING, "cloud-init's network configuration"),
     not_done("no_ssh_fingerprints", FLAG_, "whether key fingerprints are printed"),
     not_done("output", MAPPING, "where output of cloud-init goes"),

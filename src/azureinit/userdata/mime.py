@@ -57,7 +57,7 @@ def parse_bodies(body: Body) -> tuple[tuple[Body, ...], bool]:
         number, at = number + content.count(b"\n", at, end), end
         tail = content[start + len(delimiter) : end].rstrip(b" \t\r\n")
         if tail in (b"", b"--"):
-            if begun is not None:
+            if begun is not None and start > begun[0]:  # two boundary lines in a row are one
                 found.append(parse_body(_without_newline(content[begun[0] : start]), line=begun[1]))
             closed = tail == b"--"
             begun = end, number
