@@ -17,6 +17,7 @@ from azureinit.userdata.keys import BY_NAME
 from azureinit.userdata.merge import DEFAULT, MergeFailed, merge_documents
 from azureinit.userdata.node import FLAG, INTEGER, LIST, MAPPING, NULL, NUMBER, TEXT, Node, plain
 from azureinit.userdata.values import OPAQUE
+from support.bounds import bounded
 from support.peer_cloud_init import SUITES, code_of, imported
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["", "a", "b", "ab"]))
@@ -103,7 +104,10 @@ def exact(value: Any) -> str:
 
 
 def test_by_default_a_later_document_replaces_top_level_keys(mergers: ModuleType) -> None:
-    documents = [({"runcmd": ["a"], "apt": {"x": 1}, "k": 1}, ""), ({"runcmd": ["b"], "apt": {"y": 2}}, "")]
+    documents: list[tuple[dict[Any, Any], str]] = [
+        ({"runcmd": ["a"], "apt": {"x": 1}, "k": 1}, ""),
+        ({"runcmd": ["b"], "apt": {"y": 2}}, ""),
+    ]
     assert same(mergers, documents)
     merged = merge_documents([(node_of(document), header) for document, header in documents])
     assert plain(merged) == {"runcmd": ["b"], "apt": {"y": 2}, "k": 1}
@@ -112,7 +116,7 @@ def test_by_default_a_later_document_replaces_top_level_keys(mergers: ModuleType
 def test_documents_merge_as_in_cloud_init(mergers: ModuleType) -> None:
     tally = {True: 0, False: 0}
 
-    @settings(max_examples=2500, deadline=None, database=None)
+    @settings(max_examples=bounded(500, 5000), deadline=None, database=None)
     @given(st.lists(st.tuples(DOCUMENTS, st.none() | HOW, NAMED, TEXTS | st.just("")), min_size=1, max_size=3))
     def compare(drawn: list[tuple[dict[Any, Any], Any, str, str]]) -> None:
         documents = [
@@ -121,7 +125,7 @@ def test_documents_merge_as_in_cloud_init(mergers: ModuleType) -> None:
         tally[same(mergers, documents)] += 1
 
     compare()
-    assert min(tally.values()) > 100  # both outcomes were seen
+    assert min(tally.values()) > 20  # both outcomes were seen
 
 
 USUAL = ["list(append)+dict(no_replace,recurse_list)+str()", "list(prepend)+dict(replace)+str(append)",
@@ -132,14 +136,14 @@ USUAL = ["list(append)+dict(no_replace,recurse_list)+str()", "list(prepend)+dict
 def test_usual_mergers_give_what_cloud_init_gives(mergers: ModuleType) -> None:
     merged = 0
 
-    @settings(max_examples=2500, deadline=None, database=None)
+    @settings(max_examples=bounded(500, 5000), deadline=None, database=None)
     @given(st.lists(st.tuples(DOCUMENTS, st.sampled_from(USUAL)), min_size=2, max_size=3))
     def compare(documents: list[tuple[dict[Any, Any], str]]) -> None:
         nonlocal merged
         merged += same(mergers, documents)
 
     compare()
-    assert merged > 500
+    assert merged > 100
 
 
 @pytest.mark.parametrize("suite", SUITES)

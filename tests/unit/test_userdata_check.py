@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
 
+from azureinit.cli.userdata import as_text
 from azureinit.userdata.json_schema import key_table, other_keys, schema
 from azureinit.userdata.keys import ALL, BY_NAME, CONFIG, FINAL, KEYS, NETWORK
 from azureinit.userdata.kinds import Keys, ListOf, Named, OneOf, said
 from azureinit.userdata.validate import Report, validate
-from azureinit.userdata.values import MOST_FINDINGS, MOST_YAML_NODES
+from azureinit.userdata.values import (
+    MOST_BYTES,
+    MOST_DEPTH,
+    MOST_FINDINGS,
+    MOST_PARTS,
+    MOST_URLS,
+    MOST_YAML_BYTES,
+    MOST_YAML_DEPTH,
+    MOST_YAML_NODES,
+)
 
 
 def findings(text: str) -> list[str]:
@@ -37,7 +48,7 @@ RIGHT = [
     (
         "disk_setup: {ephemeral0: {table_type: gpt, layout: [66, [33, 82]], overwrite: true}}\n"
         "fs_setup: [{device: ephemeral0, partition: 1, filesystem: ext4, extra_opts: [-L, x]}]\n"
-        "mounts: [[ephemeral0.1, /mnt, auto, 'defaults', '0', 2], [x, null]]\nswap: {filename: /s, size: 2G, maxsize: 1073}\n"
+        "mounts: [[ephemeral0.1, /mnt, auto, auto, '0', 2], [x, null]]\nswap: {filename: /s, size: 2G, maxsize: 10}\n"
     ),
     "chpasswd: {expire: false, users: [{name: a, password: b, type: text}]}\nssh_pwauth: true\npassword: x\n",
     "apt: {sources: {a.list: {source: 'deb x', keyid: k}}, primary: [{arches: [default], uri: 'http://a'}]}\n",
@@ -253,3 +264,42 @@ def test_every_kind_can_be_said() -> None:
             left += [field.kind for field in kind.fields]
         elif isinstance(kind, Named):
             left.append(kind.value)
+
+
+# ---- docs/userdata.md
+
+PAGE = (Path(__file__).parents[2] / "docs/userdata.md").read_text()
+EXAMPLE = """\
+runcmd:
+  - systemctl restart nginx
+  - echo status: ready
+write_files:
+  - path: /etc/motd
+    content: hello
+    permissions: 644
+package: [nginx]
+"""
+
+
+def test_the_manual_has_the_table_of_keys_and_nothing_else() -> None:
+    assert f"\n{key_table()}\n" in PAGE
+    told = PAGE.partition("accepted, and reported as not done: ")[2]
+    assert " ".join(told.split()) == f"{other_keys()}."
+
+
+def test_the_manual_shows_what_the_command_prints() -> None:
+    shown = PAGE.partition("```text\n")[2].partition("```")[0].splitlines()
+    report = validated(EXAMPLE)
+    assert shown[1:] == as_text(report, "web.yaml").splitlines()
+
+
+def test_the_manual_names_the_limits() -> None:
+    for told in (
+        f"| all parts together, decompressed | {MOST_BYTES >> 20} MiB |",
+        f"| containers (gzip, base64, MIME, archives) in each other | {MOST_DEPTH} |",
+        f"| parts | {MOST_PARTS} |",
+        f"| URLs of an include document | {MOST_URLS} |",
+        f"| a YAML document | {MOST_YAML_BYTES >> 20} MiB, {MOST_YAML_DEPTH} levels |",
+        f"| values of all cloud-configs, aliases expanded | {MOST_YAML_NODES} |",
+    ):
+        assert told in PAGE

@@ -51,6 +51,7 @@ ADVICE = (
 )
 
 
+PLAIN_DIGITS = 20
 # The mistake is where the parser began to read the value, not where it gave up.
 UNFINISHED = ("could not find expected ':'", "unexpected end of stream")
 MOST_LINES = 100_000  # beyond it, an error is told without a look at its line
@@ -111,23 +112,25 @@ class Reader:
     def read(self, text: str) -> Node | None:
         yaml = self.yaml
         loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+        handlers = {
+            yaml.ScalarEvent: self._scalar,
+            yaml.MappingStartEvent: self._open,
+            yaml.SequenceStartEvent: self._open,
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceEndEvent: self._close,
+            yaml.AliasEvent: self._alias,
+            yaml.DocumentStartEvent: self._document,
+        }
         for event in yaml.parse(text, Loader=loader):
-            kind = type(event)
-            if kind is yaml.ScalarEvent:
-                self._scalar(event)
-            elif kind is yaml.MappingStartEvent:
-                self._open(MAPPING, event, "map")
-            elif kind is yaml.SequenceStartEvent:
-                self._open(LIST, event, "seq")
-            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-                self._close()
-            elif kind is yaml.AliasEvent:
-                self._alias(event)
-            elif kind is yaml.DocumentStartEvent:
-                self.documents += 1
-                if self.documents > 1:
-                    self._refuse("a second YAML document begins here", event, "remove the line ---")
+            handler = handlers.get(type(event))
+            if handler is not None:
+                handler(event)
         return self.root
+
+    def _document(self, event: Any) -> None:
+        self.documents += 1
+        if self.documents > 1:
+            self._refuse("a second YAML document begins here", event, "remove the line ---")
 
     def _scalar(self, event: Any) -> None:
         value: Any = event.value
@@ -141,7 +144,9 @@ class Reader:
                     break
         else:
             kind, value = self._resolved(tag, event)
-        node = self._node(kind, value, event, text=text, literal=event.style == "|")
+        mark, place = event.start_mark, self.place
+        line, column = mark.line + 1 + place.line, mark.column + 1 + place.column
+        node = Node(kind, value, line, column, place.part, text, event.style == "|")
         self._add(node, event, event.anchor, 1)
 
     def _resolved(self, tag: str, event: Any) -> tuple[str, Any]:
@@ -151,6 +156,8 @@ class Reader:
             self._refuse(f"the YAML tag {shown(tag)} is not supported", event, "quote a value that begins with !")
         if kind in (TEXT, MERGE):
             return kind, event.value
+        if kind == INTEGER and len(event.value) < PLAIN_DIGITS and event.value.isdigit() and event.value[0] != "0":
+            return INTEGER, int(event.value)  # as the constructor does, in a third of the time
         if kind in (INTEGER, NUMBER) and len(event.value) > MOST_NUMBER:
             self._refuse(f"a number has more than {MOST_NUMBER} digits", event, "quote it if it is text")
         node = self.yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
@@ -159,7 +166,8 @@ class Reader:
         except (ValueError, KeyError, IndexError, OverflowError, AttributeError, self.yaml.YAMLError):
             self._refuse(f"this is not a valid {kind}", event, "quote it if it is text")
 
-    def _open(self, kind: str, event: Any, tag: str) -> None:
+    def _open(self, event: Any) -> None:
+        kind, tag = (MAPPING, "map") if isinstance(event, self.yaml.MappingStartEvent) else (LIST, "seq")
         if event.tag not in (None, "!", TAG + tag):
             self._refuse(f"the YAML tag {shown(event.tag)} is not supported", event, "remove the tag")
         if len(self.frames) >= MOST_YAML_DEPTH:
@@ -171,7 +179,7 @@ class Reader:
         mark = event.start_mark
         self.frames.append(Frame(kind, mark.line + 1, mark.column + 1, event.anchor))
 
-    def _close(self) -> None:
+    def _close(self, _event: Any) -> None:
         frame = self.frames.pop()
         made = tuple(frame.items) if frame.kind == LIST else self._pairs(frame.items)
         place = self.place
@@ -242,10 +250,6 @@ class Reader:
                 self._refuse_at("<< takes a mapping, or a list of mappings", value)
             pairs.update({key.value: (key, below) for key, below in mapping.pairs()})
         return pairs
-
-    def _node(self, kind: str, value: Any, event: Any, *, text: str, literal: bool) -> Node:
-        mark, place = event.start_mark, self.place
-        return Node(kind, value, mark.line + 1 + place.line, mark.column + 1 + place.column, place.part, text, literal)
 
     def _refuse(self, message: str, at: Any, hint: str = "") -> NoReturn:
         if isinstance(at, Frame):
