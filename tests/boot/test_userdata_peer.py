@@ -16,7 +16,8 @@ from azureinit.userdata.formats import TYPES, sniff
 from azureinit.userdata.keys import BY_NAME
 from azureinit.userdata.merge import DEFAULT, MergeFailed, merge_documents
 from azureinit.userdata.node import FLAG, INTEGER, LIST, MAPPING, NULL, NUMBER, TEXT, Node, plain
-from azureinit.userdata.values import OPAQUE
+from azureinit.userdata.validate import validate
+from azureinit.userdata.values import ERROR, OPAQUE
 from support.bounds import bounded
 from support.peer_cloud_init import SUITES, code_of, imported
 
@@ -166,3 +167,29 @@ def test_first_lines_are_recognised_as_in_cloud_init(suite: str, tmp_path: Path)
     for header, content_type in table.items():
         if header.startswith("#"):
             assert sniff(f"\n {header.upper()} x\n".encode()) == TYPES[content_type] != OPAQUE
+
+
+# Its examples that have mistakes, or that are not meant to be used whole.
+MISTAKEN = {
+    "cloud-config-add-apt-repos.txt": "the key apt is given twice",
+    "cloud-config-ansible-pull.txt": "unknown key packages_update",
+    "cloud-config-archive-launch-index.txt": "a cloud-config must be a mapping",
+    "cloud-config-archive.txt": "a cloud-config must be a mapping",
+    "cloud-config-disk-setup.txt": "the key fs_setup is given twice",
+    "cloud-config-ssh-keys.txt": "unknown key dsa_private",  # Debian 12; OpenSSH has no such keys any more
+    "include-once.txt": "an include must be an https:// URL",
+    "include.txt": "an include must be an https:// URL",
+}
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_no_other_example_of_cloud_init_has_an_error(suite: str) -> None:
+    examples = code_of(suite).parents[3] / "share/doc/cloud-init/examples"
+    tried = 0
+    for path in sorted(examples.glob("*.txt")):
+        errors = [one for one in validate(path.read_bytes()).findings if one.level == ERROR]
+        expected = MISTAKEN.get(path.name)
+        assert all(expected and one.line >= 1 for one in errors), (path.name, errors)
+        assert not errors or any(expected in one.message for one in errors if expected), (path.name, errors)
+        tried += 1
+    assert tried >= 30

@@ -38,6 +38,7 @@ def validated(text: str) -> Report:
 ENCODINGS = ("text/plain", "b64", "base64", "gz", "gzip", "gz+b64", "gz+base64", "gzip+b64", "gzip+base64")
 # Line 1 is the header.
 RIGHT = [
+    "write_files: [{path: /a, content: !!binary aGk=, permissions: '0o600'}]\n",
     "runcmd:\n  - echo a\n  - [ls, -l, 5]\n  -\nbootcmd: [[a]]\n",
     "write_files:\n  - {path: /a, content: x, permissions: '0644', owner: 'a:b', encoding: gz+b64, append: true}\n",
     "write_files:\n  - path: /a\n    source: {uri: 'https://a/', headers: {X: y}}\n",

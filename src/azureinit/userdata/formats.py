@@ -116,7 +116,7 @@ def misplaced_header(text: str, known: frozenset[str]) -> tuple[int, str] | None
             continue
         if word.startswith("#cloud-config"):
             return number, "#cloud-config is not in the first line"
-        if word.startswith(ALMOST):
+        if word.rstrip(":") in ALMOST:
             return number, "this line is not #cloud-config"
         if not word.startswith("#"):
             name, colon, rest = line.partition(":")

@@ -62,7 +62,7 @@ class Anything(Record):
 
 
 TEXT_ = Scalar(says="text", takes=(TEXT,), json=("string",))
-# Written without quotation marks, it would be a number.
+CONTENT = Scalar(says="text", takes=(TEXT, BINARY), json=("string",))
 FLAG_ = Scalar(says="true or false", takes=(FLAG,), json=("boolean",))
 INTEGER_ = Scalar(says="a whole number", takes=(INTEGER,), json=("integer",))
 NOTHING = Scalar(says="empty", takes=(NULL,), json=("null",))
@@ -79,7 +79,7 @@ ANYTHING = Anything()
 TEXTS = ListOf(item=TEXT_)
 # Regular expressions, also for JSON Schema.
 FORMS = {
-    "mode": r"^0?[0-7]{3,4}$",
+    "mode": r"^(0[oO])?[0-7]{3,5}$",
     "size": r"^([0-9]+|[0-9]*\.?[0-9]+[BKMGT]|auto)$",
     "delay": r"^(now|\+?[0-9]+)$",
     "path": r"^/",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from azureinit.userdata.kinds import (
     ANYTHING,
+    CONTENT,
     DATE_,
     DELAY,
     FLAG_,
@@ -26,6 +27,10 @@ from azureinit.userdata.kinds import (
     listed,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.userdata.kinds import Kind
+
 # A command is text for the shell, or a list of words.
 COMMANDS = listed(either(TEXT_, listed(SIMPLE), NOTHING))
 WORDS_OR_TEXT = either(TEXT_, listed(SIMPLE))
@@ -33,7 +38,7 @@ WORDS_OR_TEXT = either(TEXT_, listed(SIMPLE))
 WRITE_FILES = listed(
     keys(
         field("path", PATH, required=True),
-        field("content", TEXT_),
+        field("content", CONTENT),
         field("source", keys(field("uri", required=True), field("headers", Named(value=TEXT_)))),
         *fields("owner"),
         field("permissions", MODE),
@@ -80,13 +85,13 @@ SWAP = keys(field("filename", PATH), *fields("size maxsize", SIZE))
 GROUPS = either(TEXT_, listed(either(TEXT_, Named(value=either(TEXT_, TEXTS)))), Named(value=either(TEXT_, TEXTS)))
 
 
-def old_and_new(names: str, kind: object) -> tuple[Field, ...]:
+def old_and_new(names: str, kind: Kind) -> tuple[Field, ...]:
     """Keys that were written with hyphens before."""
     made: list[Field] = []
     for name in names.split():
-        made.append(field(name, kind))  # type: ignore[arg-type]
+        made.append(field(name, kind))
         if "_" in name:
-            made.append(field(name.replace("_", "-"), kind, use=name))  # type: ignore[arg-type]
+            made.append(field(name.replace("_", "-"), kind, use=name))
     return tuple(made)
 
 
@@ -129,7 +134,7 @@ CA_CERTS = keys(
 )
 RANDOM_SEED = keys(
     field("file", PATH),
-    field("data", TEXT_),
+    field("data", CONTENT),
     field("encoding", choice("raw", "base64", "b64", "gzip", "gz")),
     field("command", listed(SIMPLE)),
     field("command_required", FLAG_),
