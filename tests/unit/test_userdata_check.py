@@ -176,6 +176,20 @@ def test_a_mistake_is_told_with_its_place_and_a_suggestion(text: str, expected: 
     assert found.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"hostname: a\npassword: p\xe4ss\n", (3, 12, "the text is not UTF-8: byte 0xe4")),
+        (b"hostname: a\n\xc3\xa4: \xff\n", (3, 4, "the text is not UTF-8: byte 0xff")),
+        (b"a: \xed\xa0\x80\n", (2, 4, "the text is not UTF-8: byte 0xed")),
+        (b"a: \0\n", (2, 4, "invalid YAML: a control character")),
+    ],
+)
+def test_bytes_that_are_not_text_have_a_place(data: bytes, expected: tuple[int, int, str]) -> None:
+    (found,) = validate(b"#cloud-config\n" + data).findings
+    assert (found.line, found.column, found.message) == expected
+
+
 def test_no_finding_contains_a_value() -> None:
     values = {name: {"S3cret": ["S3cret", {"S3cret": "S3cret"}]} for name in BY_NAME}
     for value in ("S3cret", ["S3cret"], [["S3cret"]], 5, True, None):

@@ -68,6 +68,7 @@ WRAPPED = [
     (gzip.compress(gzip.compress(base64.b64encode(CONFIG))), ("gzip", "gzip", "base64")),
     (message(mime_part("text/plain", CONFIG[:-1])), ("MIME",)),
     (gzip.compress(message(mime_part("text/plain", CONFIG[:-1]))), ("gzip", "MIME")),
+    (message(mime_part("text/cloud-config", base64.b64encode(gzip.compress(CONFIG)), BASE64)), ("MIME", "gzip")),
     (message(mime_part("application/x-gzip", base64.b64encode(gzip.compress(CONFIG)), BASE64)), ("MIME", "gzip")),
     (message(mime_part("multipart/mixed; boundary=Y", b"--Y\n" + mime_part("text/cloud-config", CONFIG) + b"\n--Y--")),
      ("MIME", "MIME")),

@@ -73,10 +73,10 @@ MISTAKES = [
     ("a: 1\njust text\nb: 2\n", 2, 1, "could not find expected ':'"),
     ("a: &a [*a]\n", 1, 8, "contains itself"),
     ("x: *no\n", 1, 4, "has no anchor"),
-    ("- &x 1\n- &x 2\n", 2, 3, "the anchor &x is given twice"),
-    ("- &x [&x {}]\n", 1, 7, "the anchor &x is given twice"),
+    ("- &x 1\n- &x 2\n", 2, 3, "(a word that begins with &) is given twice"),
+    ("- &x [&x {}]\n", 1, 7, "(a word that begins with &) is given twice"),
     ("a: {{ foo }}\n", 1, 5, "a key must be text"),
-    ("a: !foo x\n", 1, 4, "the YAML tag !foo is not supported"),
+    ("a: !foo x\n", 1, 4, "a YAML tag (a word that begins with !) is not supported"),
     ("a: !!python/object:os.system x\n", 1, 4, "is not supported"),
     ("a: !!set {x}\n", 1, 4, "is not supported"),
     ("a: 1\n---\nb: 1\n", 2, 1, "a second YAML document"),
@@ -115,7 +115,25 @@ def test_a_key_that_is_given_twice_is_an_error_with_both_lines() -> None:
 
 
 def test_messages_contain_no_value() -> None:
-    for text in ("password: 'S3cret\n", "password: S3cret: x\n", "a:\n  password: S3cret\n b: 1\n"):
+    for text in (
+        "password: 'S3cret\n",
+        "password: S3cret: x\n",
+        "a:\n  password: S3cret\n b: 1\n",
+        "password: !S3cret\n",
+        "password: !S3cret x\n",
+        "password: *S3cret\n",
+        "password: &S3cret [*S3cret]\n",
+        "password: &S3cret x\nb: &S3cret y\n",
+        "password: !S3cret [x]\n",
+        "password: %S3cret\n",
+        "password: @S3cret\n",
+        'password: "\\S3cret"\n',
+        "password: S3cret\x01\n",
+        "password: |S3cret\n",
+        "password: {S3cret\n",
+        "password: [S3cret}\n",
+        "? S3cret: [\n",
+    ):
         assert "S3cret" not in str(refused(text))
 
 

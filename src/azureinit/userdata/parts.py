@@ -82,6 +82,7 @@ class Wrapped:
     def unpacked(self, content: bytes, how: str, place: Place) -> Wrapped:
         below = Wrapped(content, place, (*self.inside, how), self.name)
         below.merge_type, below.windows = self.merge_type, self.windows
+        below.content_type = "" if self.content_type in GZIP_TYPES else self.content_type
         return below
 
 

@@ -1,7 +1,7 @@
 """YAML text -> Node. Reads events one by one, with PyYAML's resolver for scalars, so that every size is bounded.
 
-The C parser (libyaml) is used where PyYAML has it: it reads 64 KiB in 4 to 9 ms, the Python one in 90 to 200. Values are those
-of `yaml.safe_load`. Unlike there, a key that is given twice is an error.
+The C parser (libyaml) is used where PyYAML has it: it reads 64 KiB in 4 to 9 ms, the Python one in 90 to 200. Values
+are those of `yaml.safe_load`. Unlike there, a key that is given twice is an error.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ ADVICE = (
 PLAIN_DIGITS = 20
 # The mistake is where the parser began to read the value, not where it gave up.
 UNFINISHED = ("could not find expected ':'", "unexpected end of stream")
+# Without their names: a password that begins with !, & or * and has no quotation marks is taken for one of them.
+TAGGED = "a YAML tag (a word that begins with !) is not supported"
+ANCHORED = "an anchor (a word that begins with &) is given twice"
 MOST_LINES = 100_000  # beyond it, an error is told without a look at its line
 
 
@@ -153,7 +156,7 @@ class Reader:
         name = tag[len(TAG) :] if tag.startswith(TAG) else ""
         kind = SCALARS.get(name, "")
         if not kind:
-            self._refuse(f"the YAML tag {shown(tag)} is not supported", event, "quote a value that begins with !")
+            self._refuse(TAGGED, event, "quote a value that begins with !")
         if kind in (TEXT, MERGE):
             return kind, event.value
         if kind == INTEGER and len(event.value) < PLAIN_DIGITS and event.value.isdigit() and event.value[0] != "0":
@@ -169,12 +172,12 @@ class Reader:
     def _open(self, event: Any) -> None:
         kind, tag = (MAPPING, "map") if isinstance(event, self.yaml.MappingStartEvent) else (LIST, "seq")
         if event.tag not in (None, "!", TAG + tag):
-            self._refuse(f"the YAML tag {shown(event.tag)} is not supported", event, "remove the tag")
+            self._refuse(TAGGED, event, "remove the tag")
         if len(self.frames) >= MOST_YAML_DEPTH:
             self._refuse(f"the YAML is nested more than {MOST_YAML_DEPTH} levels deep", event)
         if event.anchor is not None:
             if event.anchor in self.anchors:
-                self._refuse(f"the anchor &{shown(event.anchor)} is given twice", event)
+                self._refuse(ANCHORED, event, "quote a value that begins with &")
             self.anchors[event.anchor] = None
         mark = event.start_mark
         self.frames.append(Frame(kind, mark.line + 1, mark.column + 1, event.anchor))
@@ -189,11 +192,10 @@ class Reader:
 
     def _alias(self, event: Any) -> None:
         if event.anchor not in self.anchors:
-            name = shown(event.anchor)
-            self._refuse(f"the alias *{name} has no anchor", event, "quote a value that begins with *")
+            self._refuse("an alias has no anchor", event, "quote a value that begins with *")
         known = self.anchors[event.anchor]
         if known is None:
-            self._refuse(f"the alias *{shown(event.anchor)} contains itself", event)
+            self._refuse("an alias contains itself", event)
         node, height = known
         if len(self.frames) + height > MOST_YAML_DEPTH:
             self._refuse(f"the YAML is nested more than {MOST_YAML_DEPTH} levels deep", event)
@@ -202,7 +204,7 @@ class Reader:
     def _add(self, node: Node, at: Any, anchor: str | None, height: int) -> None:
         if anchor is not None:
             if self.anchors.get(anchor) is not None:
-                self._refuse(f"the anchor &{shown(anchor)} is given twice", at)
+                self._refuse(ANCHORED, at, "quote a value that begins with &")
             self.anchors[anchor] = node, height
         frame = self.frames[-1] if self.frames else None
         if node.kind == MERGE and (frame is None or frame.kind == LIST or len(frame.items) % 2):
