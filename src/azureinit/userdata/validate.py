@@ -52,8 +52,9 @@ def validate(data: bytes, *, allow_http: bool = False) -> Report:
         last = findings[MOST_FINDINGS]
         more = Finding(level=ERROR, message="there are more findings", line=last.line, column=last.column)
         findings = [*findings[:MOST_FINDINGS], more]
-    order = {"": -1, **{part.place.part: index for index, part in reversed([*enumerate(userdata.parts)])}}
-    order[""] = -1
+    order = {"": -1}  # findings about the file itself come first
+    for index, part in enumerate(userdata.parts):
+        order.setdefault(part.place.part, index)
     findings.sort(key=lambda one: (order.get(one.part, 0), one.part, one.line, one.column))
     return Report(parts=userdata.parts, findings=tuple(findings))
 
