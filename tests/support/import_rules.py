@@ -20,7 +20,7 @@ MAY: dict[str, set[str]] = {
     "version": set(),
     "jsontext": set(),
     "errors": {"record"},
-    "pubkey": {"errors"},
+    "pubkey": {"errors", "record"},
     "addresses": {"errors", "record"},
     "machine": VALUES,
     "http": {*VALUES, "machine.sockets"},  # the one place that knows CPython's private socket module

@@ -178,12 +178,37 @@ assert azureinit.run.state.AzureInitError is first.AzureInitError
     assert ran.returncode == 0, ran.stderr
 
 
+LOAD_EACH_FIRST = """
+from importlib import import_module
+(bundle,) = (one for one in sys.meta_path if type(one).__name__ == "Bundle")
+for name in bundle.modules:
+    if name.endswith("__main__"):
+        continue
+    for old in [one for one in sys.modules if one.partition(".")[0] == "azureinit"]:
+        del sys.modules[old]
+    bundle.whole.clear()
+    module = import_module(name)
+    while name:
+        assert sys.modules[name] is bundle.whole[name], name
+        above, _, last = name.rpartition(".")
+        assert not above or last in vars(sys.modules[above]), name
+        name = above
+    for other in bundle.whole:
+        assert other.rpartition(".")[0] in ("", *bundle.whole), f"{module.__name__} loads {other} without its package"
+"""
+
+
+def test_each_module_can_be_the_first_that_is_imported(tmp_path: Path) -> None:
+    ran = loading(tmp_path, LOAD_EACH_FIRST)
+    assert ran.returncode == 0, ran.stderr
+
+
 LOAD_AT_ONCE = """
 import random, threading
 from importlib import import_module
 (bundle,) = (one for one in sys.meta_path if type(one).__name__ == "Bundle")
 names = [name for name in bundle.modules if not name.endswith("__main__")]
-loaded, seen, wrong = [], {}, []
+loaded, seen, wrong = list(bundle.whole), {}, []
 load = bundle.load
 def counted(name):
     loaded.append(name)

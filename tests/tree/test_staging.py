@@ -245,6 +245,7 @@ def test_a_default_network_asks_for_an_address_by_mac_on_azures_interface_and_no
 ) -> None:
     assert settings(tree / f"usr/lib/systemd/network/{name}.network") == [
         "[Match]", *DEFAULTS[name], "[Network]", "DHCP=yes", "[DHCPv4]", "ClientIdentifier=mac",
+        "RoutesToDNS=no",
     ]  # fmt: skip
 
 

@@ -89,6 +89,9 @@ class MemoryJournal(Journal):
     def __init__(self) -> None:
         super().__init__("", [])
 
+    def open_run(self, machine: Machine, plan: Plan) -> None:
+        pass
+
     def record_locks(self, paths: tuple[str, ...]) -> None:
         pass
 
