@@ -100,9 +100,14 @@ WRONG = [
     (
         "write_files:\n  - path: /a\n    content: x\n  - owner: root\n",
         "5:5 error write_files[1] lacks the key path",
-        "if it belongs to the item before it, remove the hyphen and indent it like that item",
+        "if it belongs to the item before or after it, join the two: one hyphen for each item",
     ),
     ("write_files:\n  - content: x\n", "3:5 error write_files[0] lacks the key path", ""),
+    (
+        "write_files:\n  - owner: a:b\n  - path: /a\n",
+        "3:5 error write_files[0] lacks the key path",
+        "if it belongs to the item before or after it, join the two: one hyphen for each item",
+    ),
     ("write_files: [{path: a}]\n", "2:22 error write_files[0].path must be an absolute path", ""),
     (
         "write_files:\n  - path: /a\n    permissions: 0644\n",

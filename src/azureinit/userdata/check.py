@@ -139,9 +139,9 @@ class Check:
             wanted = f"{kind.least} to {kind.most}" if kind.most > kind.least else f"{kind.least}"
             self.tell(ERROR, f"{name} must have {wanted} items, and has {count}", node)
         for index, item in enumerate(node.items()):
-            if index and isinstance(kind.item, Keys) and is_rest(item, kind.item):
+            if count > 1 and isinstance(kind.item, Keys) and is_fragment(item, kind.item):
                 lacks = f"{name}[{index}] lacks the key {missing(item, kind.item)[0]}"
-                hint = "if it belongs to the item before it, remove the hyphen and indent it like that item"
+                hint = "if it belongs to the item before or after it, join the two: one hyphen for each item"
                 self.tell(ERROR, lacks, item, hint=hint)
             else:
                 self.value(item, kind.item, f"{name}[{index}]")
@@ -200,8 +200,8 @@ def _same(node: Node, value: str | bool) -> bool:
     return isinstance(value, str) and node.kind == TEXT and node.value == value
 
 
-def is_rest(item: Node, kind: Keys) -> bool:
-    """Whether a list item looks like the rest of the item before it: known keys only, and a required one missing."""
+def is_fragment(item: Node, kind: Keys) -> bool:
+    """Whether a list item looks like a part of the item beside it: known keys only, and a required one missing."""
     known = {field.name for field in kind.fields}
     return item.kind == MAPPING and bool(missing(item, kind)) and all(key.value in known for key, _ in item.pairs())
 
