@@ -8,7 +8,7 @@ import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
 
-from azureinit.userdata.node import MAPPING, Node, plain, walk
+from azureinit.userdata.node import MAPPING, Node, plain
 from azureinit.userdata.values import ERROR, MOST_YAML_DEPTH, MOST_YAML_NODES, Finding, Place
 from azureinit.userdata.yamltext import parse_yaml
 
@@ -174,6 +174,6 @@ def test_any_text_is_a_value_or_a_finding(text: str) -> None:
     try:
         expected = yaml.load(text, Loader=LOADER)
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError):
-        assert {"=", "<<"} & {one.text for one in walk(node)}  # PyYAML fails on these as plain values
+        assert "=" in text or "<<" in text  # PyYAML fails on these as plain values
         return
     assert repr(plain(node)) == repr(expected) or node.kind == MAPPING

@@ -8,6 +8,7 @@ formats      which kind of document a text is
 decoding     gzip, base64 and quoted-printable, bounded
 mime         a MIME message -> its headers and bodies
 include      an include document -> URLs
+archive      a cloud-config-archive -> its entries
 parts        customData -> its parts
 merge        several cloud-config documents -> one, by cloud-init's rules
 kinds        the kinds of values that a key may have

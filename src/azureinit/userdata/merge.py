@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT = "dict(replace)+list()+str()"
 HOW = ("merge_how", "merge_type")
 NAMES = {"dict": MAPPING, "list": LIST, "str": TEXT}
-# Of a merger's options, the first of its methods that is given counts; the last one named here is its default.
+# Of a merger's options, the first of these that is given is its method.
 METHODS = {
     MAPPING: ("replace", "no_replace"),
     LIST: ("append", "prepend", "replace", "no_replace"),

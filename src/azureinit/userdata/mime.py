@@ -23,7 +23,6 @@ class Body(Record):
     filename: str = ""
     encoding: str = ""
     merge_type: str = ""
-    charset: str = ""
 
 
 def parse_body(message: bytes, *, line: int = 0) -> Body:
@@ -40,7 +39,6 @@ def parse_body(message: bytes, *, line: int = 0) -> Body:
         filename=given.get("filename", "") or parameters.get("name", ""),
         encoding=encoding,
         merge_type=headers.get("merge-type", "") or headers.get("x-merge-type", ""),
-        charset=parameters.get("charset", "").lower(),
     )
 
 
@@ -50,8 +48,8 @@ def parse_bodies(body: Body) -> tuple[tuple[Body, ...], bool]:
     content, delimiter = body.content, b"--" + body.boundary
     at, number, begun, closed = 0, body.line, None, False
     while not closed and len(found) < MOST_BODIES:
-        start = 0 if at == 0 and content.startswith(delimiter) else content.find(b"\n" + delimiter, max(at - 1, 0)) + 1
-        if start == 0 and not (at == 0 and content.startswith(delimiter)):
+        start = _next_boundary(content, delimiter, at)
+        if start < 0:
             break
         end = content.find(b"\n", start) + 1 or len(content)
         number, at = number + content.count(b"\n", at, end), end
@@ -126,6 +124,14 @@ def _split(message: bytes) -> tuple[dict[str, str], bytes, int]:
                 headers[last] = value.strip()[:LONGEST_HEADER]
         at, lines = end, lines + 1
     return headers, message[at:], lines
+
+
+def _next_boundary(content: bytes, delimiter: bytes, at: int) -> int:
+    """Where the next line that begins with the delimiter is; `at` is the start of a line. -1 if there is none."""
+    if content.startswith(delimiter, at):
+        return at
+    found = content.find(b"\n" + delimiter, at)
+    return found + 1 if found >= 0 else -1
 
 
 def _without_newline(content: bytes) -> bytes:

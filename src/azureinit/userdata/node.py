@@ -4,7 +4,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 MAPPING, LIST, TEXT, INTEGER, NUMBER, FLAG, NULL = "mapping", "list", "text", "integer", "number", "flag", "null"
@@ -57,18 +56,3 @@ def plain(node: Node) -> Any:
         return made[id(node)]
 
     return build(node)
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """The node and everything in it, keys included; an aliased part once."""
-    seen: set[int] = set()
-    left = [node]
-    while left:
-        one = left.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        left += one.items()
-        for key, value in one.pairs():
-            left += (key, value)
