@@ -76,5 +76,6 @@ def test_a_whole_run_loads_nothing_heavy(tmp_path: Path) -> None:
     assert status == 1
     assert not names & (NEVER | TUNING | DISKS)
     assert "azureinit.library" not in names
+    assert not [name for name in names if name.startswith(("azureinit.userdata", "yaml"))]
     operator = {f"azureinit.cli.{name}" for name in ("commands", "kvp_options", "help", "parser", "operate")}
     assert not names & operator

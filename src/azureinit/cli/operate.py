@@ -64,6 +64,12 @@ def disk(invocation: Invocation, machine: Machine) -> int:
     return main(list(invocation.rest), machine=machine, configured=configured(invocation, machine))
 
 
+def userdata(invocation: Invocation, machine: Machine) -> int:
+    from azureinit.cli.userdata import main
+
+    return main(list(invocation.rest), machine=machine, out=sys.stdout)
+
+
 def clean(invocation: Invocation, machine: Machine) -> int:
     from azureinit.cli.clean import main
 
@@ -102,6 +108,7 @@ VERBS: dict[str, Callable[[Invocation, Machine], int]] = {
     "facts": facts,
     "config": config,
     "disk": disk,
+    "userdata": userdata,
     "clean": clean,
     "deprovision": deprovision,
     "kvp": kvp,
