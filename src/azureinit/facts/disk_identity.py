@@ -8,8 +8,8 @@ Proof is one of:
 
 from __future__ import annotations
 
-from azureinit.errors import LocalError
 from azureinit.facts.block_devices import read_names, read_number, read_place, read_text, resolve, whole_disks
+from azureinit.facts.nvme_namespaces import ACCELERATOR_MODEL, DIRECT_DISK_MODELS, pairs, read_vendor_specific
 from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
@@ -28,11 +28,8 @@ DATA = ("f8b3781b-", "f8b3781c-", "f8b3781d-")  # VMBus ids of the controllers o
 RESOURCE_LINKS = ("/dev/disk/azure/resource", "/dev/disk/cloud/azure_resource")
 OS_LINKS = ("/dev/disk/azure/os", "/dev/disk/azure/root", "/dev/disk/cloud/azure_root")
 DATA_LINKS = ("/dev/disk/azure/data/by-lun", "/dev/disk/azure/data/by-name", "/dev/disk/azure/scsi1")
-LOCAL_MODELS = ("Microsoft NVMe Direct Disk", "Microsoft NVMe Direct Disk v2")
-REMOTE_MODEL = "MSFT NVMe Accelerator v1.0"
 MICROSOFT = "0x1414"  # PCI vendor
 PCI, LOOP = "pcie", "loop"  # loop: the kernel's own target, for tests
-VENDOR_SPECIFIC = 384  # of the answer to Identify Namespace; `key=value,...` up to a NUL
 LOCAL = "local"
 
 
@@ -138,9 +135,9 @@ def _read_nvme(machine: Machine, disk: Block) -> Sign:
     owner = disk.place.rpartition("/")[0]
     model, serial = (read_text(machine, f"{owner}/{field}") for field in ("model", "serial"))
     sign = Sign(model=model, serial=serial)
-    if model == REMOTE_MODEL:
+    if model == ACCELERATOR_MODEL:
         return replace(sign, why=f"a managed disk ({model})")
-    if model not in LOCAL_MODELS:
+    if model not in DIRECT_DISK_MODELS:
         return replace(sign, why=f"its model is {model!r}, not that of a local disk of Azure")
     transports, why = _read_paths(machine, owner, model, serial)
     why = why or _strange_serial(serial) or _strange_type(machine, disk)
@@ -182,14 +179,8 @@ def _strange_serial(serial: str) -> str:
 
 def _strange_type(machine: Machine, disk: Block) -> str:
     """What the namespace says of itself. Many say nothing, and only root may ask."""
-    ask = getattr(machine, "identify_namespace", None)
-    try:
-        answer: bytes = ask(disk.path) if ask is not None else b""
-    except LocalError:
-        return ""
-    text = answer[VENDOR_SPECIFIC:].partition(b"\0")[0].decode("ascii", "replace")
-    types = [word[len("type=") :].strip() for word in text.split(",") if word.startswith("type=")]
-    other = [one for one in types if one != LOCAL]
+    text, _why = read_vendor_specific(machine, disk.path)
+    other = [value for key, value in pairs(text or "")[0] if key == "type" and value.strip() != LOCAL]
     return f"its model is a local disk's, but it says that its type is {other[0]!r}" if other else ""
 
 
