@@ -180,7 +180,9 @@ def _strange_serial(serial: str) -> str:
 def _strange_type(machine: Machine, disk: Block) -> str:
     """What the namespace says of itself. Many say nothing, and only root may ask."""
     text, _why = read_vendor_specific(machine, disk.path)
-    other = [value for key, value in pairs(text or "")[0] if key == "type" and value.strip() != LOCAL]
+    known, malformed = pairs(text or "")
+    other = [value for key, value in known if key == "type" and value.strip() != LOCAL]
+    other += [part for part in malformed if part.startswith("type")]
     return f"its model is a local disk's, but it says that its type is {other[0]!r}" if other else ""
 
 
