@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from azureinit.backends.array import create_volume
-from azureinit.backends.filesystem import make_filesystem, make_swap_file, make_table, tool_of, wiped_first
+from azureinit.backends.filesystem import (
+    format_swap_file,
+    make_filesystem,
+    make_swap_file,
+    make_table,
+    tool_of,
+    wiped_first,
+)
 from azureinit.plan.actions import Run
 from support.need import SBIN, need, need_root, unfit
 
@@ -210,6 +217,37 @@ def test_a_name_that_is_taken_is_not_written_to(tmp_path: Path, how: str) -> Non
     assert taken.read_bytes() == b"mine"
     assert (tmp_path / "link").is_symlink()
     assert not target.exists()
+
+
+@pytest.mark.parametrize("how", ["fallocate", "dd"])
+def test_a_link_to_a_disk_in_the_place_of_the_swap_file_is_not_followed(loop: str, tmp_path: Path, how: str) -> None:
+    """The top directory of the file system may belong to a user, who can make such a link."""
+    with open(loop, "r+b") as file:
+        file.write(b"data of others")
+    link = tmp_path / "swapfile"
+    link.symlink_to(loop)
+    for action in (make_swap_file(str(link), 2 * MIB, how=how), format_swap_file(str(link))):
+        run(action, fails=True)
+    with open(loop, "rb") as file:
+        assert file.read(14) == b"data of others"
+        assert not file.read(MIB).strip(b"\0")
+    assert link.is_symlink()
+
+
+def test_a_pipe_in_the_place_of_the_swap_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "swapfile"
+    os.mkfifo(path)
+    for action in (make_swap_file(str(path), MIB, how="dd"), format_swap_file(str(path))):
+        assert "swapfile" in run(action, fails=True)
+
+
+def test_a_file_without_a_swap_area_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "swapfile"
+    path.write_bytes(bytes(MIB))
+    path.chmod(0o600)
+    run(format_swap_file(str(path)))
+    assert probe(str(path))["TYPE"] == "swap"
+    assert path.stat().st_size == MIB
 
 
 def test_a_file_that_could_not_be_filled_is_removed(tmp_path: Path) -> None:
