@@ -257,6 +257,14 @@ def test_a_swap_file_of_another_size_is_replaced_and_no_other_swap_is_touched() 
     assert not any("/dev/zram0" in argv for argv in argvs(made))
 
 
+@pytest.mark.parametrize("size", [5 * MIB, 10 * MIB])
+def test_a_file_with_data_in_the_place_of_the_swap_file_is_left_alone(size: int) -> None:
+    path = "/mnt/swapfile"
+    made = plan(facts(DATA, **AT, **FREE, swap_files=((path, size),), other_swap_files=(path,)), swap_mib=10)
+    assert not steps(made)
+    assert refusals(made)[0].why == "left alone: it is not a swap file; remove it, or move it away"
+
+
 def test_a_swap_file_in_use_is_as_asked_and_an_idle_one_is_used() -> None:
     there = {**AT, **FREE, "swap_files": (("/mnt/swapfile", 10 * MIB),)}
     made = plan(facts(DATA, **there, active_swaps=("/mnt/swapfile",)), swap_mib=10)

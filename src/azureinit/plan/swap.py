@@ -84,6 +84,8 @@ def plan_swap_file(place: Place, size_mib: int, facts: DiskFacts) -> tuple[Item,
     path, size = f"{place.point}/{FILE}", size_mib * MIB
     name, existing = f"swap file {path}", dict(facts.swap_files).get(path)
     active = path in in_use(facts)
+    if path in facts.other_swap_files and not active:
+        return (refused(name, "left alone: it is not a swap file; remove it, or move it away"),)
     if existing == size:
         return (_used(name, path, active=active, size_mib=size_mib),)
     free = dict(facts.free_space).get(place.point)
