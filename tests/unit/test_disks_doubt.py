@@ -1,0 +1,90 @@
+"""Temporary disks whose records, labels or names say one thing and whose content may be somebody else's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from azureinit.plan.disks import refusals
+from support.disk_cases import (
+    FRESH,
+    argvs,
+    array,
+    blank,
+    facts,
+    held,
+    holding,
+    nvme,
+    on_devices,
+    part,
+    plan,
+    recorded,
+    sign,
+    steps,
+)
+
+EXT4 = sign("ext4", FRESH[1], "AzureEphmDsk")
+MD = sign("md", FRESH[0])
+GPT = {"table": "gpt", "table_uuid": FRESH[2], "partition_uuid": FRESH[3]}
+
+# ---- raw data beside the record of unfinished work
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs", "swap"])
+@pytest.mark.parametrize(("nonzero", "goes_on"), [(0, False), (1023, False), (2048, True), (1 << 20, True)])
+def test_raw_data_from_the_first_byte_on_are_not_unfinished_work(filesystem: str, nonzero: int, goes_on: bool) -> None:
+    """A program of others uses the disk without a file system, after mkfs was interrupted."""
+    disk = nvme(0, holding(nonzero=nonzero))
+    made = plan(
+        facts(disk),
+        recorded(disk, filesystem=filesystem),
+        filesystem="ext4",
+        nvme="swap" if filesystem == "swap" else "data",
+    )
+    assert bool(on_devices(made)) is goes_on
+    assert bool(refusals(made)) is not goes_on
+
+
+def test_raw_data_are_not_an_unfinished_table() -> None:
+    disk = nvme(0, holding(nonzero=0))
+    assert not steps(plan(facts(disk), recorded(disk, begun="table", **GPT), table="gpt"))
+
+
+def test_raw_data_in_our_partition_are_not_an_unfinished_file_system() -> None:
+    disk = nvme(0, holding(sign("gpt", FRESH[2])), partitions=(part("nvme0n1", 1, holding(nonzero=0)),))
+    assert not steps(plan(facts(disk), recorded(disk, **GPT), table="gpt"))
+
+
+def test_raw_data_on_our_array_are_not_an_unfinished_file_system() -> None:
+    disks = tuple(held(nvme(number), holding(MD)) for number in range(2))
+    raw = array(*disks, content=holding(nonzero=0, size=sum(disk.size for disk in disks)))
+    assert not steps(plan(facts(*disks, assembled=(raw,)), recorded(*disks)))
+
+
+@pytest.mark.parametrize("nonzero", [0, 4096, 7 << 30])
+def test_a_disk_with_raw_data_does_not_become_the_missing_member_of_an_array(nonzero: int) -> None:
+    """mdadm was interrupted after the first disk; it writes nothing but superblocks."""
+    disks = nvme(0, holding(MD)), nvme(1, holding(nonzero=nonzero))
+    made = plan(facts(*disks), recorded(*disks, begun="array"))
+    assert not steps(made)
+    assert refusals(made)
+
+
+def test_a_blank_disk_becomes_the_missing_member_of_an_array() -> None:
+    disks = nvme(0, holding(MD)), nvme(1)
+    made = plan(facts(*disks), recorded(*disks, begun="array"))
+    assert [argv[:2] for argv in argvs(made)] == [("mdadm", "--create")]
+
+
+def test_a_partition_of_others_in_our_table_is_not_ours() -> None:
+    """fdisk keeps the UUID of the table in which it makes partitions."""
+
+    def planned(uuid: str, **more: Any) -> Any:
+        inner = part("nvme0n1", 1, more.get("content", holding(nonzero=4096)))
+        disk = nvme(0, holding(sign("gpt", FRESH[2], partitions=(uuid,))), partitions=(inner,))
+        return plan(facts(disk), recorded(disk, **GPT), table="gpt")
+
+    assert on_devices(planned(FRESH[3].upper()))
+    assert not steps(planned(FRESH[4]))
+    assert not steps(planned(FRESH[4], content=blank()))
