@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
+from azureinit.memory.disk_sets import parse_disk_sets
+from azureinit.plan.actions import Write
 from azureinit.plan.disks import refusals
 from support.disk_cases import (
     FRESH,
+    SETS_PATH,
+    actions,
     argvs,
     array,
     blank,
+    data_of,
     facts,
     held,
     holding,
@@ -27,6 +32,22 @@ from support.disk_cases import (
 EXT4 = sign("ext4", FRESH[1], "AzureEphmDsk")
 MD = sign("md", FRESH[0])
 GPT = {"table": "gpt", "table_uuid": FRESH[2], "partition_uuid": FRESH[3]}
+
+# ---- a record that was never completed
+
+
+@pytest.mark.parametrize("uuid", [FRESH[1], FRESH[7]], ids=["ours", "of others, with our label"])
+def test_a_finished_file_system_completes_the_record(uuid: str) -> None:
+    """Otherwise raw data that are on the disk much later would be taken for the interrupted work."""
+    disk = nvme(0, holding(sign("ext4", uuid, "AzureEphmDsk")))
+    made = plan(facts(disk), recorded(disk))
+    (write,) = [one for one in actions(made) if isinstance(one, Write) and one.path == SETS_PATH]
+    (after,) = parse_disk_sets(data_of(write))
+    assert after == recorded(disk, finished=True)
+    raw = nvme(0, holding(nonzero=4096))
+    assert not steps(plan(facts(raw), after))
+    assert not any(isinstance(one, Write) and one.path == SETS_PATH for one in actions(plan(facts(disk), after)))
+
 
 # ---- raw data beside the record of unfinished work
 

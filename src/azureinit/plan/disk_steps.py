@@ -61,6 +61,16 @@ def _record(goal: Goal, work: Work, book: Book, disks: str) -> Step:
     )
 
 
+def finished_step(goal: Goal, made: DiskSet, device: str, book: Book) -> Step:
+    """The record of a crash between mkfs and the record: without it, data that come later could look unfinished."""
+    return Step(
+        name=f"record of the {goal.name}",
+        why=f"{device} is finished, and the record does not say so",
+        did=f"recorded that {device} is finished",
+        ways=(Way(backend="native", actions=(book.write(replace(made, finished=True)),)),),
+    )
+
+
 def _program(work: Work, settings: Disk) -> tuple[Run, str]:
     made, paths = work.made, work.paths
     if work.what == ARRAY:
