@@ -49,6 +49,18 @@ def test_a_finished_file_system_completes_the_record(uuid: str) -> None:
     assert not any(isinstance(one, Write) and one.path == SETS_PATH for one in actions(plan(facts(disk), after)))
 
 
+def test_a_failure_before_the_first_write_takes_the_mark_back() -> None:
+    (work,) = on_devices(plan(facts(nvme())))
+    assert work.mark is not None and work.unmark is not None
+    begun, before = parse_disk_sets(data_of(work.mark)), parse_disk_sets(data_of(work.unmark))
+    assert (begun[0].begun, before[0].begun) == ("filesystem", "")
+    (work,) = on_devices(plan(facts(nvme(0), nvme(1))))
+    assert work.unmark is None  # mdadm may leave an array
+    disk = nvme(0, holding(nonzero=4096))
+    (work,) = on_devices(plan(facts(disk), recorded(disk)))
+    assert work.unmark is None  # begun before
+
+
 # ---- raw data beside the record of unfinished work
 
 

@@ -27,6 +27,9 @@ class Book:
 
     def write(self, made: DiskSet) -> Write:
         self.sets = (*(one for one in self.sets if one.kind != made.kind), made)
+        return self.unchanged()
+
+    def unchanged(self) -> Write:
         return Write(path=self.path, data=encode_disk_sets(self.sets), mode=0o600)
 
 
@@ -39,11 +42,13 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     disks = listed(tuple(disk.path for disk in work.disks))
     if work.new:
         steps.append(_record(goal, work, book, disks))
-    mark = book.write(work.made)
+    unmark, mark = book.unchanged(), book.write(work.made)
     run, way = _program(work, settings)
     if work.wipe:
         run = wiped_first(work.wipe, run)
-    actions = (OnDevices(devices=work.devices, run=run, mark=mark),)
+    # mdadm and LVM may leave a running array behind: its members are known by their UUIDs.
+    back = unmark if work.what != ARRAY and unmark != mark else None
+    actions = (OnDevices(devices=work.devices, run=run, mark=mark, unmark=back),)
     done = (book.write(replace(work.made, finished=True)),) if work.what == FILESYSTEM else ()
     name, did = _named(goal, work, disks)
     steps.append(Step(name=name, why=_why(work, disks), did=did, ways=(Way(backend=way, actions=(*actions, *done)),)))
