@@ -21,6 +21,7 @@ from azureinit.backends.filesystem import (
     tool_of,
     wiped_first,
 )
+from azureinit.backends.mount import check_mount
 from azureinit.plan.actions import Run
 from support.need import SBIN, need, need_root, unfit
 
@@ -189,6 +190,32 @@ def test_nothing_is_made_where_the_old_table_cannot_be_removed(tmp_path: Path) -
     make = make_filesystem("ext4", path, uuid=UUID, label=LABEL, overwrite=True)
     run(wiped_first((str(tmp_path / "missing"), path), make), fails=True)
     assert probe(path) == {}
+
+
+# ---- mounts
+
+
+def test_the_device_at_a_mount_point_is_checked(loop: str, tmp_path: Path) -> None:
+    need("mkfs.ext4")
+    run(make_filesystem("ext4", loop, uuid=UUID, label=LABEL, overwrite=False))
+    place, link = tmp_path / "mnt", tmp_path / "by-label"
+    place.mkdir()
+    link.symlink_to(loop)
+    told = run(check_mount(loop, str(place)), fails=True)
+    assert told == f"nothing is mounted at {place}, not {loop}: nothing is written to it\n"
+    if subprocess.run([need("mount"), loop, str(place)], check=False).returncode:
+        unfit("nothing can be mounted here")
+    try:
+        run(check_mount(loop, str(place)))
+        run(check_mount(str(link), str(place)))
+        assert f"{loop} is mounted at" in run(check_mount("/dev/null", str(place)), fails=True)
+        subprocess.run([need("mount"), "-t", "tmpfs", "none", str(place)], check=True)
+        try:
+            assert "none is mounted at" in run(check_mount(loop, str(place)), fails=True)
+        finally:
+            subprocess.run([need("umount"), str(place)], check=True)
+    finally:
+        subprocess.run([need("umount"), str(place)], check=True)
 
 
 # ---- swap files

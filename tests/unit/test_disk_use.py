@@ -297,6 +297,13 @@ def test_only_a_swap_area_or_zeros_are_a_swap_file(tree: DiskTree) -> None:
         assert bool(tree.facts().other_swap_files) is other
 
 
+def test_labels_of_all_disks_as_udev_knows_them(tree: DiskTree) -> None:
+    for name, label in (("nvme0n1", "AzureEphmDsk"), ("sda", "my\\x20data")):
+        text = f"S:x\nE:ID_FS_LABEL=my_data\nE:ID_FS_LABEL_ENC={label}\n" + "E:X=y\n" * 2000
+        tree.write(f"run/udev/data/b{tree.numbers[name]}", text)
+    assert tree.facts().labels == (("/dev/nvme0n1", "AzureEphmDsk"), ("/dev/sda", "my data"))
+
+
 def test_tools_and_fresh_uuids(tree: DiskTree) -> None:
     tree.install("mdadm", "mkfs.xfs", "vi")
     facts = tree.facts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,11 +11,13 @@ from azureinit.plan.actions import Write
 from azureinit.plan.disks import refusals
 from support.disk_cases import (
     FRESH,
+    LINE,
     SETS_PATH,
     actions,
     argvs,
     array,
     blank,
+    cautions,
     data_of,
     facts,
     held,
@@ -28,6 +30,9 @@ from support.disk_cases import (
     sign,
     steps,
 )
+
+if TYPE_CHECKING:
+    from azureinit.plan.actions import Plan
 
 EXT4 = sign("ext4", FRESH[1], "AzureEphmDsk")
 MD = sign("md", FRESH[0])
@@ -121,3 +126,35 @@ def test_a_partition_of_others_in_our_table_is_not_ours() -> None:
     assert on_devices(planned(FRESH[3].upper()))
     assert not steps(planned(FRESH[4]))
     assert not steps(planned(FRESH[4], content=blank()))
+
+
+# ---- labels
+
+
+def entry_of(made: Plan) -> str:
+    (write,) = [one for one in actions(made) if isinstance(one, Write) and one.path == "/etc/fstab"]
+    return data_of(write).decode().splitlines()[-1]
+
+
+def test_a_label_that_another_disk_has_too_is_not_in_fstab() -> None:
+    """systemd would mount whichever of the two it finds, and a data disk could be at the mount point."""
+    others = (("/dev/sdc1", "AzureEphmDsk"), ("/dev/nvme0n1", "AzureEphmDsk"))
+    made = plan(facts(nvme(), labels=others))
+    assert entry_of(made) == LINE.replace("LABEL=AzureEphmDsk", f"UUID={FRESH[0]}")
+    assert cautions(made)["label AzureEphmDsk"].startswith("/dev/sdc1 has it too")
+    assert not refusals(made)
+    made = plan(facts(nvme(), labels=(("/dev/sdc1", "data"), others[1])))
+    assert entry_of(made) == LINE
+    assert not cautions(made)
+
+
+@pytest.mark.parametrize("label", ["my data", "x /y", "x\n/dev/sda1 / ext4", "a\tb", "#", 'a"b', "\\040"])
+def test_a_label_with_other_characters_does_not_break_fstab(label: str) -> None:
+    disk = nvme(0, holding(sign("ext4", FRESH[1], label)))
+    made = plan(facts(disk), recorded(disk, finished=True))
+    assert entry_of(made) == LINE.replace("LABEL=AzureEphmDsk", f"UUID={FRESH[1]}")
+
+
+def test_nothing_is_written_to_what_systemd_mounted_before_it_is_known_to_be_ours() -> None:
+    names = [step.name for step in steps(plan(facts(nvme()), owner="web"))]
+    assert names[-4:] == ["mount of /mnt", "device at /mnt", "owner of /mnt", "notice in /mnt"]

@@ -74,6 +74,10 @@ FSTABS: dict[str, tuple[str, str | None]] = {
     ),
     "twice": (f"{LINE}\n#x\n{LINE}\n", f"{LINE}\n#x\n"),
     "another mount point of ours": (f"LABEL=AzureEphmDsk /scratch ext4 {OURS} 0 2\n", f"{LINE}\n"),
+    "copied for a disk of others": (
+        f"LABEL=data /data ext4 {OURS} 0 2\n",
+        f"LABEL=data /data ext4 {OURS} 0 2\n{LINE}\n",
+    ),
     "the other disk's": (
         f"LABEL=AzureResDisk /mnt/resource ext4 {OURS} 0 2\n",
         f"LABEL=AzureResDisk /mnt/resource ext4 {OURS} 0 2\n{LINE}\n",
@@ -189,7 +193,7 @@ def test_the_entry_of_cloud_init_is_an_error_only_where_the_resource_disk_is_ask
 
 
 def test_the_owner_is_set_on_a_new_file_system_and_corrected_later() -> None:
-    assert ("chown", "--", "web:www", "/mnt") in argvs(plan(facts(nvme()), owner="web:www"))
+    assert ("chown", "-h", "--", "web:www", "/mnt") in argvs(plan(facts(nvme()), owner="web:www"))
     disk = nvme(0, holding(sign("ext4", FRESH[1], "AzureEphmDsk")), mounts=("/mnt",), busy="mounted at /mnt")
     found = {"points": mounted("/dev/nvme0n1"), **with_fstab(f"{LINE}\n")}
     assert not any(argv[0] == "chown" for argv in argvs(plan(facts(disk, **found), owner="web:www")))

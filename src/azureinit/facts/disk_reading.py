@@ -10,7 +10,7 @@ from azureinit.facts.disk_conflicts import read_cloud_init, read_waagent_formats
 from azureinit.facts.disk_content import read_device
 from azureinit.facts.disk_identity import read_signs
 from azureinit.facts.disk_use import read_claim, read_disk_use, read_uses, read_writers, system_disks
-from azureinit.facts.fstab import FSTAB, is_fstab_writable, parse_fstab, read_point
+from azureinit.facts.fstab import FSTAB, is_fstab_writable, parse_fstab, read_point, read_udev_labels
 from azureinit.facts.signatures import View, find_signatures
 from azureinit.facts.temporary_disks import Assembled, DiskFacts, OtherDisk, Partition, TemporaryDisk
 from azureinit.machine.disk_use import free_bytes
@@ -73,6 +73,7 @@ def read_all(machine: Machine, settings: Disk, recorded: frozenset[str]) -> Disk
             read_point(machine, blocks, uses.table, path, labels)
             for path in dict.fromkeys((settings.mount_point, settings.scsi_mount_point))
         ),
+        labels=tuple(read_udev_labels(machine, blocks)),
         tools=frozenset(tool for tool in TOOLS if machine.find(tool)),
         systemd=machine.is_dir(SYSTEMD),
         waagent_formats=read_waagent_formats(machine),

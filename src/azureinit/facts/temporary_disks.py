@@ -98,6 +98,7 @@ class DiskFacts(Record):
     entries: tuple[FstabEntry, ...] = ()
     fstab_writable: bool = True
     points: tuple[MountPoint, ...] = ()  # those that the configuration names
+    labels: tuple[tuple[str, str], ...] = ()  # of file systems on all disks, as udev knows them: device path, label
     tools: frozenset[str] = frozenset()
     systemd: bool = False
     waagent_formats: str = ""  # the waagent.conf that has ResourceDisk.Format=y, if WALinuxAgent is installed
