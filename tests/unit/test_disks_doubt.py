@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from azureinit.facts.temporary_disks import MountPoint
 from azureinit.memory.disk_sets import parse_disk_sets
 from azureinit.plan.actions import Write
 from azureinit.plan.disks import refusals
+from azureinit.record import replace
 from support.disk_cases import (
     FRESH,
     LINE,
+    MIB,
     SETS_PATH,
+    SIZE,
     actions,
     argvs,
     array,
@@ -22,11 +26,14 @@ from support.disk_cases import (
     facts,
     held,
     holding,
+    mounted,
     nvme,
     on_devices,
     part,
     plan,
     recorded,
+    scsi,
+    shipped,
     sign,
     steps,
 )
@@ -158,3 +165,35 @@ def test_a_label_with_other_characters_does_not_break_fstab(label: str) -> None:
 def test_nothing_is_written_to_what_systemd_mounted_before_it_is_known_to_be_ours() -> None:
     names = [step.name for step in steps(plan(facts(nvme()), owner="web"))]
     assert names[-4:] == ["mount of /mnt", "device at /mnt", "owner of /mnt", "notice in /mnt"]
+
+
+# ---- a mount point in another file system
+
+
+def test_a_mount_point_in_a_file_system_that_is_not_mounted_yet_waits_for_the_next_plan() -> None:
+    """The top directory of the outer one may belong to a user, who can put a link there."""
+    kept = nvme(0, holding(EXT4))
+    made = plan(facts(kept, scsi()), scsi="data")
+    assert [argv[-1] for argv in argvs(made) if argv[0] in ("mount", "mkfs.ext4")] == ["/dev/sdb", "/mnt"]
+    assert not any("/mnt/resource" in step.name and step.name.startswith("mount") for step in steps(made))
+    there = nvme(0, holding(EXT4), mounts=("/mnt",), busy="mounted at /mnt")
+    made = plan(facts(there, scsi(), points=mounted("/dev/nvme0n1")), scsi="data")
+    assert ("mount", "-t", "ext4", "/dev/sdb", "/mnt/resource") in argvs(made)
+    link = (*mounted("/dev/nvme0n1"), MountPoint(path="/mnt/resource", state="a symbolic link"))
+    made = plan(facts(there, scsi(), points=link), scsi="data")
+    assert not on_devices(made)
+    assert not any("/dev/sdb" in argv for argv in argvs(made))
+
+
+# ---- the platform's NTFS
+
+
+@pytest.mark.parametrize(
+    ("start", "size"), [(17 * MIB, SIZE - 18 * MIB), (MIB, SIZE - 18 * MIB), (MIB, SIZE // 2)], ids=str
+)
+def test_a_pristine_ntfs_beside_unexamined_space_is_left_alone(start: int, size: int) -> None:
+    """The platform's partition covers the disk. In a space beside a smaller one there may be raw data."""
+    disk = shipped()
+    assert on_devices(plan(facts(disk), scsi="data"))
+    moved = replace(disk, partitions=(replace(disk.partitions[0], start=start, size=size),))
+    assert not steps(plan(facts(moved), scsi="data"))

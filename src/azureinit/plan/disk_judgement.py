@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FILESYSTEMS = ("ext4", "xfs", "btrfs")
 ARRAY, TABLE, FILESYSTEM = "array", "table", "filesystem"  # DiskSet.begun
 TABLES = ("gpt", "dos", "pmbr")
+OUTSIDE = 16 << 20  # bytes before and after the platform's partition
 SHIPPED = "Temporary Storage"  # the label of the platform's NTFS
 # No program that makes a file system or a table leaves bytes before this offset without its signature: interrupted at
 # each of its writes, mkfs.ext4 begins at 2048, mkfs.btrfs at 1 MiB, sfdisk at the end of the disk, the others not at all.
@@ -74,7 +75,10 @@ def is_shipped_ntfs(disk: TemporaryDisk, *, trust: bool) -> bool:
         return False
     if disk.content.ambiguous or {signature.kind for signature in disk.content.signatures} != {"dos"}:
         return False
-    content = disk.partitions[0].content
+    part = disk.partitions[0]
+    content = part.content
+    if part.start > OUTSIDE or disk.size - part.start - part.size > OUTSIDE:
+        return False  # there may be something beside it
     return content is not None and is_pristine(content, trust=trust)
 
 

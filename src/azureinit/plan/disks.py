@@ -64,7 +64,8 @@ def plan_disks(
     items: list[Item] = [item for _, part in parts for item in part.items]
     items += plan_fstab(places, settings, facts)
     for goal, part in parts:
-        items += _used(goal, part, asked)
+        if not _is_covered(goal, places, facts):
+            items += _used(goal, part, asked)
     return (*items, *remarks)
 
 
@@ -244,6 +245,13 @@ def _dirty_part(goal: Goal, shape: Shape, dirty: dict[str, str], *, recreate: bo
 
 
 # ---- after the file systems
+
+
+def _is_covered(goal: Goal, places: tuple[Place, ...], facts: DiskFacts) -> bool:
+    """Its mount point lies in a kept file system that is not mounted yet: what is there, a link perhaps, is unknown."""
+    mounted = {(point.path, point.source) for point in facts.points if point.state == "mounted"}
+    outer = [place for place in places if goal.point.startswith(f"{place.point}/") and not place.fresh]
+    return any((place.point, place.device) not in mounted for place in outer)
 
 
 def _used(goal: Goal, part: Part, asked: Asked) -> tuple[Item, ...]:
