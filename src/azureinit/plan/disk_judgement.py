@@ -20,8 +20,8 @@ ARRAY, TABLE, FILESYSTEM = "array", "table", "filesystem"  # DiskSet.begun
 TABLES = ("gpt", "dos", "pmbr")
 OUTSIDE = 16 << 20  # bytes before and after the platform's partition
 SHIPPED = "Temporary Storage"  # the label of the platform's NTFS
-# No program that makes a file system or a table leaves bytes before this offset without its signature: interrupted at
-# each of its writes, mkfs.ext4 begins at 2048, mkfs.btrfs at 1 MiB, sfdisk at the end of the disk, the others not at all.
+# No program that makes a file system or a table leaves bytes before this offset without its signature. Interrupted at
+# each write, mkfs.ext4 has left them from 2048 on, mkfs.btrfs from 1 MiB on, sfdisk at the end, and the others none.
 BEGINNING = 1024
 MEMBERS = {"mdadm": "md", "lvm": "lvm2"}
 
