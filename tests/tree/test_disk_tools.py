@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from azureinit.backends.array import create_volume
+from azureinit.backends.array import create_volume, wiped_after
 from azureinit.backends.filesystem import (
     format_swap_file,
     make_filesystem,
@@ -336,3 +336,15 @@ def test_a_physical_volume_that_cannot_be_made_ends_it(tmp_path: Path) -> None:
     action = create_volume("vg", ("/dev/a",), uuid=UUID, chunk_kib=512, again=False)
     run(action, fails=True, PATH=f"{tmp_path}:{PATH}", LOG=str(tmp_path / "log"))
     assert not (tmp_path / "log").exists()
+
+
+def test_signatures_on_a_new_volume_are_removed_after_it_was_made(tmp_path: Path) -> None:
+    (tmp_path / "wipefs").write_text(SHIM)
+    (tmp_path / "wipefs").chmod(0o755)
+    made = Run(argv=("sh", "-c", 'echo made >>"$LOG"'))
+    more = {"PATH": f"{tmp_path}:{PATH}", "LOG": str(tmp_path / "log")}
+    run(wiped_after(made, "vg", lvm=True), **more)
+    run(wiped_after(made, "md", lvm=False), **more)
+    run(wiped_after(Run(argv=("false",)), "md", lvm=False), fails=True, **more)
+    wiped = [f"wipefs --quiet --all {device}" for device in ("/dev/vg/data", "/dev/md/md")]
+    assert (tmp_path / "log").read_text().splitlines() == ["made", wiped[0], "made", wiped[1]]

@@ -197,3 +197,26 @@ def test_a_pristine_ntfs_beside_unexamined_space_is_left_alone(start: int, size:
     assert on_devices(plan(facts(disk), scsi="data"))
     moved = replace(disk, partitions=(replace(disk.partitions[0], start=start, size=size),))
     assert not steps(plan(facts(moved), scsi="data"))
+
+
+# ---- --recreate of an array
+
+
+def test_an_older_file_system_that_shows_through_on_a_recreated_array_is_not_used() -> None:
+    """One disk of two was replaced: the older file system's beginning is on the other one, with our label."""
+    old = nvme(0, holding(sign("md", FRESH[6]))), nvme(1)
+    (work,) = on_devices(plan(facts(*old), recreate=True))
+    assert work.run.argv[3:7] == ("wipefs", "/dev/nvme0n1", "--", "sh")
+    assert work.run.argv[10:13] == ("/dev/md/azure-ephemeral-md", "mdadm", "--create")
+    disks = tuple(held(nvme(number), holding(MD)) for number in range(2))
+    size = sum(disk.size for disk in disks)
+    begun = recorded(*disks, begun="array", over="data")
+    through = array(*disks, content=holding(sign("ext4", FRESH[6], "AzureEphmDsk"), size=size))
+    for made in (plan(facts(*disks, assembled=(through,)), begun, recreate=again) for again in (False, True)):
+        assert not steps(made)
+        assert refusals(made)
+    wiped = array(*disks, content=holding(nonzero=0, size=size))
+    assert argvs(plan(facts(*disks, assembled=(wiped,)), begun))[0][0] == "mkfs.ext4"
+    done = array(*disks, content=holding(EXT4, size=size))
+    assert not on_devices(plan(facts(*disks, assembled=(done,)), begun))
+    assert not on_devices(plan(facts(*disks, assembled=(wiped,)), recorded(*disks, begun="array")))

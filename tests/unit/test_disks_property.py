@@ -17,7 +17,7 @@ from support.random_disks import random_machine, random_settings
 
 EXAMPLES = 12_000
 WRITERS = ("mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkswap", "mdadm", "sh", "wipefs", "sfdisk")
-NOT_DEVICES = ("/dev/md/", "/dev/zero", "/dev/null")
+NOT_DEVICES = ("/dev/md/", "/dev/azure-ephemeral-md/", "/dev/zero", "/dev/null")
 
 
 # ---- the rules, stated a second time

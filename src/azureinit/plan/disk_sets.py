@@ -149,7 +149,10 @@ def _volume(
     made: DiskSet | None,
 ) -> Volume | None:
     uuid, kind = (made.filesystem_uuid, made.filesystem) if made else ("", "")
-    found = finished_on(content, uuid=uuid, kind=kind, label=goal.label, swap=goal.filesystem == SWAP)
+    # On a new array the file system of an older one can show through, with our label: the UUID tells them apart.
+    older = made is not None and made.aggregation != "none" and made.over != "" and not made.finished
+    label = "" if older else goal.label
+    found = finished_on(content, uuid=uuid, kind=kind, label=label, swap=goal.filesystem == SWAP)
     # What the settings ask for now may be something else than what was made: then only a label that fits counts.
     if found is None or (found.kind == SWAP) != (goal.filesystem == SWAP) or any(disk.trouble for disk in disks):
         return None
@@ -268,7 +271,8 @@ def _unfinished_volume(made: DiskSet, disks: tuple[TemporaryDisk, ...], arrays: 
     again = made.begun == FILESYSTEM and has_only(
         content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over
     )
-    if not holds_nothing(content) and not again:
+    left = made.over != "" and has_no_signature(content, over=made.over)
+    if not holds_nothing(content) and not again and not left:
         return None
     device = Untouched(path=array.path, size=array.size, regions=content.regions, digest=content.digest)
     return _work(FILESYSTEM, made, disks, (device,), (array.path,), again=not holds_nothing(content))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.backends.array import activate_volume, assemble_array, create_array, create_volume
+from azureinit.backends.array import activate_volume, assemble_array, create_array, create_volume, wiped_after
 from azureinit.backends.filesystem import make_filesystem, make_table, tool_of, wiped_first
 from azureinit.memory.disk_sets import encode_disk_sets
 from azureinit.plan.actions import MakeDir, OnDevices, Step, Way, Write
@@ -81,6 +81,8 @@ def _program(work: Work, settings: Disk) -> tuple[Run, str]:
     if work.what == ARRAY:
         create = create_array if made.aggregation == "mdadm" else create_volume
         run = create(made.name, paths, uuid=made.array_uuid, chunk_kib=settings.chunk_kib, again=work.again)
+        if made.over:
+            run = wiped_after(run, made.name, lvm=made.aggregation == "lvm")
         return run, made.aggregation
     if work.what == TABLE:
         whole = made.filesystem == SWAP
