@@ -342,9 +342,9 @@ def test_signatures_on_a_new_volume_are_removed_after_it_was_made(tmp_path: Path
     (tmp_path / "wipefs").write_text(SHIM)
     (tmp_path / "wipefs").chmod(0o755)
     made = Run(argv=("sh", "-c", 'echo made >>"$LOG"'))
-    more = {"PATH": f"{tmp_path}:{PATH}", "LOG": str(tmp_path / "log")}
-    run(wiped_after(made, "vg", lvm=True), **more)
-    run(wiped_after(made, "md", lvm=False), **more)
-    run(wiped_after(Run(argv=("false",)), "md", lvm=False), fails=True, **more)
+    path, log = f"{tmp_path}:{PATH}", str(tmp_path / "log")
+    run(wiped_after(made, "vg", lvm=True), PATH=path, LOG=log)
+    run(wiped_after(made, "md", lvm=False), PATH=path, LOG=log)
+    run(wiped_after(Run(argv=("false",)), "md", lvm=False), fails=True, PATH=path, LOG=log)
     wiped = [f"wipefs --quiet --all {device}" for device in ("/dev/vg/data", "/dev/md/md")]
     assert (tmp_path / "log").read_text().splitlines() == ["made", wiped[0], "made", wiped[1]]
