@@ -6,17 +6,18 @@ from random import Random
 
 from hypothesis import given, settings as limits, strategies as st
 
+from azureinit.backends.mount import CHECK
 from azureinit.facts.disk_content import Content
 from azureinit.facts.temporary_disks import DiskFacts, TemporaryDisk
 from azureinit.memory.disk_sets import DiskSet
 from azureinit.plan.actions import Step, Way
 from azureinit.plan.disks import refusals
-from support.disk_cases import VM, argvs, on_devices, plan, steps
+from support.disk_cases import MIB, VM, argvs, on_devices, plan, steps
 from support.random_disks import random_machine, random_settings
 
 EXAMPLES = 12_000
 WRITERS = ("mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkswap", "mdadm", "sh", "wipefs", "sfdisk")
-NOT_DEVICES = ("/dev/md/", "/dev/zero", "/dev/null")
+NOT_DEVICES = ("/dev/md/", "/dev/azure-ephemeral-md/", "/dev/zero", "/dev/null")
 
 
 # ---- the rules, stated a second time
@@ -42,6 +43,9 @@ def is_pristine(disk: TemporaryDisk, *, trust: bool) -> bool:
     inner = disk.partitions[0].content
     if [one.kind for one in disk.content.signatures] != ["dos"] or inner is None or inner.ambiguous:
         return False
+    part = disk.partitions[0]
+    if part.start > 16 * MIB or disk.size - part.start - part.size > 16 * MIB:
+        return False
     named = [(one.kind, one.label) for one in inner.signatures] == [("ntfs", "Temporary Storage")]
     return named and (inner.pristine_ntfs or (trust and inner.ntfs_unreadable))
 
@@ -66,6 +70,8 @@ def is_our_work(identity: str, size: int, contents: list[Content | None], sets: 
                 break
             if content.pristine_ntfs and made.over == "ntfs":
                 continue
+            if content.nonzero == 0 and not content.signatures and not made.over:
+                break
             if any(plain(one.uuid) not in known for one in content.signatures if one.kind not in ("dos", "pmbr")):
                 break
         else:
@@ -116,6 +122,7 @@ def test_nothing_in_doubt_is_written_to_and_every_disk_is_explained(seed: int) -
         if argv[0] in WRITERS and argv not in checked:
             assert (
                 argv[:2] == ("mdadm", "--assemble")
+                or argv[2] == CHECK
                 or argv[3:5] == ("swapfile", "/mnt/swapfile")
                 or argv[-1] == "/mnt/swapfile"
             )

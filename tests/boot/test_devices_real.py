@@ -162,6 +162,24 @@ def test_the_mark_is_written_before_the_program_starts(machine: Machine, tmp_pat
         do(machine, OnDevices(devices=(one, one), run=check, mark=mark))  # a path may come twice
 
 
+def test_the_mark_goes_if_another_program_has_the_device_after_a_failure(
+    machine: Machine, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opened the device between the check and the program."""
+    monkeypatch.setattr(block, "PATIENCE", 0.1)
+    path, point = tmp_path / "mark", tmp_path / "point"
+    point.mkdir()
+    mark, unmark = Write(path=str(path), data=b"begun"), Write(path=str(path), data=b"before")
+    taken = Run(argv=("sh", "-c", f"mkfs.ext4 -q {device} && mount {device} {point}; exit 1"))
+    try:
+        with pytest.raises(AzureInitError):
+            do(machine, OnDevices(devices=(untouched(device),), run=taken, mark=mark, unmark=unmark))
+        assert os.path.ismount(point)
+        assert path.read_bytes() == b"before"
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+
+
 def test_a_mounted_device_is_in_use(
     machine: Machine, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,23 @@ from azureinit.facts.disk_content import Content, Signature
 from azureinit.facts.temporary_disks import Assembled, DiskFacts, FstabEntry, MountPoint, TemporaryDisk
 from azureinit.memory.disk_sets import DiskSet
 from azureinit.record import replace
-from support.disk_cases import FRESH, GIB, LINE, MIB, SIZE, TOOLS, VM, blank, facts, holding, nvme, part, scsi, sign
+from support.disk_cases import (
+    FRESH,
+    GIB,
+    LINE,
+    MIB,
+    SIZE,
+    TOOLS,
+    VM,
+    blank,
+    facts,
+    holding,
+    nvme,
+    part,
+    scsi,
+    shipped,
+    sign,
+)
 
 # Few values, so that they meet.
 UUIDS = tuple(uuid.replace("0000", "abcd") for uuid in FRESH[:3])
@@ -44,17 +60,21 @@ def random_content(rng: Random, size: int) -> Content | None:
     if rng.random() < 0.2:
         signatures = (sign("ntfs", label="Temporary Storage"),)
         ntfs = rng.choice(({"pristine_ntfs": True}, {"ntfs": "dirty", "ntfs_unreadable": True}, {"ntfs": "has a.txt"}))
-    return holding(*signatures, size=size, **({**ntfs, "ambiguous": "two kinds"} if rng.random() < 0.1 else ntfs))
+    first = rng.choice((0, 4096, 4096)) if not signatures else 4096
+    return holding(
+        *signatures, size=size, nonzero=first, **({**ntfs, "ambiguous": "two kinds"} if rng.random() < 0.1 else ntfs)
+    )
 
 
 def random_disk(rng: Random, number: int | None) -> TemporaryDisk:
+    if number is None and rng.random() < 0.05:
+        return shipped()
     size = rng.choice(SIZES)
     content = random_content(rng, size)
     name = "sdb" if number is None else f"nvme{number}n1"
-    parts = tuple(
-        part(name, one, random_content(rng, size // 4), size=size // 4)
-        for one in range(1, 1 + rng.choice((0, 0, 0, 0, 1, 1, 2)))
-    )
+    count = rng.choice((0, 0, 0, 0, 1, 1, 2))
+    each = size - 2 * MIB if count == 1 and rng.random() < 0.8 else size // 4
+    parts = tuple(part(name, one, random_content(rng, each), size=each) for one in range(1, 1 + count))
     uses: dict[str, Any] = {}
     if rng.random() < 0.25:
         uses = rng.choice((

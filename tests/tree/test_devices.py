@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from azureinit.apply.executor import perform
-from azureinit.errors import LocalError, PlanStale
+from azureinit.errors import AzureInitError, LocalError, PlanStale
 from azureinit.facts.disk_content import read_content
 from azureinit.machine import Machine, block
 from azureinit.memory.journal import MemoryJournal
@@ -73,6 +73,21 @@ def test_everything_written_before_is_durable_when_the_program_starts(disk: Path
     do(machine, OnDevices(devices=(untouched(disk),), run=Run(argv=("true",), changes=False), mark=mark))
     assert not machine.unsynced.directories and not machine.unsynced.files
     assert (tmp_path / "mark").read_bytes() == b"begun"
+
+
+@pytest.mark.parametrize(("script", "left"), [("exit 1", b"before"), ("printf x >>$0; exit 1", b"begun")])
+def test_the_mark_goes_if_a_program_that_fails_has_written_nothing(
+    disk: Path, tmp_path: Path, script: str, left: bytes
+) -> None:
+    """What another program writes to the disk later is then not taken for the rest of this one."""
+    path = tmp_path / "mark"
+    mark, unmark = Write(path=str(path), data=b"begun"), Write(path=str(path), data=b"before")
+    run = Run(argv=("sh", "-c", script, str(disk)))
+    with pytest.raises(AzureInitError):
+        do(Machine(), OnDevices(devices=(untouched(disk),), run=run, mark=mark, unmark=unmark))
+    assert path.read_bytes() == left
+    with disk.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_the_lock_is_held_while_the_program_runs_and_not_afterwards(disk: Path) -> None:

@@ -12,8 +12,16 @@ from typing import Any
 
 import pytest
 
-from azureinit.backends.array import create_volume
-from azureinit.backends.filesystem import make_filesystem, make_swap_file, make_table, tool_of, wiped_first
+from azureinit.backends.array import create_volume, wiped_after
+from azureinit.backends.filesystem import (
+    format_swap_file,
+    make_filesystem,
+    make_swap_file,
+    make_table,
+    tool_of,
+    wiped_first,
+)
+from azureinit.backends.mount import check_mount
 from azureinit.plan.actions import Run
 from support.need import SBIN, need, need_root, unfit
 
@@ -184,6 +192,32 @@ def test_nothing_is_made_where_the_old_table_cannot_be_removed(tmp_path: Path) -
     assert probe(path) == {}
 
 
+# ---- mounts
+
+
+def test_the_device_at_a_mount_point_is_checked(loop: str, tmp_path: Path) -> None:
+    need("mkfs.ext4")
+    run(make_filesystem("ext4", loop, uuid=UUID, label=LABEL, overwrite=False))
+    place, link = tmp_path / "mnt", tmp_path / "by-label"
+    place.mkdir()
+    link.symlink_to(loop)
+    told = run(check_mount(loop, str(place)), fails=True)
+    assert told == f"nothing is mounted at {place}, not {loop}: nothing is written to it\n"
+    if subprocess.run([need("mount"), loop, str(place)], check=False).returncode:
+        unfit("nothing can be mounted here")
+    try:
+        run(check_mount(loop, str(place)))
+        run(check_mount(str(link), str(place)))
+        assert f"{loop} is mounted at" in run(check_mount("/dev/null", str(place)), fails=True)
+        subprocess.run([need("mount"), "-t", "tmpfs", "none", str(place)], check=True)
+        try:
+            assert "none is mounted at" in run(check_mount(loop, str(place)), fails=True)
+        finally:
+            subprocess.run([need("umount"), str(place)], check=True)
+    finally:
+        subprocess.run([need("umount"), str(place)], check=True)
+
+
 # ---- swap files
 
 
@@ -210,6 +244,37 @@ def test_a_name_that_is_taken_is_not_written_to(tmp_path: Path, how: str) -> Non
     assert taken.read_bytes() == b"mine"
     assert (tmp_path / "link").is_symlink()
     assert not target.exists()
+
+
+@pytest.mark.parametrize("how", ["fallocate", "dd"])
+def test_a_link_to_a_disk_in_the_place_of_the_swap_file_is_not_followed(loop: str, tmp_path: Path, how: str) -> None:
+    """The top directory of the file system may belong to a user, who can make such a link."""
+    with open(loop, "r+b") as file:
+        file.write(b"data of others")
+    link = tmp_path / "swapfile"
+    link.symlink_to(loop)
+    for action in (make_swap_file(str(link), 2 * MIB, how=how), format_swap_file(str(link))):
+        run(action, fails=True)
+    with open(loop, "rb") as file:
+        assert file.read(14) == b"data of others"
+        assert not file.read(MIB).strip(b"\0")
+    assert link.is_symlink()
+
+
+def test_a_pipe_in_the_place_of_the_swap_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "swapfile"
+    os.mkfifo(path)
+    for action in (make_swap_file(str(path), MIB, how="dd"), format_swap_file(str(path))):
+        assert "swapfile" in run(action, fails=True)
+
+
+def test_a_file_without_a_swap_area_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "swapfile"
+    path.write_bytes(bytes(MIB))
+    path.chmod(0o600)
+    run(format_swap_file(str(path)))
+    assert probe(str(path))["TYPE"] == "swap"
+    assert path.stat().st_size == MIB
 
 
 def test_a_file_that_could_not_be_filled_is_removed(tmp_path: Path) -> None:
@@ -271,3 +336,15 @@ def test_a_physical_volume_that_cannot_be_made_ends_it(tmp_path: Path) -> None:
     action = create_volume("vg", ("/dev/a",), uuid=UUID, chunk_kib=512, again=False)
     run(action, fails=True, PATH=f"{tmp_path}:{PATH}", LOG=str(tmp_path / "log"))
     assert not (tmp_path / "log").exists()
+
+
+def test_signatures_on_a_new_volume_are_removed_after_it_was_made(tmp_path: Path) -> None:
+    (tmp_path / "wipefs").write_text(SHIM)
+    (tmp_path / "wipefs").chmod(0o755)
+    made = Run(argv=("sh", "-c", 'echo made >>"$LOG"'))
+    path, log = f"{tmp_path}:{PATH}", str(tmp_path / "log")
+    run(wiped_after(made, "vg", lvm=True), PATH=path, LOG=log)
+    run(wiped_after(made, "md", lvm=False), PATH=path, LOG=log)
+    run(wiped_after(Run(argv=("false",)), "md", lvm=False), fails=True, PATH=path, LOG=log)
+    wiped = [f"wipefs --quiet --all {device}" for device in ("/dev/vg/data", "/dev/md/md")]
+    assert (tmp_path / "log").read_text().splitlines() == ["made", wiped[0], "made", wiped[1]]

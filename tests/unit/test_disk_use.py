@@ -277,6 +277,7 @@ def test_what_lies_on_our_own_file_systems(tree: DiskTree) -> None:
     tree.mount("/mnt/resource", "sdb")
     facts = tree.facts(Disk(owner="12345"))
     assert facts.swap_files == (("/mnt/swapfile", 5000),)
+    assert facts.other_swap_files == ("/mnt/resource/swapfile",)  # a link
     assert facts.notices == ("/mnt/DATALOSS_WARNING_README.txt",)
     assert dict(facts.free_space).keys() == {"/mnt", "/mnt/resource"}
     assert all(free > 0 for _, free in facts.free_space)
@@ -286,6 +287,21 @@ def test_what_lies_on_our_own_file_systems(tree: DiskTree) -> None:
         assert tree.facts(Disk(owner=owner)).wrong_owner == ()
     assert len(tree.facts(Disk(owner=f"{status.st_uid}:54321")).wrong_owner) == 2
     assert tree.facts(Disk(owner="no-such-user")).wrong_owner == ()
+
+
+def test_only_a_swap_area_or_zeros_are_a_swap_file(tree: DiskTree) -> None:
+    tree.mount("/mnt", "nvme0n1")
+    area = bytes(4086) + b"SWAPSPACE2" + b"swapped"
+    for content, other in ((bytes(5000), False), (area, False), (bytes(4000) + b"mine", True)):
+        tree.write("mnt/swapfile", content)
+        assert bool(tree.facts().other_swap_files) is other
+
+
+def test_labels_of_all_disks_as_udev_knows_them(tree: DiskTree) -> None:
+    for name, label in (("nvme0n1", "AzureEphmDsk"), ("sda", "my\\x20data")):
+        text = f"S:x\nE:ID_FS_LABEL=my_data\nE:ID_FS_LABEL_ENC={label}\n" + "E:X=y\n" * 2000
+        tree.write(f"run/udev/data/b{tree.numbers[name]}", text)
+    assert tree.facts().labels == (("/dev/nvme0n1", "AzureEphmDsk"), ("/dev/sda", "my data"))
 
 
 def test_tools_and_fresh_uuids(tree: DiskTree) -> None:

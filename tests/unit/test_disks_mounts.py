@@ -74,6 +74,10 @@ FSTABS: dict[str, tuple[str, str | None]] = {
     ),
     "twice": (f"{LINE}\n#x\n{LINE}\n", f"{LINE}\n#x\n"),
     "another mount point of ours": (f"LABEL=AzureEphmDsk /scratch ext4 {OURS} 0 2\n", f"{LINE}\n"),
+    "copied for a disk of others": (
+        f"LABEL=data /data ext4 {OURS} 0 2\n",
+        f"LABEL=data /data ext4 {OURS} 0 2\n{LINE}\n",
+    ),
     "the other disk's": (
         f"LABEL=AzureResDisk /mnt/resource ext4 {OURS} 0 2\n",
         f"LABEL=AzureResDisk /mnt/resource ext4 {OURS} 0 2\n{LINE}\n",
@@ -189,7 +193,7 @@ def test_the_entry_of_cloud_init_is_an_error_only_where_the_resource_disk_is_ask
 
 
 def test_the_owner_is_set_on_a_new_file_system_and_corrected_later() -> None:
-    assert ("chown", "--", "web:www", "/mnt") in argvs(plan(facts(nvme()), owner="web:www"))
+    assert ("chown", "-h", "--", "web:www", "/mnt") in argvs(plan(facts(nvme()), owner="web:www"))
     disk = nvme(0, holding(sign("ext4", FRESH[1], "AzureEphmDsk")), mounts=("/mnt",), busy="mounted at /mnt")
     found = {"points": mounted("/dev/nvme0n1"), **with_fstab(f"{LINE}\n")}
     assert not any(argv[0] == "chown" for argv in argvs(plan(facts(disk, **found), owner="web:www")))
@@ -255,6 +259,14 @@ def test_a_swap_file_of_another_size_is_replaced_and_no_other_swap_is_touched() 
     assert first[0].argv == ("swapoff", "/mnt/swapfile")
     assert first[1] == Remove(path="/mnt/swapfile")
     assert not any("/dev/zram0" in argv for argv in argvs(made))
+
+
+@pytest.mark.parametrize("size", [5 * MIB, 10 * MIB])
+def test_a_file_with_data_in_the_place_of_the_swap_file_is_left_alone(size: int) -> None:
+    path = "/mnt/swapfile"
+    made = plan(facts(DATA, **AT, **FREE, swap_files=((path, size),), other_swap_files=(path,)), swap_mib=10)
+    assert not steps(made)
+    assert refusals(made)[0].why == "left alone: it is not a swap file; remove it, or move it away"
 
 
 def test_a_swap_file_in_use_is_as_asked_and_an_idle_one_is_used() -> None:

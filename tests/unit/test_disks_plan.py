@@ -55,6 +55,7 @@ def test_one_blank_disk_is_recorded_formatted_entered_mounted_and_marked() -> No
         "file system on the local NVMe disks",
         "/etc/fstab entry",
         "mount of /mnt",
+        "device at /mnt",
         "notice in /mnt",
     ]
     assert argvs(made)[0] == (

@@ -7,7 +7,7 @@ O_EXCL can write to it at any time; its write is noticed only if it comes before
 
 from __future__ import annotations
 
-from azureinit.errors import PlanStale
+from azureinit.errors import AzureInitError, LocalError, PlanStale
 from azureinit.machine.block import claim
 from azureinit.machine.durable import make_durable
 
@@ -32,7 +32,27 @@ def on_devices(machine: Machine, action: OnDevices, *, perform: Callable[[Action
             perform(action.mark)
             make_durable(machine, "/", also=CHANGED)
         claims.share()
-        perform(action.run)
+        try:
+            perform(action.run)
+        except AzureInitError:
+            if action.unmark is not None and _is_not_ours(claims, action):
+                perform(action.unmark)
+                make_durable(machine, "/", also=CHANGED)
+            raise
+
+
+def _is_not_ours(claims: Claims, action: OnDevices) -> bool:
+    """After a failure: nothing was written, or another program has a device. What it writes is not unfinished work."""
+    try:
+        claims.claim_again()
+    except LocalError:
+        return True
+    try:
+        for device in action.devices:
+            _check(claims, device)
+    except LocalError:  # PlanStale, or a device that cannot be read
+        return False
+    return True
 
 
 def _check(claims: Claims, device: Untouched) -> None:

@@ -13,6 +13,7 @@ LONG = 300.0  # seconds
 VOLUME = "data"  # the logical volume
 MDADM, LVM = "mdadm", "vgcreate"  # what must be installed
 GROUPS = (6, 4, 4, 4, 4, 4, 6)  # digits between the hyphens of LVM's UUIDs
+WIPED = 'device=$1; shift; "$@" && exec wipefs --quiet --all "$device"'
 STRIPED = """set -e
 vg=$1 lv=$2 chunk=$3 again=$4 count=0 devices=
 shift 4
@@ -54,6 +55,12 @@ def create_volume(name: str, devices: tuple[str, ...], *, uuid: str, chunk_kib: 
     pairs = tuple(word for number, path in enumerate(devices) for word in (member_uuid(uuid, number), path))
     first = ("sh", "-c", STRIPED, "lvm", name, VOLUME, f"{chunk_kib}k", "again" if again else "")
     return Run(argv=(*first, *pairs), timeout=LONG)
+
+
+def wiped_after(run: Run, name: str, *, lvm: bool) -> Run:
+    """Remove signatures that show through on the new volume, of what was on its disks before."""
+    device = f"/dev/{name}/{VOLUME}" if lvm else f"/dev/md/{name}"
+    return Run(argv=("sh", "-c", WIPED, "wipefs", device, *run.argv), timeout=run.timeout)
 
 
 def activate_volume(name: str) -> Run:

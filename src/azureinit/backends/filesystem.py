@@ -20,16 +20,25 @@ MKFS: dict[str, tuple[str, int, tuple[str, ...], tuple[str, ...]]] = {
 LINUX, SWAP = "0FC63DAF-8483-4772-8E79-3D69D8477DE4", "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"  # GPT's partition types
 WIPE = 'while [ "$1" != -- ]; do wipefs --quiet --all "$1" || exit; shift; done; shift; exec "$@"'
 TABLE = 'disk=$1; shift; printf "%s\\n" "$@" | sfdisk --quiet --wipe always --wipe-partitions always "$disk"'
-# The file is made only where the name is free, and used through its descriptor: its directory may belong to a user.
+# The file is made only where the name is free, and used through its descriptor: its directory may belong to a user. In
+# spite of `set -C` a shell opens a device that a link leads to, so what was opened is looked at too.
 SWAP_FILE = """set -e
 umask 077
 set -C
+if [ -e "$1" ] || [ -L "$1" ]; then echo "$1 exists already" >&2; exit 1; fi
 exec 3>"$1"
+if [ ! -f /proc/self/fd/3 ] || [ -s /proc/self/fd/3 ]; then echo "$1 is not a new file" >&2; exit 1; fi
 trap 'rm -f -- "$1"' EXIT
 file=/proc/self/fd/3
 {fill}
 mkswap $file >/dev/null
 trap - EXIT
+"""
+FORMAT = """set -e
+if [ ! -f "$1" ] || [ -L "$1" ]; then echo "$1 is not a file" >&2; exit 1; fi
+exec 3<"$1"
+if [ ! -f /proc/self/fd/3 ]; then echo "$1 is not a file" >&2; exit 1; fi
+mkswap /proc/self/fd/3 >/dev/null
 """
 FILL = {
     "fallocate": 'fallocate -l "$2" $file',
@@ -73,7 +82,8 @@ def make_swap_file(path: str, size: int, *, how: str) -> Run:
 
 
 def format_swap_file(path: str) -> Run:
-    return Run(argv=("mkswap", path))
+    """Only a regular file, never what a link in its place leads to."""
+    return Run(argv=("sh", "-c", FORMAT, "swapfile", path))
 
 
 def swap_on(path: str) -> Run:

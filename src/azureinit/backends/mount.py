@@ -14,6 +14,14 @@ WAIT = 60.0  # seconds, until udev has seen the new file system
 FSTAB_ONLY = ("defaults", "nofail", "auto", "noauto", "_netdev")
 PRIVATE = ("comment=", "x-")
 PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:_."
+CHECK = """found=
+while read -r source point rest; do
+    if [ "$point" = "$2" ]; then found=$source; fi
+done </proc/self/mounts
+[ "$found" -ef "$1" ] && exit
+echo "${found:-nothing} is mounted at $2, not $1: nothing is written to it" >&2
+exit 1
+"""
 UNIT = """\
 # Written by azure-init, because /etc/fstab cannot be changed. azure-init-disk.service starts it at every boot.
 [Unit]
@@ -62,8 +70,14 @@ def _mount(device: str, point: str, *, filesystem: str, options: str) -> Run:
     )
 
 
+def check_mount(device: str, point: str) -> Run:
+    """Fails if the topmost mount at `point` is another device."""
+    return Run(argv=("sh", "-c", CHECK, "mount", device, point), changes=False)
+
+
 def set_owner(point: str, owner: str) -> Run:
-    return Run(argv=("chown", "--", owner, point))
+    """Of the directory itself: a link in its place is not followed."""
+    return Run(argv=("chown", "-h", "--", owner, point))
 
 
 def restore_label(point: str) -> Run:

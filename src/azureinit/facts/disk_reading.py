@@ -10,7 +10,8 @@ from azureinit.facts.disk_conflicts import read_cloud_init, read_waagent_formats
 from azureinit.facts.disk_content import read_device
 from azureinit.facts.disk_identity import read_signs
 from azureinit.facts.disk_use import read_claim, read_disk_use, read_uses, read_writers, system_disks
-from azureinit.facts.fstab import FSTAB, is_fstab_writable, parse_fstab, read_point
+from azureinit.facts.fstab import FSTAB, is_fstab_writable, parse_fstab, read_point, read_udev_labels
+from azureinit.facts.signatures import View, find_signatures
 from azureinit.facts.temporary_disks import Assembled, DiskFacts, OtherDisk, Partition, TemporaryDisk
 from azureinit.machine.disk_use import free_bytes
 from azureinit.record import replace
@@ -33,6 +34,7 @@ TOOLS = (
 NEW_UUID = "/proc/sys/kernel/random/uuid"
 NEW_UUIDS = 8
 SYSTEMD = "/run/systemd/system"
+SWAP_HEAD, SWAP_KINDS = 64 << 10, ("swap", "suspended system")  # the signature is in the first page
 SWAP_FILE, NOTICE = "swapfile", "DATALOSS_WARNING_README.txt"
 ARRAY_LINKS, ARRAY_LINK = "/dev/disk/by-id", "md-uuid-"
 MOST = 1 << 20
@@ -55,6 +57,7 @@ def read_all(machine: Machine, settings: Disk, recorded: frozenset[str]) -> Disk
     entries = parse_fstab(fstab or b"")
     points = tuple(dict.fromkeys(point for disk in disks for point in disk.mounts))
     labels = _labels(disks, assembled)
+    swap_files = tuple(f"{point.rstrip('/')}/{SWAP_FILE}" for point in points)
     return DiskFacts(
         disks=disks,
         others=tuple(
@@ -68,13 +71,15 @@ def read_all(machine: Machine, settings: Disk, recorded: frozenset[str]) -> Disk
             read_point(machine, blocks, uses.table, path, labels)
             for path in dict.fromkeys((settings.mount_point, settings.scsi_mount_point))
         ),
+        labels=tuple(read_udev_labels(machine, blocks)),
         tools=frozenset(tool for tool in TOOLS if machine.find(tool)),
         systemd=machine.is_dir(SYSTEMD),
         waagent_formats=read_waagent_formats(machine),
         cloud_init=read_cloud_init(machine, entries),
         fresh=_read_fresh(machine),
         free_space=tuple(_read_free(machine, points)),
-        swap_files=tuple(_sizes(machine, (f"{point.rstrip('/')}/{SWAP_FILE}" for point in points))),
+        swap_files=tuple(_sizes(machine, swap_files)),
+        other_swap_files=tuple(path for path in swap_files if not _may_be_swap(machine, path)),
         active_swaps=uses.active_swaps,
         notices=tuple(path for path, _ in _sizes(machine, (f"{point.rstrip('/')}/{NOTICE}" for point in points))),
         wrong_owner=tuple(_read_wrong_owner(machine, points, settings.owner)) if settings.owner else (),
@@ -252,6 +257,25 @@ def _sizes(machine: Machine, paths: Iterable[str]) -> Iterable[tuple[str, int]]:
             continue
         if found is not None and stat.S_ISREG(found.st_mode):
             yield path, found.st_size
+
+
+def _may_be_swap(machine: Machine, path: str) -> bool:
+    """Nothing is there, or a swap area, or a file that begins with zeros: it was not finished."""
+    try:
+        found = machine.stat(path, follow=False)
+        if found is None or not stat.S_ISREG(found.st_mode):
+            return found is None
+        image = machine.open_image(path)
+    except LocalError:
+        return False
+    try:
+        head = image.read(0, SWAP_HEAD)
+    except LocalError:
+        return False
+    finally:
+        image.close()
+    is_swap = any(one.kind in SWAP_KINDS for one in find_signatures(View(((0, head),)), found.st_size))
+    return is_swap or not head.strip(b"\0")
 
 
 def _read_wrong_owner(machine: Machine, points: Iterable[str], owner: str) -> Iterable[str]:

@@ -12,7 +12,7 @@ from azureinit.machine.disk_use import is_writable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from azureinit.facts.block_devices import Blocks
     from azureinit.facts.disk_use import Mount
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FSTAB = "/etc/fstab"
 BY_LABEL = "/dev/disk/by-label"
+UDEV, UDEV_LABEL = "/run/udev/data", "E:ID_FS_LABEL_ENC="
+MOST_OF_UDEV = 1 << 20
 MOST_LINKS = 40
 AUTOFS = "autofs"
 ABSENT, EMPTY, NOT_EMPTY, LINK, NO_DIRECTORY, MOUNTED, HIDDEN = (
@@ -118,6 +120,18 @@ def _label(machine: Machine, blocks: Blocks, name: str) -> str:
         if resolve(machine, blocks, f"{BY_LABEL}/{label}") == name:
             return _without_hexadecimal(label)
     return ""
+
+
+def read_udev_labels(machine: Machine, blocks: Blocks) -> Iterable[tuple[str, str]]:
+    """What LABEL= in fstab can name, also on disks that are not temporary: the device and its label."""
+    for block in blocks.values():
+        try:
+            data = machine.read(f"{UDEV}/b{block.device}", limit=MOST_OF_UDEV) if block.device else None
+        except LocalError:
+            continue
+        for line in (data or b"").decode("utf-8", "surrogateescape").split("\n"):
+            if line.startswith(UDEV_LABEL):
+                yield block.path, _without_hexadecimal(line[len(UDEV_LABEL) :])
 
 
 def _without_hexadecimal(text: str) -> str:

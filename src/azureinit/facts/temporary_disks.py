@@ -103,6 +103,7 @@ class DiskFacts(Record):
     entries: tuple[FstabEntry, ...] = ()
     fstab_writable: bool = True
     points: tuple[MountPoint, ...] = ()  # those that the configuration names
+    labels: tuple[tuple[str, str], ...] = ()  # of file systems on all disks, as udev knows them: device path, label
     tools: frozenset[str] = frozenset()
     systemd: bool = False
     waagent_formats: str = ""  # the waagent.conf that has ResourceDisk.Format=y, if WALinuxAgent is installed
@@ -110,6 +111,7 @@ class DiskFacts(Record):
     fresh: tuple[str, ...] = ()  # new UUIDs for what is going to be made
     free_space: tuple[tuple[str, int], ...] = ()  # by mount point: free bytes
     swap_files: tuple[tuple[str, int], ...] = ()  # path and size of swap files that exist on our file systems
+    other_swap_files: tuple[str, ...] = ()  # paths of swap files where something else is: a link, a file with data
     active_swaps: tuple[str, ...] = ()  # devices and files in use as swap, links resolved
     notices: tuple[str, ...] = ()  # paths of the data-loss notices that exist
     wrong_owner: tuple[str, ...] = ()  # mount points whose file system does not belong to the configured owner

@@ -79,8 +79,7 @@ class Claims:
             until = self._machine.clock.monotonic() + PATIENCE
             for path in self._paths:
                 self._lock(path, until)
-            for path in self._paths:
-                self._claim(path, until)
+            self._claim_all(until)
         except BaseException:
             self.__exit__()
             raise
@@ -94,6 +93,14 @@ class Claims:
     def share(self) -> None:
         while self._open:
             os.close(self._open.popitem()[1])
+
+    def claim_again(self) -> None:
+        """After `share`."""
+        self._claim_all(self._machine.clock.monotonic() + PATIENCE)
+
+    def _claim_all(self, until: float) -> None:
+        for path in self._paths:
+            self._claim(path, until)
 
     def size(self, path: str) -> int:
         try:

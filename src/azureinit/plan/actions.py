@@ -120,13 +120,15 @@ class OnDevices(Record):
 
     Everything written so far is made durable first. Then each device is locked against udev's probing, opened
     exclusively and read again; one that is in use, or differs, stops the step before anything is written. `mark`: a
-    file that says that the write begins; it is made durable after the check and before the program starts. A path may
-    be named several times.
+    file that says that the write begins; it is made durable after the check and before the program starts. `unmark`:
+    the same file as it was; it is written if the program fails and the devices are unchanged, or another program uses
+    one of them. A path may be named several times.
     """
 
     devices: tuple[Untouched, ...]
     run: Run
     mark: Write | None = None
+    unmark: Write | None = None
 
 
 class Way(Record):

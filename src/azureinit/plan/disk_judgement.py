@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 FILESYSTEMS = ("ext4", "xfs", "btrfs")
 ARRAY, TABLE, FILESYSTEM = "array", "table", "filesystem"  # DiskSet.begun
 TABLES = ("gpt", "dos", "pmbr")
+OUTSIDE = 16 << 20  # bytes before and after the platform's partition
 SHIPPED = "Temporary Storage"  # the label of the platform's NTFS
+# No program that makes a file system or a table leaves bytes before this offset without its signature. Interrupted at
+# each write, mkfs.ext4 has left them from 2048 on, mkfs.btrfs from 1 MiB on, sfdisk at the end, and the others none.
+BEGINNING = 1024
 MEMBERS = {"mdadm": "md", "lvm": "lvm2"}
 
 
@@ -71,7 +75,10 @@ def is_shipped_ntfs(disk: TemporaryDisk, *, trust: bool) -> bool:
         return False
     if disk.content.ambiguous or {signature.kind for signature in disk.content.signatures} != {"dos"}:
         return False
-    content = disk.partitions[0].content
+    part = disk.partitions[0]
+    content = part.content
+    if part.start > OUTSIDE or disk.size - part.start - part.size > OUTSIDE:
+        return False  # there may be something beside it
     return content is not None and is_pristine(content, trust=trust)
 
 
@@ -128,16 +135,23 @@ def finished_on(content: Content | None, *, uuid: str, kind: str, label: str, sw
     return found if label and found.label == label and found.kind in kinds else None
 
 
-def has_only(content: Content | None, *, kind: str, uuid: str) -> bool:
-    """No signature but those that the set has recorded, none of which is complete. Other bytes do not count."""
+def has_only(content: Content | None, *, kind: str, uuid: str, over: str) -> bool:
+    """No signature but those that the set has recorded, none of which is complete.
+
+    Other bytes do not count where something was there before (`over`). Where the device was blank, data of others that
+    begin at its first bytes are not taken for those of an interrupted program.
+    """
     if content is None or content.ambiguous or content.ntfs or content.pristine_ntfs:
+        return False
+    raw = not content.signatures and content.nonzero is not None and content.nonzero < BEGINNING
+    if raw and not over:
         return False
     return all(one.kind == kind and same_uuid(one.uuid, uuid) and one.unfinished for one in content.signatures)
 
 
-def has_no_signature(content: Content | None) -> bool:
+def has_no_signature(content: Content | None, *, over: str) -> bool:
     """Bytes of an interrupted write may be there."""
-    return has_only(content, kind="", uuid="")
+    return has_only(content, kind="", uuid="", over=over)
 
 
 def has_table(content: Content | None, made: DiskSet) -> bool:
@@ -146,6 +160,9 @@ def has_table(content: Content | None, made: DiskSet) -> bool:
         return False
     tables = [one for one in content.signatures if one.kind == "gpt"]
     ours = bool(tables) and all(same_uuid(one.uuid, made.table_uuid) for one in tables)
+    parts = [uuid for one in tables for uuid in one.partitions]  # other programs keep a table's UUID
+    known = (made.partition_uuid, made.swap_partition_uuid)
+    ours = ours and all(any(same_uuid(uuid, own) for own in known) for uuid in parts)
     return ours and all(one.kind in TABLES for one in content.signatures)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from azureinit.backends.mount import mount, reload_units, restore_label, set_owner
+from azureinit.backends.mount import check_mount, mount, reload_units, restore_label, set_owner
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
+from azureinit.plan.disk_goals import SCSI_LABEL
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -27,6 +28,7 @@ by an empty one. What was on it cannot be recovered.
 
 Keep here only what can be made again: caches, scratch files, swap. Everything else belongs on a managed disk.
 """
+PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 REFUSED = "refused: "  # how the name of a Caution begins that makes the setup fail
 
 
@@ -81,9 +83,16 @@ def point_of(facts: DiskFacts, path: str) -> MountPoint | None:
 # ---- fstab
 
 
-def fstab_line(place: Place, settings: Disk) -> str:
-    source = f"LABEL={place.label}" if place.label else f"UUID={place.uuid}"
+def fstab_line(place: Place, settings: Disk, facts: DiskFacts) -> str:
+    """By label, unless that has characters that end a field, or names another device too."""
+    by_label = PLAIN.issuperset(place.label) and not (place.uuid and also_labelled(place, facts))
+    source = f"LABEL={place.label}" if place.label and by_label else f"UUID={place.uuid}"
     return f"{source} {place.point} {place.filesystem} {options_of(settings)} 0 2"
+
+
+def also_labelled(place: Place, facts: DiskFacts) -> tuple[str, ...]:
+    """Other devices with the same label, whatever disk they are on."""
+    return tuple(device for device, label in facts.labels if label == place.label and device != place.device)
 
 
 def options_of(settings: Disk) -> str:
@@ -96,14 +105,17 @@ def plan_fstab(places: tuple[Place, ...], settings: Disk, facts: DiskFacts) -> t
     """Our entries, and every other byte as it was."""
     if facts.fstab is None or not facts.fstab_writable or not places:
         return ()
-    data = edited_fstab(
-        facts.fstab, facts.entries, {place.point: fstab_line(place, settings) for place in places}, settings
-    )
+    wanted = {place.point: fstab_line(place, settings, facts) for place in places}
+    named = [(f"LABEL={place.label}", f"UUID={place.uuid}") for place in places]
+    sources = frozenset((f"LABEL={settings.label}", f"LABEL={SCSI_LABEL}", *(one for pair in named for one in pair)))
+    data = edited_fstab(facts.fstab, facts.entries, wanted, settings, sources=sources)
     points = " and ".join(place.point for place in places)
+    doubts = [_doubt(place, others) for place in places if (others := also_labelled(place, facts))]
     if data == facts.fstab:
-        return (Satisfied(name=f"{FSTAB} entry", why=f"there is one for {points}"),)
+        return (*doubts, Satisfied(name=f"{FSTAB} entry", why=f"there is one for {points}"))
     write = Write(path=FSTAB, data=data, was=facts.fstab)
     return (
+        *doubts,
         Step(
             name=f"{FSTAB} entry",
             why=f"{points} is mounted at every boot",
@@ -113,13 +125,30 @@ def plan_fstab(places: tuple[Place, ...], settings: Disk, facts: DiskFacts) -> t
     )
 
 
-def edited_fstab(data: bytes, entries: tuple[FstabEntry, ...], wanted: dict[str, str], settings: Disk) -> bytes:
+def _doubt(place: Place, others: tuple[str, ...]) -> Caution:
+    told = f"{' and '.join(others)} has it too: {FSTAB} names {place.device} by its UUID"
+    return Caution(name=f"label {place.label}", why=told)
+
+
+def edited_fstab(
+    data: bytes,
+    entries: tuple[FstabEntry, ...],
+    wanted: dict[str, str],
+    settings: Disk,
+    *,
+    sources: frozenset[str],
+) -> bytes:
     """An entry of ours that is as wanted stays where it is.
 
-    Another one goes if it is for a mount point that is set up now, or for one that is not configured any more.
+    Another one goes if it is for a mount point that is set up now, or mounts one of our own file systems (`sources`) at
+    a place that is not configured any more. One that somebody copied for another disk stays.
     """
     configured = {settings.mount_point, settings.scsi_mount_point}
-    ours = {entry.line.rstrip("\n"): entry.point for entry in entries if COMMENT in entry.options.split(",")}
+    ours = {
+        entry.line.rstrip("\n"): entry.point
+        for entry in entries
+        if COMMENT in entry.options.split(",") and (entry.point in wanted or entry.source in sources)
+    }
     missing = dict(wanted)
     kept: list[bytes] = []
     for raw in data.splitlines(keepends=True):
@@ -152,6 +181,7 @@ def plan_mount(place: Place, settings: Disk, facts: DiskFacts) -> tuple[Item, ..
         items.append(Satisfied(name=f"mount of {place.point}", why=f"{place.device} is mounted there"))
     else:
         items.append(_mount(place, settings, facts))
+        items += [_checked(place)] if place.fresh else []
     items += _belongings(place, settings, facts, mounted=mounted)
     return tuple(items)
 
@@ -171,6 +201,16 @@ def _mount(place: Place, settings: Disk, facts: DiskFacts) -> Step:
         why=f"{place.device} is not mounted",
         did=f"mounted {place.device} ({place.filesystem} {place.label}) at {place.point}",
         ways=ways,
+    )
+
+
+def _checked(place: Place) -> Step:
+    """systemd mounts what a label, or a unit of others, names: that may be another disk."""
+    return Step(
+        name=f"device at {place.point}",
+        why=f"what follows is only for {place.device}",
+        did=f"{place.device} is what is mounted at {place.point}",
+        ways=(Way(backend="mount table", actions=(check_mount(place.device, place.point),)),),
     )
 
 

@@ -149,7 +149,10 @@ def _volume(
     made: DiskSet | None,
 ) -> Volume | None:
     uuid, kind = (made.filesystem_uuid, made.filesystem) if made else ("", "")
-    found = finished_on(content, uuid=uuid, kind=kind, label=goal.label, swap=goal.filesystem == SWAP)
+    # On a new array the file system of an older one can show through, with our label: the UUID tells them apart.
+    older = made is not None and made.aggregation != "none" and made.over != "" and not made.finished
+    label = "" if older else goal.label
+    found = finished_on(content, uuid=uuid, kind=kind, label=label, swap=goal.filesystem == SWAP)
     # What the settings ask for now may be something else than what was made: then only a label that fits counts.
     if found is None or (found.kind == SWAP) != (goal.filesystem == SWAP) or any(disk.trouble for disk in disks):
         return None
@@ -191,7 +194,7 @@ def _unfinished(
         return None
     if made.table == "none":
         ours = made.begun == FILESYSTEM and not disk.partitions and not holds_nothing(disk.content)
-        if not ours or not has_only(disk.content, kind=made.filesystem, uuid=made.filesystem_uuid):
+        if not ours or not has_only(disk.content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over):
             return None
         return _work(FILESYSTEM, made, disks, (seen(disk),), (disk.path,), again=True)
     return _unfinished_table(made, disk, trust=trust)
@@ -202,7 +205,7 @@ def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Wor
         made.begun == TABLE
         and not disk.partitions
         and not holds_nothing(disk.content)
-        and has_no_signature(disk.content)
+        and has_no_signature(disk.content, over=made.over)
     ):
         return _work(TABLE, made, (disk,), (seen(disk),), (disk.path,), again=True)
     if made.begun not in (TABLE, FILESYSTEM) or not has_table(disk.content, made):
@@ -217,9 +220,11 @@ def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Wor
         return _work(TABLE, made, (disk,), (seen(disk),), (disk.path,), again=True)
     if part.content is None or not part.content.regions or not part.content.digest:
         return None
-    again = made.begun == FILESYSTEM and has_only(part.content, kind=made.filesystem, uuid=made.filesystem_uuid)
+    again = made.begun == FILESYSTEM and has_only(
+        part.content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over
+    )
     left = made.over == "ntfs" and is_pristine(part.content, trust=trust)
-    left = left or (made.over != "" and has_no_signature(part.content))
+    left = left or (made.over != "" and has_no_signature(part.content, over=made.over))
     if not holds_nothing(part.content) and not again and not left:
         return None
     device = Untouched(path=part.path, size=part.size, regions=part.content.regions, digest=part.content.digest)
@@ -239,9 +244,16 @@ def _unfinished_array(made: DiskSet, disks: tuple[TemporaryDisk, ...], facts: Di
     if made.finished or made.begun != ARRAY or all(map(is_blank, disks)):
         return None
     for member, disk in zip(members, disks):
-        if not member and (disk.partitions or not has_no_signature(disk.content)):
+        if not member and (disk.partitions or not _is_between(disk, made)):
             return None
     return _work(ARRAY, made, disks, tuple(map(seen, disks)), tuple(disk.path for disk in disks), again=True)
+
+
+def _is_between(disk: TemporaryDisk, made: DiskSet) -> bool:
+    """Not a member yet. mdadm writes nothing but the superblock; pvcreate writes its label last."""
+    if made.aggregation == "mdadm" and not made.over:
+        return is_blank(disk)
+    return has_no_signature(disk.content, over=made.over)
 
 
 def _unfinished_volume(made: DiskSet, disks: tuple[TemporaryDisk, ...], arrays: list[Assembled]) -> Work | None:
@@ -256,8 +268,11 @@ def _unfinished_volume(made: DiskSet, disks: tuple[TemporaryDisk, ...], arrays: 
     content = array.content
     if content is None or not content.regions or not content.digest or made.begun not in (ARRAY, FILESYSTEM):
         return None
-    again = made.begun == FILESYSTEM and has_only(content, kind=made.filesystem, uuid=made.filesystem_uuid)
-    if not holds_nothing(content) and not again:
+    again = made.begun == FILESYSTEM and has_only(
+        content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over
+    )
+    left = made.over != "" and has_no_signature(content, over=made.over)
+    if not holds_nothing(content) and not again and not left:
         return None
     device = Untouched(path=array.path, size=array.size, regions=content.regions, digest=content.digest)
     return _work(FILESYSTEM, made, disks, (device,), (array.path,), again=not holds_nothing(content))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.backends.array import activate_volume, assemble_array, create_array, create_volume
+from azureinit.backends.array import activate_volume, assemble_array, create_array, create_volume, wiped_after
 from azureinit.backends.filesystem import make_filesystem, make_table, tool_of, wiped_first
 from azureinit.memory.disk_sets import encode_disk_sets
 from azureinit.plan.actions import MakeDir, OnDevices, Step, Way, Write
@@ -27,6 +27,9 @@ class Book:
 
     def write(self, made: DiskSet) -> Write:
         self.sets = (*(one for one in self.sets if one.kind != made.kind), made)
+        return self.unchanged()
+
+    def unchanged(self) -> Write:
         return Write(path=self.path, data=encode_disk_sets(self.sets), mode=0o600)
 
 
@@ -39,11 +42,13 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     disks = listed(tuple(disk.path for disk in work.disks))
     if work.new:
         steps.append(_record(goal, work, book, disks))
-    mark = book.write(work.made)
+    unmark, mark = book.unchanged(), book.write(work.made)
     run, way = _program(work, settings)
     if work.wipe:
         run = wiped_first(work.wipe, run)
-    actions = (OnDevices(devices=work.devices, run=run, mark=mark),)
+    # mdadm and LVM may leave a running array behind: its members are known by their UUIDs.
+    back = unmark if work.what != ARRAY and unmark != mark else None
+    actions = (OnDevices(devices=work.devices, run=run, mark=mark, unmark=back),)
     done = (book.write(replace(work.made, finished=True)),) if work.what == FILESYSTEM else ()
     name, did = _named(goal, work, disks)
     why = _why(work, disks) + _next(work)
@@ -62,11 +67,23 @@ def _record(goal: Goal, work: Work, book: Book, disks: str) -> Step:
     )
 
 
+def finished_step(goal: Goal, made: DiskSet, device: str, book: Book) -> Step:
+    """The record of a crash between mkfs and the record: without it, data that come later could look unfinished."""
+    return Step(
+        name=f"record of the {goal.name}",
+        why=f"{device} is finished, and the record does not say so",
+        did=f"recorded that {device} is finished",
+        ways=(Way(backend="native", actions=(book.write(replace(made, finished=True)),)),),
+    )
+
+
 def _program(work: Work, settings: Disk) -> tuple[Run, str]:
     made, paths = work.made, work.paths
     if work.what == ARRAY:
         create = create_array if made.aggregation == "mdadm" else create_volume
         run = create(made.name, paths, uuid=made.array_uuid, chunk_kib=settings.chunk_kib, again=work.again)
+        if made.over:
+            run = wiped_after(run, made.name, lvm=made.aggregation == "lvm")
         return run, made.aggregation
     if work.what == TABLE:
         whole = made.filesystem == SWAP

@@ -14,9 +14,9 @@ from azureinit.plan.disk_judgement import FILESYSTEM, in_the_way
 from azureinit.plan.disk_mounts import REFUSED, Place, plan_fstab, plan_mount, point_refusal, refused
 from azureinit.plan.disk_new import missing_for, new_work, shape_of
 from azureinit.plan.disk_sets import Assembly, Found, Volume, Work, find, left_alone
-from azureinit.plan.disk_steps import Book, assembly_step, work_steps
+from azureinit.plan.disk_steps import Book, assembly_step, finished_step, work_steps
 from azureinit.plan.swap import plan_swap_device, plan_swap_file, plan_swap_partition, swap_partition
-from azureinit.record import Record
+from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def plan_disks(
     items: list[Item] = [item for _, part in parts for item in part.items]
     items += plan_fstab(places, settings, facts)
     for goal, part in parts:
-        items += _used(goal, part, asked)
+        if not _is_covered(goal, places, facts):
+            items += _used(goal, part, asked)
     return (*items, *remarks)
 
 
@@ -91,7 +92,10 @@ def _part(goal: Goal, asked: Asked, own: tuple[DiskSet, ...], book: Book, fresh:
     found = find(goal, facts, own, settings)
     state = found.state
     if isinstance(state, Volume):
-        return _volume_part(goal, state, found, asked)
+        stale = next((made for made in own if made.kind == goal.kind and not made.finished), None)
+        done = () if stale is None else (finished_step(goal, stale, state.device, book),)
+        part = _volume_part(goal, state, found, asked)
+        return replace(part, items=(*done, *part.items))
     if isinstance(state, Assembly):
         return Part(items=(assembly_step(goal, state), *_left(found)))
     if isinstance(state, Work):
@@ -241,6 +245,13 @@ def _dirty_part(goal: Goal, shape: Shape, dirty: dict[str, str], *, recreate: bo
 
 
 # ---- after the file systems
+
+
+def _is_covered(goal: Goal, places: tuple[Place, ...], facts: DiskFacts) -> bool:
+    """Its mount point lies in a kept file system that is not mounted yet: what is there, a link perhaps, is unknown."""
+    mounted = {(point.path, point.source) for point in facts.points if point.state == "mounted"}
+    outer = [place for place in places if goal.point.startswith(f"{place.point}/") and not place.fresh]
+    return any((place.point, place.device) not in mounted for place in outer)
 
 
 def _used(goal: Goal, part: Part, asked: Asked) -> tuple[Item, ...]:

@@ -49,7 +49,8 @@ def plan_swap_partition(goal: Goal, disk: TemporaryDisk, made: DiskSet, facts: D
         return (refused(name, f"the first partition of {disk.path} is not the recorded one of {made.swap_mib} MiB"),)
     if part.path in in_use(facts) or _is_ours(part, made):
         return (Satisfied(name=name, why=f"{part.path} is the recorded swap area"),)
-    ours = holds_nothing(part.content) or (made.over and has_only(part.content, kind=SWAP, uuid=made.swap_uuid))
+    left = made.over and has_only(part.content, kind=SWAP, uuid=made.swap_uuid, over=made.over)
+    ours = holds_nothing(part.content) or left
     content = part.content
     begun = made.begun in (TABLE, FILESYSTEM) and not made.finished
     if content is None or not content.regions or not content.digest:
@@ -84,6 +85,8 @@ def plan_swap_file(place: Place, size_mib: int, facts: DiskFacts) -> tuple[Item,
     path, size = f"{place.point}/{FILE}", size_mib * MIB
     name, existing = f"swap file {path}", dict(facts.swap_files).get(path)
     active = path in in_use(facts)
+    if path in facts.other_swap_files and not active:
+        return (refused(name, "left alone: it is not a swap file; remove it, or move it away"),)
     if existing == size:
         return (_used(name, path, active=active, size_mib=size_mib),)
     free = dict(facts.free_space).get(place.point)
