@@ -16,14 +16,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from support import disks
 from support.container import CACHE, GENERALISE, lay_agent
+from support.disk_rows import Row
 from support.need import need, need_root
 from support.qemu import BOOT_SECONDS, CALL_SECONDS, Guest, Line
 
 MIB = 1 << 20
+INSIDE = Path(__file__).with_name("disk_inside.py")
+SCENARIO_SECONDS = 300.0
 VM_ID = "c0ffee00-1111-2222-3333-444444444444"
+CONFIG = f"""\
+[platform]
+require_azure = false
+vm_id = "{VM_ID}"
+[telemetry]
+console = false
+[disk]
+grow_root = false
+setup = "auto"
+"""
 V1, V2 = "Microsoft NVMe Direct Disk", "Microsoft NVMe Direct Disk v2"
 RESOURCE, DATA = "AZRESOURCE", "AZDATA"  # products of QEMU's SCSI disks; test rules make Azure's links of them
 PACKAGES = (
@@ -60,11 +74,13 @@ chroot "$1" systemctl --quiet mask e2scrub_all.timer e2scrub_reap.service ldconf
 printf 'blacklist %s\\n' kvm_amd kvm aesni_intel ghash_clmulni_intel sha512_ssse3 sha256_ssse3 sha1_ssse3 \\
     vmw_vsock_vmci_transport vsock_loopback efi_pstore qemu_fw_cfg serio_raw sg drm floppy parport_pc ppdev \\
     i2c_piix4 pcspkr psmouse joydev button >"$1/etc/modprobe.d/no-matter.conf"
-ln -s /usr/lib/systemd/system/guest.service "$1/etc/systemd/system/default.target.wants/guest.service" 2>/dev/null || {{
-    mkdir -p "$1/etc/systemd/system/multi-user.target.wants"
-    ln -s /usr/lib/systemd/system/guest.service "$1/etc/systemd/system/multi-user.target.wants/guest.service"
-}}
+mkdir -p "$1/etc/systemd/system/multi-user.target.wants"
+ln -s /usr/lib/systemd/system/guest.service "$1/etc/systemd/system/multi-user.target.wants/guest.service"
 rm -f "$1"/etc/mdadm/mdadm.conf
+mkdir -p "$1/etc/systemd/system-generators"
+for path in "$1"/usr/lib/systemd/system-generators/*; do  # each runs at every reload
+    case $path in *fstab-generator) ;; *) ln -s /dev/null "$1/etc/systemd/system-generators/${{path##*/}}" ;; esac
+done
 """
 # On a busy host an emulated timer looks broken to the kernel. Without multipath, a disk hangs on its controller as on Azure.
 KERNEL_OPTIONS = (
@@ -103,6 +119,20 @@ class Ran:
     out: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What a scenario left. `told`: the last run's output; `changed`: serials of the disks whose content differs."""
+
+    statuses: tuple[int, ...]
+    status: int
+    told: str
+    after: Ran
+    changed: tuple[str, ...]
+    mounted: tuple[tuple[str, str], ...]
+    swaps: tuple[str, ...]
+    fstab: str
+
+
 class DiskGuest(Guest):
     """`plain`: QEMU's NVMe disks, in their order."""
 
@@ -128,109 +158,61 @@ class DiskGuest(Guest):
         """All, if none is named. What is in a file in memory remains until the disk is connected anew with a size."""
         self.call(inside_disconnect, names=list(names))
 
+    def scenario(self, row: Row) -> Seen:
+        answer = self.call(
+            inside_scenario,
+            seconds=SCENARIO_SECONDS,
+            nvme=row.nvme,
+            size=row.size,
+            sector=row.sector,
+            resource_disk=row.resource,
+            config=CONFIG + row.disk,
+            conf=row.conf,
+            before=row.before,
+            runs=list(row.runs),
+            after=row.after,
+            hide=list(row.hide),
+        )
+        status, told = answer["runs"][-1]
+        return Seen(
+            statuses=tuple(status for status, _ in answer["runs"]),
+            status=status,
+            told=told,
+            after=Ran(status=answer["after"][0], out=answer["after"][1]),
+            changed=tuple(answer["changed"]),
+            mounted=tuple(sorted((point, kind) for _, point, kind, _ in answer["mounts"])),
+            swaps=tuple(answer["swaps"]),
+            fstab=answer["fstab"],
+        )
+
     def reset(self) -> None:
         """As if the power had failed: nothing is written, and the machine boots again."""
         self.ask_monitor("system_reset")
         self.finish(seconds=BOOT_SECONDS)
 
 
-def inside_shell(script: str, environment: dict[str, str]) -> tuple[int, str]:
-    import os
-    import subprocess
+def inside_shell(script: str, environment: dict[str, str]) -> Any:
+    import disk_inside
 
-    ran = subprocess.run(
-        ["sh", "-c", script],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **environment},
-    )
-    return ran.returncode, ran.stdout.decode(errors="replace")
+    return disk_inside.shell(script, environment)
 
 
-def inside_connect(name: str, size: int, path: str, model: str, sector: int) -> str:
-    import os
-    import subprocess
-    import time
+def inside_connect(name: str, size: int, path: str, model: str, sector: int) -> Any:
+    import disk_inside
 
-    top, disks = "/sys/kernel/config/nvmet", "/run/disks"
-    if not os.path.isdir(top):
-        subprocess.run(["modprobe", "-a", "nvmet", "nvme-loop", "loop"], check=True)
-        subprocess.run(["mount", "-t", "configfs", "configfs", "/sys/kernel/config"])
-        os.makedirs(f"{top}/ports/1")
-        with open(f"{top}/ports/1/addr_trtype", "w") as file:
-            file.write("loop")
-        os.makedirs(disks, exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3g", "tmpfs", disks], check=True)
-
-    def put(where: str, text: str) -> None:
-        with open(where, "w") as file:
-            file.write(text)
-
-    if size:
-        path = f"{disks}/{name}"
-        if os.path.exists(path):
-            os.unlink(path)
-        with open(path, "wb") as file:
-            file.truncate(size)
-    elif not path:
-        path = f"{disks}/{name}"
-    if not path.startswith("/dev/"):
-        command = ["losetup", "--find", "--show", "--sector-size", str(sector), path]
-        path = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode().strip()
-    nqn = f"nqn.2026-01.test:{name}"
-    system = f"{top}/subsystems/{nqn}"
-    os.makedirs(f"{system}/namespaces/1")
-    put(f"{system}/attr_allow_any_host", "1")
-    put(f"{system}/attr_model", model)
-    put(f"{system}/attr_serial", name)
-    put(f"{system}/namespaces/1/device_path", path)
-    put(f"{system}/namespaces/1/enable", "1")
-    os.symlink(system, f"{top}/ports/1/subsystems/{nqn}")
-    with open("/dev/nvme-fabrics", "r+b", buffering=0) as door:
-        door.write(f"transport=loop,nqn={nqn}".encode())
-        told = door.read(200).decode()  # instance=1,cntlid=1
-    number = dict(word.split("=") for word in told.strip().split(","))["instance"]
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        for found in sorted(os.listdir("/sys/block")):
-            if found.startswith(f"nvme{number}n") and os.path.exists(f"/dev/{found}"):
-                subprocess.run(["udevadm", "settle"], check=True)
-                return found
-        time.sleep(0.05)
-    raise RuntimeError(f"no disk of nvme{number} appeared: {told}")
+    return disk_inside.connect(name, size=size, path=path, model=model, sector=sector)
 
 
 def inside_disconnect(names: list[str]) -> None:
-    import glob
-    import os
-    import subprocess
+    import disk_inside
 
-    top = "/sys/kernel/config/nvmet"
-    for controller in glob.glob("/sys/class/nvme/nvme*"):
-        if not os.path.exists(f"{controller}/subsysnqn"):
-            continue
-        with open(f"{controller}/subsysnqn") as file:
-            nqn = file.read().strip()
-        name = nqn.rpartition(":")[2]
-        if not nqn.startswith("nqn.2026-01.test:") or (names and name not in names):
-            continue
-        with open(f"{controller}/delete_controller", "w") as file:
-            file.write("1")
-    if not os.path.isdir(f"{top}/subsystems"):
-        return
-    for nqn in os.listdir(f"{top}/subsystems"):
-        name = nqn.rpartition(":")[2]
-        if names and name not in names:
-            continue
-        with open(f"{top}/subsystems/{nqn}/namespaces/1/device_path") as file:
-            path = file.read().strip()
-        os.unlink(f"{top}/ports/1/subsystems/{nqn}")
-        os.rmdir(f"{top}/subsystems/{nqn}/namespaces/1")
-        os.rmdir(f"{top}/subsystems/{nqn}")
-        if path.startswith("/dev/loop"):
-            subprocess.run(["losetup", "--detach", path], check=True)
-    subprocess.run(["udevadm", "settle"], check=True)
+    disk_inside.disconnect(*names)
+
+
+def inside_scenario(**given: Any) -> Any:
+    import disk_inside
+
+    return disk_inside.scenario(**given)
 
 
 def debian() -> disks.Disk:
@@ -262,6 +244,7 @@ def booted(
     lay_agent(tree / "usr/lib/azure-init", disks.SUITE)
     laid = {
         "usr/lib/guest.py": AGENT,
+        "usr/lib/azure-init/disk_inside.py": INSIDE.read_text(),
         "usr/lib/systemd/system/guest.service": UNIT,
         "etc/udev/rules.d/61-test-azure.rules": RULES,
         **(files or {}),
@@ -277,7 +260,7 @@ def booted(
         command = [
             need("setpriv"), "--pdeathsig", "KILL",  # QEMU is killed when this process ends
             qemu, "-nodefaults", "-no-user-config", "-display", "none",
-            "-machine", "pc", "-accel", "tcg,tb-size=512", "-cpu", "max", "-m", "3072",
+            "-machine", "pc", "-accel", "tcg,tb-size=512", "-cpu", "max", "-m", "2560",
             "-kernel", str(disk.kernel), "-initrd", str(disk.initrd), "-append", KERNEL_OPTIONS,
             "-serial", f"file:{directory}/console", "-serial", "chardev:wire",
             "-chardev", f"socket,id=wire,path={directory}/wire",
