@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-from support.disk_guest import MIB, DiskGuest, booted
-from support.disk_rows import ROWS, Row
+from support.bounds import sample
+from support.disk_guest import MIB, DiskGuest, Seen, booted
+from support.disk_rows import KILLS, ROWS, Row
 
 pytestmark = pytest.mark.newer
-# Those with the same disks after each other: connecting disks takes longer than emptying them.
-ORDER = sorted(ROWS, key=lambda row: (row.sector, row.size, row.nvme))
+
+
+def ordered(rows: Iterable[Row]) -> list[Row]:
+    """Those with the same disks after each other: connecting disks takes longer than emptying them."""
+    return sorted(rows, key=lambda row: (row.sector, row.size, row.nvme))
+
+
 
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskGuest]:
-    with booted(tmp_path_factory.mktemp("guest"), resource=64 * MIB, data=32 * MIB) as running:
+    with booted(tmp_path_factory.mktemp("guest"), resource=40 * MIB, data=32 * MIB) as running:
         yield running
 
 
-@pytest.mark.parametrize("row", ORDER, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ordered(ROWS), ids=lambda row: row.name)
 def test_scenario(guest: DiskGuest, row: Row) -> None:
-    seen = guest.scenario(row)
+    judge(guest.scenario(row), row)
+
+
+@pytest.mark.parametrize("row", ordered(sample(KILLS, 6)), ids=lambda row: row.name)
+def test_a_run_after_one_that_was_killed(guest: DiskGuest, row: Row) -> None:
+    judge(guest.scenario(row), row)
+
+
+def judge(seen: Seen, row: Row) -> None:
     assert "Traceback" not in seen.told
     assert bool(seen.status) == bool(row.status), seen.told
+    assert not row.statuses or seen.statuses == row.statuses, seen.told
     for words in row.says:
         assert words in seen.told
     assert seen.mounted == row.mounted, seen.told
     assert bool(seen.changed) == row.changed, seen.told
+    assert len(seen.swaps) == len(row.swaps), seen.told
+    assert all(words in swap for words, swap in zip(row.swaps, seen.swaps)), seen.swaps
     assert seen.after.status == 0, seen.after.out + seen.told

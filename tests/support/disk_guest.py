@@ -46,8 +46,10 @@ PACKAGES = (
 )
 # Links as Azure's rules make them from VMBus ids, which QEMU does not have.
 RULES = f"""\
+TEST=="/run/no-resource", GOTO="end"
 SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", ATTRS{{model}}=="{RESOURCE}*", SYMLINK+="disk/azure/resource"
 SUBSYSTEM=="block", ENV{{DEVTYPE}}=="partition", ATTRS{{model}}=="{RESOURCE}*", SYMLINK+="disk/azure/resource-part%n"
+LABEL="end"
 """
 UNIT = """\
 [Unit]
@@ -131,6 +133,7 @@ class Seen:
     mounted: tuple[tuple[str, str], ...]
     swaps: tuple[str, ...]
     fstab: str
+    spent: Mapping[str, float]
 
 
 class DiskGuest(Guest):
@@ -183,6 +186,7 @@ class DiskGuest(Guest):
             mounted=tuple(sorted((point, kind) for _, point, kind, _ in answer["mounts"])),
             swaps=tuple(answer["swaps"]),
             fstab=answer["fstab"],
+            spent=answer["spent"],
         )
 
     def reset(self) -> None:

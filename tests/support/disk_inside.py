@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import io
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,11 +17,15 @@ TARGET = "/sys/kernel/config/nvmet"
 NQN = "nqn.2026-01.test:"
 DISKS = "/run/disks"  # the content of the disks, in memory
 MODEL = "Microsoft NVMe Direct Disk v2"
+NO_RESOURCE = "/run/no-resource"  # the rules of the guest make no link while it exists
 LINK = "/dev/disk/azure/resource"
 CONFIG = "/etc/azure-init/azure-init.toml"
 UTILS_CONFIG = "/etc/azure-ephemeral-disk-setup.conf"
-BIN = "/run/bin"  # first in PATH: programs that are replaced or, with an empty directory in PATH, hidden
-HIDDEN = "/run/hidden"
+BIN = "/run/bin"  # programs in it are bound over those of the system, which are in REAL meanwhile
+REAL = "/run/real"
+FSTAB = "LABEL=root / ext4 defaults 0 1\n"
+TOOLS = ("/usr/sbin", "/usr/bin")  # where the agent looks for programs
+WARM: list[bool] = []  # the agent's modules are loaded
 FLUSH, REREAD = 0x1261, 0x125F  # ioctl: BLKFLSBUF, BLKRRPART
 
 
@@ -162,7 +169,7 @@ def fingerprint(path: str) -> int:
                     break
             file.seek(at)
             piece = file.read(1 << 20)
-            if piece.count(0) != len(piece):
+            if piece != bytes(len(piece)):
                 found = zlib.crc32(piece, found ^ at)
             at += len(piece)
     return found
@@ -176,59 +183,91 @@ def resource() -> str:
     return ""
 
 
+def hide_resource(device: str, *, hidden: bool) -> None:
+    """Empties the disk. A write to it makes udev look at its rules again."""
+    if hidden:
+        put(NO_RESOURCE, "")
+    elif os.path.exists(NO_RESOURCE):
+        os.unlink(NO_RESOURCE)
+    run("blkdiscard", "--force", device)
+    forget(device)
+    run("udevadm", "settle")
+    if hidden == os.path.exists(LINK):
+        run("udevadm", "trigger", "--action=change", "--settle", device)
+    assert hidden != os.path.exists(LINK)
+
+
 # ---- a scenario
 
 
 def clean() -> None:
     """Back to a machine on which nothing was set up."""
-    run("chattr", "-i", "/etc/fstab", check=False)
-    run("swapoff", "--all", check=False)
+    for line in read("/proc/self/mounts").splitlines():
+        if line.split()[1].startswith(("/usr/bin/", "/usr/sbin/")):
+            run("umount", line.split()[1])
+    for hidden in (path for place in TOOLS for path in glob.glob(f"{place}/*.hidden")):
+        os.rename(hidden, hidden[: -len(".hidden")])
+    if read("/proc/swaps").count("\n") > 1:
+        run("swapoff", "--all", check=False)
     ours = ("/dev/nvme", "/dev/md", "/dev/mapper", "/dev/dm", resource() or "/dev/nvme")
     for _ in range(3):
         mounted = [line.split()[:2] for line in read("/proc/self/mounts").splitlines()]
         for source, point in reversed(mounted):
             if source.startswith(ours) or point.startswith(("/mnt", "/media")):
                 run("umount", "--lazy" if _ else "--force", point, check=False)
-    for group in run("vgs", "--noheadings", "-o", "vg_name", check=False).split():
-        run("vgchange", "-an", group, check=False)
+    if glob.glob("/sys/block/dm-*"):
+        run("vgchange", "-an", check=False)
     for array in glob.glob("/sys/block/md*"):
         run("mdadm", "--stop", f"/dev/{os.path.basename(array)}", check=False)
     for name in glob.glob("/sys/block/dm-*/dm/name"):
         run("dmsetup", "remove", "--force", read(name).strip(), check=False)
-    changed = read("/etc/fstab") != "LABEL=root / ext4 defaults 0 1\n"
-    put("/etc/fstab", "LABEL=root / ext4 defaults 0 1\n")
-    units = [
-        *glob.glob("/etc/systemd/system/*.mount"),
-        *glob.glob("/run/systemd/system/*.mount"),
-        *glob.glob("/etc/systemd/system/*.swap"),
-        *glob.glob("/run/systemd/system/*.swap"),
-    ]
+    changed = read("/etc/fstab") != FSTAB
+    if changed or "i" in run("lsattr", "/etc/fstab").split()[0]:
+        run("chattr", "-i", "/etc/fstab")
+        put("/etc/fstab", FSTAB)
+    places = [f"/{top}/systemd/system/*.{kind}" for top in ("etc", "run") for kind in ("mount", "swap")]
+    units = [unit for place in places for unit in glob.glob(place) if os.path.realpath(unit) != "/dev/null"]
     for path in (
-        *(unit for unit in units if not os.path.realpath(unit) == "/dev/null"),
+        *units,
         *glob.glob("/var/lib/azure-init/*.disks"),
         UTILS_CONFIG,
         "/etc/waagent.conf",
         "/usr/sbin/waagent",
         "/run/azure-init/disks.json",
+        "/run/killed",
     ):
         if os.path.lexists(path):
             os.unlink(path)
-    run("rm", "-rf", BIN, HIDDEN, "/data")
-    run("rm", "-rf", "/mnt", check=False)
-    os.makedirs("/mnt", exist_ok=True)
-    os.makedirs(BIN)
+    for place in (BIN, REAL, "/mnt"):
+        shutil.rmtree(place, ignore_errors=True)
+        os.makedirs(place, exist_ok=True)
     if changed or units:
         run("systemctl", "daemon-reload")
-    run("systemctl", "reset-failed", check=False)
+        run("systemctl", "reset-failed", check=False)
 
 
-def agent(words: list[str], search: str) -> tuple[int, str]:
+def replace_tools(hide: list[str]) -> None:
+    """A program in BIN instead of the system's; those in `hide` are not there."""
+    for place in TOOLS:
+        for tool in hide:
+            if os.path.lexists(f"{place}/{tool}"):
+                os.rename(f"{place}/{tool}", f"{place}/{tool}.hidden")
+        for tool in os.listdir(BIN):
+            path = f"{place}/{tool}"
+            if os.path.lexists(path) and not os.path.exists(f"{REAL}/{tool}"):
+                path = os.path.realpath(path)
+                shutil.copy(path, f"{REAL}/{tool}")
+                run("mount", "--bind", f"{BIN}/{tool}", path)
+
+
+def agent(words: list[str]) -> tuple[int, str]:
     """`azure-init` with these words, in a child that has its modules already: emulated imports take seconds."""
-    if "/usr/lib/azure-init" not in sys.path:
-        sys.path.insert(0, "/usr/lib/azure-init")
-    import azureinit.cli.disk
-    import azureinit.run.disks  # noqa: F401
+    import azureinit.cli
 
+    if not WARM:
+        WARM.append(True)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            azureinit.cli.main(["disk", "plan"])
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
@@ -236,7 +275,6 @@ def agent(words: list[str], search: str) -> tuple[int, str]:
         os.dup2(into, 1)
         os.dup2(into, 2)
         os.setsid()
-        os.environ["PATH"] = search
         status = 99
         try:
             sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
@@ -269,7 +307,16 @@ def scenario(
     hide: list[str],
 ) -> dict[str, Any]:
     """`runs`: words for the agent, or, after a `!`, a script between two runs."""
+    began = time.monotonic()
+    spent: dict[str, float] = {}
+
+    def lap(name: str) -> None:
+        nonlocal began
+        began, took = time.monotonic(), time.monotonic() - began
+        spent[name] = round(took, 1)
+
     clean()
+    lap("clean")
     names = {f"S{size}B{sector}N{number}": "" for number in range(nvme)}
     there = connected()
     extra = [serial for serial in there if serial not in names]
@@ -280,45 +327,39 @@ def scenario(
         wipe(serial, names[serial])
     scsi = resource()
     if scsi:
-        run("blkdiscard", "--force", scsi)
-        forget(scsi)
-        if os.path.lexists(LINK):
-            os.unlink(LINK)
-        if resource_disk:
-            os.makedirs(os.path.dirname(LINK), exist_ok=True)
-            os.symlink(scsi, LINK)
+        hide_resource(scsi, hidden=not resource_disk)
     os.makedirs(os.path.dirname(CONFIG), exist_ok=True)
     put(CONFIG, config)
     if conf:
         put(UTILS_CONFIG, conf)
     environment = {f"D{number}": f"/dev/{device}" for number, device in enumerate(names.values())}
     environment |= {"R": scsi, "BIN": BIN}
-    search = f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin"
-    if hide:
-        os.makedirs(HIDDEN)
-        for place in ("/usr/bin", "/usr/sbin"):
-            for tool in os.listdir(place):
-                if tool not in hide and not os.path.lexists(f"{HIDDEN}/{tool}"):
-                    os.symlink(f"{place}/{tool}", f"{HIDDEN}/{tool}")
-        search = f"{BIN}:{HIDDEN}"
+    lap("disks")
     if before:
         status, said = shell("set -e\n" + before, environment)
         if status:
             raise RuntimeError(f"preparation: {status}: {said}")
         run("udevadm", "settle")
+    replace_tools(hide)
+    lap("before")
     seen = _contents(names, scsi if resource_disk else "")
+    lap("contents")
     told = []
     for words in runs:
         if words.startswith("!"):
             status, said = shell("set -e\n" + words[1:], environment)
             if status:
                 raise RuntimeError(f"{words}: {status}: {said}")
+            replace_tools([])
             continue
-        told.append(agent(words.split(), search))
+        told.append(agent(words.split()))
+    lap("runs")
     run("udevadm", "settle")
     checked = shell("set -e\n" + after, environment) if after else (0, "")
     mounts = [line.split()[:4] for line in read("/proc/self/mounts").splitlines()]
+    lap("after")
     return {
+        "spent": spent,
         "runs": told,
         "after": checked,
         "changed": [

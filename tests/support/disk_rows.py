@@ -24,7 +24,7 @@ FIXED = "chattr +i /etc/fstab"
 HANGS = """cat >"$BIN/systemctl" <<'END'
 #!/bin/sh
 [ "$1" = start ] && exit 1
-exec /usr/bin/systemctl "$@"
+exec /run/real/systemctl "$@"
 END
 chmod +x "$BIN/systemctl"
 """
@@ -36,7 +36,7 @@ END
 chmod +x "$BIN/mount"
 """
 NO_MKFS = 'cp /bin/false "$BIN/mkfs.ext4"\n'
-TWO_PARTITIONS = 'printf "label: gpt\\nsize=20MiB\\n\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
+TWO_PARTITIONS = 'printf "label: gpt\\nsize=20MiB\\nsize=10MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 ONE_PARTITION = 'printf "label: gpt\\n\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 
 
@@ -47,7 +47,7 @@ class Row:
 
     name: str
     nvme: int = 1
-    size: int = 64
+    size: int = 40
     sector: int = 512
     resource: bool = False
     disk: str = ""
@@ -60,6 +60,8 @@ class Row:
     says: tuple[str, ...] = ()
     mounted: tuple[tuple[str, str], ...] = ()
     changed: bool = False
+    swaps: tuple[str, ...] = ()
+    statuses: tuple[int, ...] = ()
 
 
 def done(name: str, point: str = "/mnt", kind: str = "ext4", **given: object) -> Row:
@@ -113,6 +115,21 @@ ROWS = (
     done("xfs", kind="xfs", size=320, conf=f"{OPTION}FS_TYPE=xfs\n"),
     done("btrfs", kind="btrfs", size=128, disk='filesystem = "btrfs"\n'),
     done("GPT", disk='table = "gpt"\n', after='[ -b "${D0}p1" ]; grep -q "^${D0}p1 /mnt ext4" /proc/mounts'),
+    done("swap file", size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",),
+         after="[ $(stat -c %s:%a /mnt/swapfile) = 41943040:600 ]"),
+    done("swap file on btrfs", kind="btrfs", size=256, disk='filesystem = "btrfs"\nswap_mib = 40\n', swaps=("/mnt/swapfile",),
+         after="[ $(stat -c %s:%a /mnt/swapfile) = 41943040:600 ]"),
+    done("swap partition", size=128, disk='table = "gpt"\nswap = "partition"\nswap_mib = 40\n', swaps=("nvme",),
+         after='[ "$(blkid -s TYPE -o value "${D0}p2" "${D0}p1" | sort | tr "\n" " ")" = "ext4 swap " ]'),
+    done("swap file after a reboot", size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",),
+         runs=("disk setup", "!swapoff --all", REBOOT, "disk setup")),
+    left("a swap file that is too large", "swap", size=128, disk="swap_mib = 400\n", status=0, mounted=(("/mnt", "ext4"),),
+         changed=True),
+    Row(name="a whole disk for swap", disk='nvme = "swap"\n', changed=True, swaps=("nvme",)),
+    done("swap on the resource disk, data on the other", resource=True, before=NTFS, disk='scsi = "swap"\n', swaps=("sd",)),
+    Row(name="data on both", resource=True, disk='scsi = "data"\nmount_point = "/mnt/local"\n', changed=True,
+        mounted=(("/mnt/local", "ext4"), ("/mnt/resource", "ext4"))),
+    done("owner", disk='owner = "nobody:nogroup"\n', after='[ "$(stat -c %U:%G /mnt)" = nobody:nogroup ]'),
     # several
     done("two disks", nvme=2, after=AGGREGATE),
     done("two disks and a resource disk", nvme=2, resource=True, conf=SCSI, before=NTFS, after=AGGREGATE),
@@ -130,7 +147,7 @@ ROWS = (
     left("something is mounted at the mount point", "mounted", before="mount -t tmpfs tmpfs /mnt"),
     # what is on the disk
     left("formatted", "ext4", before='mkfs.ext4 -q "$D0"'),
-    left("mounted elsewhere", "in use", before='mkfs.ext4 -q "$D0"; mkdir -p /media; mount "$D0" /media',
+    left("mounted elsewhere", "in use", before='mkfs.ext4 -q "$D0"; mkdir -p /media; mount -o ro "$D0" /media',
          mounted=(("/media", "ext4"),)),
     left("two partitions", "partitions", before=TWO_PARTITIONS.replace("DISK", "D0")),
     left("two partitions with file systems", "partitions",
@@ -138,9 +155,9 @@ ROWS = (
     left("one partition", "partition", before=ONE_PARTITION.replace("DISK", "D0")),
     left("one partition with a file system", "ext4", before=ONE_PARTITION.replace("DISK", "D0") + 'mkfs.ext4 -q "${D0}p1"'),
     left("one byte in the middle", "data at byte",
-         before='printf x | dd of="$D0" bs=1 seek=33554433 conv=notrunc status=none'),
+         before='printf x | dd of="$D0" bs=1 seek=20971521 conv=notrunc status=none'),
     left("one byte at the end", "data at byte",
-         before='printf x | dd of="$D0" bs=1 seek=67108863 conv=notrunc status=none'),
+         before='printf x | dd of="$D0" bs=1 seek=41943039 conv=notrunc status=none'),
     left("an array's superblock at the end", "md",
          before='mdadm --create /dev/md127 --run --level=1 --raid-devices=1 --force --metadata=1.0 "$D0" >/dev/null 2>&1;'
          " mdadm --stop /dev/md127; udevadm settle; mdadm --stop /dev/md127 2>/dev/null || :"),
@@ -153,7 +170,7 @@ ROWS = (
     # the resource disk
     done("resource disk as shipped", nvme=0, resource=True, conf=SCSI, before=NTFS),
     done("resource disk without drivers for NTFS", nvme=0, resource=True, conf=SCSI,
-         before=NTFS + "rmmod ntfs3 2>/dev/null || :; mkdir -p /run/modprobe.d; " + NO_MOUNT.replace('exit 32', 'exec /usr/bin/mount "$@"').replace('echo "mount: refused by the test" >&2', 'case "$*" in *ntfs*) exit 32 ;; esac')),
+         before=NTFS + "rmmod ntfs3 2>/dev/null || :; mkdir -p /run/modprobe.d; " + NO_MOUNT.replace('exit 32', 'exec /run/real/mount "$@"').replace('echo "mount: refused by the test" >&2', 'case "$*" in *ntfs*) exit 32 ;; esac')),
     done("blank resource disk", nvme=0, resource=True, conf=SCSI),
     done("resource disk at another mount point", nvme=0, resource=True, point="/mnt/custom-MOUNT_0",
          conf=SCSI + f"{OPTION}MOUNT_POINT=/mnt/custom-MOUNT_0\n", before=NTFS),
@@ -168,7 +185,7 @@ ROWS = (
          before='mkntfs --quick --quiet --force --label "Temporary Storage" "$R"'),
     left("ext4 in the partition", "ext4", nvme=0, resource=True, conf=SCSI, before=NTFS + 'mkfs.ext4 -q -F "${R}1"'),
     left("resource disk formatted and mounted", "in use", nvme=0, resource=True, conf=SCSI,
-         before='mkfs.ext4 -q "$R"; mkdir -p /media; mount "$R" /media', mounted=(("/media", "ext4"),)),
+         before='mkfs.ext4 -q "$R"; mkdir -p /media; mount -o ro "$R" /media', mounted=(("/media", "ext4"),)),
     left("resource disk with two partitions", "partitions", nvme=0, resource=True, conf=SCSI,
          before=TWO_PARTITIONS.replace("DISK", "R")),
     left("the resource link leads nowhere", nvme=0, resource=True, conf=SCSI, status=0,
@@ -179,7 +196,7 @@ ROWS = (
     left("cloud-init's entry, resource disk wanted", "cloud-init", nvme=0, resource=True, conf=SCSI,
          before=NTFS + f"echo '{CLOUD_INIT}' >>/etc/fstab"),
     left("cloud-init's entry, mounted, resource disk wanted", "cloud-init", nvme=0, resource=True, conf=SCSI,
-         before=NTFS + f"mkfs.ext4 -q -F ${{R}}1; mount ${{R}}1 /mnt; echo '{CLOUD_INIT}' >>/etc/fstab",
+         before=NTFS + f"mkfs.ext4 -q -F ${{R}}1; mount -o ro ${{R}}1 /mnt; echo '{CLOUD_INIT}' >>/etc/fstab",
          mounted=(("/mnt", "ext4"),)),
     left("WALinuxAgent formats", "ResourceDisk.Format", nvme=0, resource=True, conf=SCSI,
          before=NTFS + "echo 'ResourceDisk.Format  =  y' >/etc/waagent.conf; printf '#!/bin/sh\\n' >/usr/sbin/waagent; "
@@ -209,3 +226,48 @@ ROWS = (
     done("fixed fstab, then another mount point", before=FIXED, status=1, says=("/mnt",),
          runs=("disk setup", f"!echo {OPTION}MOUNT_POINT=/media >/etc/azure-ephemeral-disk-setup.conf", "disk setup")),
 )  # fmt: skip
+
+
+# ---- runs that are killed, and the run after them
+
+
+def killed(tool: str, where: str) -> str:
+    """The first start of the tool kills the agent, which is its parent: before the tool ran, after, or at its Nth write."""
+    traced = f"strace -qq -o /dev/null -e trace={WRITES} -e inject={WRITES}:signal=KILL:when={where} "
+    first = {"before": "", "after": f'/run/real/{tool} "$@"; '}.get(where, f'{traced}/run/real/{tool} "$@"; ')
+    return (
+        f'cat >"$BIN/{tool}" <<\'END\'\n#!/bin/sh\n'
+        f'[ ! -e /run/killed ] || exec /run/real/{tool} "$@"\n'
+        f"touch /run/killed\n{first}kill -9 $PPID\nEND\nchmod +x \"$BIN/{tool}\"\n"
+    )
+
+
+def stopped(tool: str, where: str, **given: object) -> Row:
+    values = {"before": killed(tool, where), "runs": ("disk setup", "disk setup"), **given}
+    return done(f"killed: {tool}, {where}", statuses=(-9, 0), **values)
+
+
+WRITES = "write,pwrite64,fsync"
+LVM, GPT = 'aggregation = "lvm"\n', 'table = "gpt"\n'
+OWN = "rename,fsync,fdatasync,syncfs"  # the agent's own writes become effective in these
+
+
+def stopped_itself(number: int) -> Row:
+    run = f"!strace -qq -o /dev/null -e trace={OWN} -e inject={OWN}:signal=KILL:when={number} azure-init disk setup || :"
+    return done(f"killed: the agent itself, {number}", nvme=2, runs=(run, "disk setup"))
+
+
+KILLS = (
+    *(stopped("mkfs.ext4", where) for where in ("before", "1", "2", "4", "8", "16", "after")),
+    *(stopped("mdadm", where, nvme=2) for where in ("before", "1", "2", "3", "after")),
+    *(stopped("systemctl", where) for where in ("before", "after")),
+    *(stopped("sfdisk", where, disk=GPT) for where in ("before", "1", "3", "after")),
+    *(stopped("pvcreate", where, nvme=2, disk=LVM) for where in ("before", "3", "after")),
+    *(stopped("vgcreate", where, nvme=2, disk=LVM) for where in ("before", "3", "after")),
+    *(stopped("lvcreate", where, nvme=2, disk=LVM) for where in ("before", "3", "after")),
+    *(stopped("mkfs.xfs", where, size=320, kind="xfs", disk='filesystem = "xfs"\n') for where in ("1", "4", "12", "after")),
+    *(stopped("mkfs.btrfs", where, size=128, kind="btrfs", disk='filesystem = "btrfs"\n') for where in ("1", "4", "12", "after")),
+    *(stopped("mkswap", where, size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",)) for where in ("before", "1", "after")),
+    *(stopped("swapon", where, size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",)) for where in ("before", "after")),
+    *map(stopped_itself, range(1, 16)),
+)
