@@ -189,9 +189,13 @@ class DiskGuest(Guest):
             spent=answer["spent"],
         )
 
-    def reset(self) -> None:
-        """As if the power had failed: nothing is written, and the machine boots again."""
-        self.ask_monitor("system_reset")
+    def tidy(self) -> None:
+        """Nothing is set up any more, and no temporary disk is connected."""
+        self.call(inside_tidy)
+
+    def cut_power(self, script: str) -> None:
+        """Runs a script that ends in a restart without any sync, and waits until the machine has booted again."""
+        self.begin(inside_shell, script=script, environment={})
         self.finish(seconds=BOOT_SECONDS)
 
 
@@ -211,6 +215,13 @@ def inside_disconnect(names: list[str]) -> None:
     import disk_inside
 
     disk_inside.disconnect(*names)
+
+
+def inside_tidy() -> None:
+    import disk_inside
+
+    disk_inside.clean()
+    disk_inside.disconnect()
 
 
 def inside_scenario(**given: Any) -> Any:
