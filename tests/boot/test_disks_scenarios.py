@@ -8,7 +8,8 @@ import pytest
 
 from support.bounds import sample
 from support.disk_guest import MIB, DiskGuest, Seen, booted
-from support.disk_rows import KILLS, ROWS, Row
+from support.disk_kills import KILLS
+from support.disk_rows import ROWS, Row
 
 pytestmark = pytest.mark.newer
 
@@ -18,15 +19,18 @@ def ordered(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.sector, row.size, row.nvme))
 
 
-
-
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskGuest]:
     with booted(tmp_path_factory.mktemp("guest"), resource=40 * MIB, data=32 * MIB) as running:
         yield running
 
 
-@pytest.mark.parametrize("row", ordered(ROWS), ids=lambda row: row.name)
+# Refusals take a second or two; what is set up waits for systemd, which is slow under emulation.
+REFUSED = [row for row in ROWS if not row.changed]
+SET_UP = sample([row for row in ROWS if row.changed], 14)
+
+
+@pytest.mark.parametrize("row", ordered([*REFUSED, *SET_UP]), ids=lambda row: row.name)
 def test_scenario(guest: DiskGuest, row: Row) -> None:
     judge(guest.scenario(row), row)
 
@@ -45,5 +49,5 @@ def judge(seen: Seen, row: Row) -> None:
     assert seen.mounted == row.mounted, seen.told
     assert bool(seen.changed) == row.changed, seen.told
     assert len(seen.swaps) == len(row.swaps), seen.told
-    assert all(words in swap for words, swap in zip(row.swaps, seen.swaps)), seen.swaps
+    assert all(words in swap for words, swap in zip(row.swaps, seen.swaps, strict=True)), seen.swaps
     assert seen.after.status == 0, seen.after.out + seen.told

@@ -1,8 +1,8 @@
 """A Debian with systemd and udev under QEMU, in which temporary disks look like Azure's.
 
-One boot under emulation takes about half a minute, so a whole table of scenarios shares it. Disks with Azure's model and
-serial come from the kernel's NVMe target, connected to itself (`nvme-loop`): facts find them by the path that they use on
-Azure. Their content is a sparse file in the guest's memory, or a disk of QEMU's, which survives a reset.
+One boot under emulation takes about half a minute, so a whole table of scenarios shares it. Disks with Azure's model
+and serial come from the kernel's NVMe target, connected to itself (`nvme-loop`): facts find them by the same files as
+on Azure. Their content is a sparse file in the guest's memory, or a disk of QEMU's, which survives a reset.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ for path in "$1"/usr/lib/systemd/system-generators/*; do  # each runs at every r
     case $path in *fstab-generator) ;; *) ln -s /dev/null "$1/etc/systemd/system-generators/${{path##*/}}" ;; esac
 done
 """
-# On a busy host an emulated timer looks broken to the kernel. Without multipath, a disk hangs on its controller as on Azure.
+# On a busy host an emulated timer looks broken to the kernel. Without multipath, a disk belongs to its controller, as
+# on Azure.
 KERNEL_OPTIONS = (
     "root=LABEL=root rw console=ttyS0 quiet no_timer_check net.ifnames=0 nvme_core.multipath=N"
     " systemd.show_status=no random.trust_cpu=on mitigations=off audit=0"
@@ -249,9 +250,14 @@ def debian() -> disks.Disk:
 
 @contextmanager
 def booted(
-    directory: Path, *, files: Mapping[str, str] | None = None, plain: Sequence[int] = (), resource: int = 0, data: int = 0
+    directory: Path,
+    *,
+    files: Mapping[str, str] | None = None,
+    plain: Sequence[int] = (),
+    resource: int = 0,
+    data: int = 0,
 ) -> Iterator[DiskGuest]:
-    """A running machine with the agent in it. `plain`: sizes of QEMU's NVMe disks; `resource`, `data`: of SCSI disks."""
+    """A running machine with the agent in it. `plain`: sizes of QEMU's NVMe disks; `resource`, `data`: of SCSI's."""
     need_root()
     qemu = need("qemu-system-x86_64")
     need("debugfs")
@@ -281,7 +287,8 @@ def booted(
             "-chardev", f"socket,id=wire,path={directory}/wire",
             "-chardev", f"socket,id=monitor,path={directory}/monitor", "-mon", "chardev=monitor,mode=control",
             "-device", "virtio-scsi-pci,id=bus",
-            "-drive", f"file={image},if=none,id=root,format=raw,cache=unsafe", "-device", "scsi-hd,drive=root,bus=bus.0",
+            "-drive", f"file={image},if=none,id=root,format=raw,cache=unsafe",
+            "-device", "scsi-hd,drive=root,bus=bus.0",
         ]  # fmt: skip
         paths = []
         for number, size in enumerate(plain):
@@ -291,7 +298,10 @@ def booted(
         for product, size in ((RESOURCE, resource), (DATA, data)):
             if size:
                 command += drive(product, sparse(directory / f"{product}.img", size))
-                command += ["-device", f"scsi-hd,id=disk{product},bus=bus.0,drive={product},vendor=Msft,product={product}"]
+                command += [
+                    "-device",
+                    f"scsi-hd,id=disk{product},bus=bus.0,drive={product},vendor=Msft,product={product}",
+                ]
         monitor, wire = Line(directory / "monitor"), Line(directory / "wire")
         with (directory / "qemu.log").open("wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

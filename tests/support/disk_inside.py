@@ -1,4 +1,4 @@
-"""Runs inside the guest of `disk_guest`: makes disks that look like Azure's, and runs one scenario after another on them."""
+"""Runs inside the guest of `disk_guest`: disks that look like Azure's, and one scenario after another on them."""
 
 from __future__ import annotations
 
@@ -357,15 +357,14 @@ def scenario(
     run("udevadm", "settle")
     checked = shell("set -e\n" + after, environment) if after else (0, "")
     mounts = [line.split()[:4] for line in read("/proc/self/mounts").splitlines()]
+    ours = ("/dev/nvme", "/dev/md", "/dev/mapper", scsi or "/dev/nvme")
     lap("after")
     return {
         "spent": spent,
         "runs": told,
         "after": checked,
-        "changed": [
-            name for name, was in _contents(names, scsi if resource_disk else "").items() if was != seen[name]
-        ],
-        "mounts": [row for row in mounts if row[0].startswith(("/dev/nvme", "/dev/md", "/dev/mapper", scsi or "/dev/md"))],
+        "changed": [name for name, was in _contents(names, scsi if resource_disk else "").items() if was != seen[name]],
+        "mounts": [row for row in mounts if row[0].startswith(ours)],
         "swaps": [line.split()[0] for line in read("/proc/swaps").splitlines()[1:]],
         "fstab": read("/etc/fstab"),
     }

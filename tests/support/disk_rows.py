@@ -1,4 +1,4 @@
-"""The situations in which azure-vm-utils' authors try their service by hand, and ours: preparation, and what is expected.
+"""The situations in which azure-vm-utils' authors try their service by hand, and more: what is prepared and expected.
 
 In scripts, D0, D1, ... are the local NVMe disks, R is the SCSI resource disk.
 """
@@ -19,7 +19,11 @@ echo "a notice" >/run/notice; ntfscp --force --quiet "${R}1" /run/notice DATALOS
 """
 NTFS_MOUNTED = NTFS + 'mkdir -p /media; mount -t ntfs3 "${R}1" /media\n'
 REBOOT = "!umount /mnt; udevadm settle"
-REBOOT_ARRAY = '!umount /mnt; mdadm --stop /dev/md127; for d in "$D0" "$D1"; do mdadm --incremental "$d" || :; done; udevadm settle'
+REBOOT_ARRAY = """!umount /mnt; mdadm --stop /dev/md127
+for d in "$D0" "$D1"; do mdadm --incremental "$d" || :; done; udevadm settle"""
+KEPT = "grep -q precious /mnt/file"
+USED = ("disk setup", "!echo precious >/mnt/file")
+AGAIN, AGAIN_ARRAY = (*USED, REBOOT, "disk setup"), (*USED, REBOOT_ARRAY, "disk setup")
 FIXED = "chattr +i /etc/fstab"
 HANGS = """cat >"$BIN/systemctl" <<'END'
 #!/bin/sh
@@ -35,6 +39,15 @@ exit 32
 END
 chmod +x "$BIN/mount"
 """
+NO_NTFS_DRIVER = """cat >"$BIN/mount" <<'END'
+#!/bin/sh
+case "$*" in *ntfs*) exit 32 ;; esac
+exec /run/real/mount "$@"
+END
+chmod +x "$BIN/mount"
+"""
+SWAP = "swap_mib = 40\n"
+SWAP_FILE = "[ $(stat -c %s:%a /mnt/swapfile) = 41943040:600 ]"
 NO_MKFS = 'cp /bin/false "$BIN/mkfs.ext4"\n'
 TWO_PARTITIONS = 'printf "label: gpt\\nsize=20MiB\\nsize=10MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 ONE_PARTITION = 'printf "label: gpt\\n\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
@@ -42,8 +55,8 @@ ONE_PARTITION = 'printf "label: gpt\\n\\n" | sfdisk --quiet "$DISK"; udevadm set
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """`mounted`: mount point and type of every file system on temporary disks afterwards. `changed`: were disks written to?
-    `says`: words of the last run's output."""
+    """`mounted`: mount point and type of every file system on temporary disks afterwards. `changed`: whether a disk was
+    written to. `says`: words of the last run's output. `hide`: tools that are not installed. Sizes are MiB."""
 
     name: str
     nvme: int = 1
@@ -81,7 +94,7 @@ AGGREGATE = 'mdadm --detail /dev/md127 | grep -q "raid0"; '
 ROWS = (
     # configuration
     done("configuration: comments, spaces, quotes, unknown keys", conf=(
-        f"# a comment\n  {OPTION}MDADM_NAME = 'foo'\n{OPTION}MOUNT_POINT=\"/mnt/a\"\nIGNORED1\nIGNORED2=\nIGNORED3=FOO\n"
+        f"# a comment\n  {OPTION}MDADM_NAME = 'foo'\n{OPTION}MOUNT_POINT=\"/mnt/a\"\nIGNORED1\nIGNORED2=\n"
         f"{OPTION}FS_TYPE=xfs\n{OPTION}FS_TYPE=ext4\n"), point="/mnt/a"),
     wrong("AGGREGATION", "invalid"),
     wrong("FS_TYPE", "ntfs"),
@@ -115,18 +128,19 @@ ROWS = (
     done("xfs", kind="xfs", size=320, conf=f"{OPTION}FS_TYPE=xfs\n"),
     done("btrfs", kind="btrfs", size=128, disk='filesystem = "btrfs"\n'),
     done("GPT", disk='table = "gpt"\n', after='[ -b "${D0}p1" ]; grep -q "^${D0}p1 /mnt ext4" /proc/mounts'),
-    done("swap file", size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",),
-         after="[ $(stat -c %s:%a /mnt/swapfile) = 41943040:600 ]"),
-    done("swap file on btrfs", kind="btrfs", size=256, disk='filesystem = "btrfs"\nswap_mib = 40\n', swaps=("/mnt/swapfile",),
-         after="[ $(stat -c %s:%a /mnt/swapfile) = 41943040:600 ]"),
+    done("swap file", size=128, disk=SWAP, swaps=("/mnt/swapfile",),
+         after=SWAP_FILE),
+    done("swap file on btrfs", kind="btrfs", size=256, disk='filesystem = "btrfs"\n' + SWAP,
+         swaps=("/mnt/swapfile",), after=SWAP_FILE),
     done("swap partition", size=128, disk='table = "gpt"\nswap = "partition"\nswap_mib = 40\n', swaps=("nvme",),
          after='[ "$(blkid -s TYPE -o value "${D0}p2" "${D0}p1" | sort | tr "\n" " ")" = "ext4 swap " ]'),
-    done("swap file after a reboot", size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",),
+    done("swap file after a reboot", size=128, disk=SWAP, swaps=("/mnt/swapfile",),
          runs=("disk setup", "!swapoff --all", REBOOT, "disk setup")),
-    left("a swap file that is too large", "swap", size=128, disk="swap_mib = 400\n", status=0, mounted=(("/mnt", "ext4"),),
-         changed=True),
+    left("a swap file that is too large", "swap", size=128, disk="swap_mib = 400\n", status=0,
+         mounted=(("/mnt", "ext4"),), changed=True),
     Row(name="a whole disk for swap", disk='nvme = "swap"\n', changed=True, swaps=("nvme",)),
-    done("swap on the resource disk, data on the other", resource=True, before=NTFS, disk='scsi = "swap"\n', swaps=("sd",)),
+    done("swap on the resource disk, data on the other", resource=True, before=NTFS, disk='scsi = "swap"\n',
+         swaps=("sd",)),
     Row(name="data on both", resource=True, disk='scsi = "data"\nmount_point = "/mnt/local"\n', changed=True,
         mounted=(("/mnt/local", "ext4"), ("/mnt/resource", "ext4"))),
     done("owner", disk='owner = "nobody:nogroup"\n', after='[ "$(stat -c %U:%G /mnt)" = nobody:nogroup ]'),
@@ -135,12 +149,14 @@ ROWS = (
     done("two disks and a resource disk", nvme=2, resource=True, conf=SCSI, before=NTFS, after=AGGREGATE),
     done("four disks", nvme=4, conf=SCSI, after=AGGREGATE + 'grep -q "\\[4/4\\]\\|raid0" /proc/mdstat'),
     done("aggregation none", nvme=2, conf=f"{OPTION}AGGREGATION=none\n", says=("aggregation is none",)),
-    done("another chunk size", nvme=2, conf=f"{OPTION}MDADM_CHUNK=1024K\n", after=AGGREGATE + "grep -q '1024k chunks' /proc/mdstat"),
+    done("another chunk size", nvme=2, conf=f"{OPTION}MDADM_CHUNK=1024K\n",
+         after=AGGREGATE + "grep -q '1024k chunks' /proc/mdstat"),
     done("another array name", nvme=2, conf=f"{OPTION}MDADM_NAME=my_RAID-0\n", after="ls /dev/md/my_RAID-0*"),
     done("xfs on two disks", nvme=2, size=320, kind="xfs", conf=f"{OPTION}FS_TYPE=xfs\n"),
     done("LVM", nvme=2, disk='aggregation = "lvm"\n', after="lvs --noheadings"),
     # the mount point
-    left("the mount point is a file", "not a directory", conf=f"{OPTION}MOUNT_POINT=/mnt/file\n", before="touch /mnt/file"),
+    left("the mount point is a file", "not a directory", conf=f"{OPTION}MOUNT_POINT=/mnt/file\n",
+         before="touch /mnt/file"),
     left("the mount point is a link", "symbolic link", conf=f"{OPTION}MOUNT_POINT=/mnt/link\n",
          before="mkdir /mnt/there; ln -s /mnt/there /mnt/link"),
     left("the mount point is not empty", "not empty", before="touch /mnt/file"),
@@ -153,13 +169,14 @@ ROWS = (
     left("two partitions with file systems", "partitions",
          before=TWO_PARTITIONS.replace("DISK", "D0") + 'mkfs.ext4 -q "${D0}p1"; mkfs.ext4 -q "${D0}p2"'),
     left("one partition", "partition", before=ONE_PARTITION.replace("DISK", "D0")),
-    left("one partition with a file system", "ext4", before=ONE_PARTITION.replace("DISK", "D0") + 'mkfs.ext4 -q "${D0}p1"'),
+    left("one partition with a file system", "ext4",
+         before=ONE_PARTITION.replace("DISK", "D0") + 'mkfs.ext4 -q "${D0}p1"'),
     left("one byte in the middle", "data at byte",
          before='printf x | dd of="$D0" bs=1 seek=20971521 conv=notrunc status=none'),
     left("one byte at the end", "data at byte",
          before='printf x | dd of="$D0" bs=1 seek=41943039 conv=notrunc status=none'),
     left("an array's superblock at the end", "md",
-         before='mdadm --create /dev/md127 --run --level=1 --raid-devices=1 --force --metadata=1.0 "$D0" >/dev/null 2>&1;'
+         before='mdadm --create /dev/md127 --run --level=1 --raid-devices=1 --force --metadata=1.0 "$D0" 2>&1;'
          " mdadm --stop /dev/md127; udevadm settle; mdadm --stop /dev/md127 2>/dev/null || :"),
     left("LVM of another", "lvm2", before='pvcreate -q "$D0"'),
     left("swap of another", "swap", before='mkswap -q "$D0"'),
@@ -170,11 +187,12 @@ ROWS = (
     # the resource disk
     done("resource disk as shipped", nvme=0, resource=True, conf=SCSI, before=NTFS),
     done("resource disk without drivers for NTFS", nvme=0, resource=True, conf=SCSI,
-         before=NTFS + "rmmod ntfs3 2>/dev/null || :; mkdir -p /run/modprobe.d; " + NO_MOUNT.replace('exit 32', 'exec /run/real/mount "$@"').replace('echo "mount: refused by the test" >&2', 'case "$*" in *ntfs*) exit 32 ;; esac')),
+         before=NTFS + NO_NTFS_DRIVER),
     done("blank resource disk", nvme=0, resource=True, conf=SCSI),
     done("resource disk at another mount point", nvme=0, resource=True, point="/mnt/custom-MOUNT_0",
          conf=SCSI + f"{OPTION}MOUNT_POINT=/mnt/custom-MOUNT_0\n", before=NTFS),
-    left("NTFS with another label", "NTFS", nvme=0, resource=True, conf=SCSI, before="LABEL=NotTemporaryStorage" + NTFS),
+    left("NTFS with another label", "NTFS", nvme=0, resource=True, conf=SCSI,
+         before="LABEL=NotTemporaryStorage" + NTFS),
     left("NTFS with another file", "NTFS", nvme=0, resource=True, conf=SCSI,
          before=NTFS + 'ntfscp --force --quiet "${R}1" /run/notice badfile.txt'),
     left("NTFS with another directory", "NTFS", nvme=0, resource=True, conf=SCSI,
@@ -201,15 +219,16 @@ ROWS = (
     left("WALinuxAgent formats", "ResourceDisk.Format", nvme=0, resource=True, conf=SCSI,
          before=NTFS + "echo 'ResourceDisk.Format  =  y' >/etc/waagent.conf; printf '#!/bin/sh\\n' >/usr/sbin/waagent; "
          "chmod +x /usr/sbin/waagent"),
-    left("another entry in fstab", "/dev/fake", before="echo '/dev/fake /mnt xfs defaults,comment=otherservice 0 2' >>/etc/fstab"),
+    left("another entry in fstab", "/dev/fake",
+         before="echo '/dev/fake /mnt xfs defaults,comment=otherservice 0 2' >>/etc/fstab"),
     # reboots
-    done("reboot", runs=("disk setup", "!echo precious >/mnt/file", REBOOT, "disk setup"), after="grep -q precious /mnt/file"),
-    done("reboot of an array", nvme=2, runs=("disk setup", "!echo precious >/mnt/file", REBOOT_ARRAY, "disk setup"),
-         after="grep -q precious /mnt/file"),
+    done("reboot", runs=AGAIN, after=KEPT),
+    done("reboot of an array", nvme=2, runs=AGAIN_ARRAY,
+         after=KEPT),
     done("reboot of a resource disk", nvme=0, resource=True, conf=SCSI, before=NTFS,
-         runs=("disk setup", "!echo precious >/mnt/file", REBOOT, "disk setup"), after="grep -q precious /mnt/file"),
-    done("reboot, and systemd does not mount", runs=("disk setup", "!echo precious >/mnt/file", REBOOT, "!" + HANGS, "disk setup"),
-         after="grep -q precious /mnt/file"),
+         runs=AGAIN, after=KEPT),
+    done("reboot, and systemd does not mount", runs=(*USED, REBOOT, "!" + HANGS, "disk setup"),
+         after=KEPT),
     done("entry in fstab and a file system, not mounted", changed=True,
          before=f"mkfs.ext4 -q -L AzureEphmDsk $D0; echo '{LINE}' >>/etc/fstab"),
     done("entry in fstab, new disk", before=f"echo '{LINE}' >>/etc/fstab"),
@@ -218,56 +237,11 @@ ROWS = (
     # /etc/fstab cannot be written
     done("fixed fstab", before=FIXED, after="! grep -q Ephm /etc/fstab"),
     done("fixed fstab, second run", before=FIXED, runs=("disk setup", "disk setup")),
-    done("fixed fstab, reboot", before=FIXED, runs=("disk setup", "!echo precious >/mnt/file", REBOOT, "disk setup"),
-         after="grep -q precious /mnt/file"),
+    done("fixed fstab, reboot", before=FIXED, runs=AGAIN,
+         after=KEPT),
     done("fixed fstab, two disks, reboot", nvme=2, before=FIXED,
-         runs=("disk setup", "!echo precious >/mnt/file", REBOOT_ARRAY, "disk setup"), after="grep -q precious /mnt/file"),
+         runs=AGAIN_ARRAY, after=KEPT),
     done("fixed fstab, two disks, second run", nvme=2, before=FIXED, runs=("disk setup", "disk setup")),
     done("fixed fstab, then another mount point", before=FIXED, status=1, says=("/mnt",),
          runs=("disk setup", f"!echo {OPTION}MOUNT_POINT=/media >/etc/azure-ephemeral-disk-setup.conf", "disk setup")),
 )  # fmt: skip
-
-
-# ---- runs that are killed, and the run after them
-
-
-def killed(tool: str, where: str) -> str:
-    """The first start of the tool kills the agent, which is its parent: before the tool ran, after, or at its Nth write."""
-    traced = f"strace -qq -o /dev/null -e trace={WRITES} -e inject={WRITES}:signal=KILL:when={where} "
-    first = {"before": "", "after": f'/run/real/{tool} "$@"; '}.get(where, f'{traced}/run/real/{tool} "$@"; ')
-    return (
-        f'cat >"$BIN/{tool}" <<\'END\'\n#!/bin/sh\n'
-        f'[ ! -e /run/killed ] || exec /run/real/{tool} "$@"\n'
-        f"touch /run/killed\n{first}kill -9 $PPID\nEND\nchmod +x \"$BIN/{tool}\"\n"
-    )
-
-
-def stopped(tool: str, where: str, **given: object) -> Row:
-    values = {"before": killed(tool, where), "runs": ("disk setup", "disk setup"), **given}
-    return done(f"killed: {tool}, {where}", statuses=(-9, 0), **values)
-
-
-WRITES = "write,pwrite64,fsync"
-LVM, GPT = 'aggregation = "lvm"\n', 'table = "gpt"\n'
-OWN = "rename,fsync,fdatasync,syncfs"  # the agent's own writes become effective in these
-
-
-def stopped_itself(number: int) -> Row:
-    run = f"!strace -qq -o /dev/null -e trace={OWN} -e inject={OWN}:signal=KILL:when={number} azure-init disk setup || :"
-    return done(f"killed: the agent itself, {number}", nvme=2, runs=(run, "disk setup"))
-
-
-KILLS = (
-    *(stopped("mkfs.ext4", where) for where in ("before", "1", "2", "4", "8", "16", "after")),
-    *(stopped("mdadm", where, nvme=2) for where in ("before", "1", "2", "3", "after")),
-    *(stopped("systemctl", where) for where in ("before", "after")),
-    *(stopped("sfdisk", where, disk=GPT) for where in ("before", "1", "3", "after")),
-    *(stopped("pvcreate", where, nvme=2, disk=LVM) for where in ("before", "3", "after")),
-    *(stopped("vgcreate", where, nvme=2, disk=LVM) for where in ("before", "3", "after")),
-    *(stopped("lvcreate", where, nvme=2, disk=LVM) for where in ("before", "3", "after")),
-    *(stopped("mkfs.xfs", where, size=320, kind="xfs", disk='filesystem = "xfs"\n') for where in ("1", "4", "12", "after")),
-    *(stopped("mkfs.btrfs", where, size=128, kind="btrfs", disk='filesystem = "btrfs"\n') for where in ("1", "4", "12", "after")),
-    *(stopped("mkswap", where, size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",)) for where in ("before", "1", "after")),
-    *(stopped("swapon", where, size=128, disk="swap_mib = 40\n", swaps=("/mnt/swapfile",)) for where in ("before", "after")),
-    *map(stopped_itself, range(1, 16)),
-)

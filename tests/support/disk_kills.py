@@ -1,0 +1,57 @@
+"""Runs that are killed at some point, and the run after them: it ends with what a run without interruption makes."""
+
+from __future__ import annotations
+
+from support.disk_rows import SWAP, Row, done
+
+WRITES = "write,pwrite64,fsync"
+LVM, GPT = 'aggregation = "lvm"\n', 'table = "gpt"\n'
+XFS, BTRFS = 'filesystem = "xfs"\n', 'filesystem = "btrfs"\n'
+SWAP_FILE = ("/mnt/swapfile",)
+OWN = "rename,fsync,fdatasync,syncfs"  # the agent's own writes become effective in these
+
+
+def killed(tool: str, where: str) -> str:
+    """The first start of the tool kills the agent, its parent: before the tool ran, after, or at its Nth write."""
+    traced = f"strace -qq -o /dev/null -e trace={WRITES} -e inject={WRITES}:signal=KILL:when={where} "
+    first = {"before": "", "after": f'/run/real/{tool} "$@"; '}.get(where, f'{traced}/run/real/{tool} "$@"; ')
+    return (
+        f"cat >\"$BIN/{tool}\" <<'END'\n#!/bin/sh\n"
+        f'[ ! -e /run/killed ] || exec /run/real/{tool} "$@"\n'
+        f'touch /run/killed\n{first}kill -9 $PPID\nEND\nchmod +x "$BIN/{tool}"\n'
+    )
+
+
+def stopped(tool: str, *places: str, **given: object) -> list[Row]:
+    return [
+        done(
+            f"killed: {tool}, {where}",
+            before=killed(tool, where),
+            runs=("disk setup", "disk setup"),
+            statuses=(-9, 0),
+            **given,
+        )
+        for where in places
+    ]
+
+
+def stopped_itself(number: int) -> Row:
+    traced = f"strace -qq -o /dev/null -e trace={OWN} -e inject={OWN}:signal=KILL:when={number}"
+    runs = (f"!{traced} azure-init disk setup || :", "disk setup")
+    return done(f"killed: the agent itself, {number}", nvme=2, runs=runs)
+
+
+KILLS = (
+    *stopped("mkfs.ext4", "before", "1", "2", "4", "8", "16", "after"),
+    *stopped("mdadm", "before", "1", "2", "3", "after", nvme=2),
+    *stopped("systemctl", "before", "after"),
+    *stopped("sfdisk", "before", "1", "3", "after", disk=GPT),
+    *stopped("pvcreate", "before", "3", "after", nvme=2, disk=LVM),
+    *stopped("vgcreate", "before", "3", "after", nvme=2, disk=LVM),
+    *stopped("lvcreate", "before", "3", "after", nvme=2, disk=LVM),
+    *stopped("mkfs.xfs", "1", "4", "12", "after", size=320, kind="xfs", disk=XFS),
+    *stopped("mkfs.btrfs", "1", "4", "12", "after", size=128, kind="btrfs", disk=BTRFS),
+    *stopped("mkswap", "before", "1", "after", size=128, disk=SWAP, swaps=SWAP_FILE),
+    *stopped("swapon", "before", "after", size=128, disk=SWAP, swaps=SWAP_FILE),
+    *map(stopped_itself, range(1, 16)),
+)
