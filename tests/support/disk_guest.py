@@ -201,32 +201,32 @@ class DiskGuest(Guest):
 
 
 def inside_shell(script: str, environment: dict[str, str]) -> Any:
-    import disk_inside
+    from support import disk_inside
 
     return disk_inside.shell(script, environment)
 
 
 def inside_connect(name: str, size: int, path: str, model: str, sector: int) -> Any:
-    import disk_inside
+    from support import disk_inside
 
     return disk_inside.connect(name, size=size, path=path, model=model, sector=sector)
 
 
 def inside_disconnect(names: list[str]) -> None:
-    import disk_inside
+    from support import disk_inside
 
     disk_inside.disconnect(*names)
 
 
 def inside_tidy() -> None:
-    import disk_inside
+    from support import disk_inside
 
     disk_inside.clean()
     disk_inside.disconnect()
 
 
 def inside_scenario(**given: Any) -> Any:
-    import disk_inside
+    from support import disk_inside
 
     return disk_inside.scenario(**given)
 
@@ -265,7 +265,7 @@ def booted(
     lay_agent(tree / "usr/lib/azure-init", disks.SUITE)
     laid = {
         "usr/lib/guest.py": AGENT,
-        "usr/lib/azure-init/disk_inside.py": INSIDE.read_text(),
+        "usr/lib/azure-init/support/disk_inside.py": INSIDE.read_text(),
         "usr/lib/systemd/system/guest.service": UNIT,
         "etc/udev/rules.d/61-test-azure.rules": RULES,
         **(files or {}),

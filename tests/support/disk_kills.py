@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.disk_rows import SWAP, Row, done
 
 WRITES = "write,pwrite64,fsync"
@@ -22,7 +24,7 @@ def killed(tool: str, where: str) -> str:
     )
 
 
-def stopped(tool: str, *places: str, **given: object) -> list[Row]:
+def stopped(tool: str, *places: str, **given: Any) -> list[Row]:
     return [
         done(
             f"killed: {tool}, {where}",

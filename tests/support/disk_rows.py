@@ -6,6 +6,7 @@ In scripts, D0, D1, ... are the local NVMe disks, R is the SCSI resource disk.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 OPTION = "AZURE_EPHEMERAL_DISK_SETUP_"
 SCSI = f"{OPTION}SCSI_RESOURCE=true\n"
@@ -77,13 +78,13 @@ class Row:
     statuses: tuple[int, ...] = ()
 
 
-def done(name: str, point: str = "/mnt", kind: str = "ext4", **given: object) -> Row:
+def done(name: str, point: str = "/mnt", kind: str = "ext4", **given: Any) -> Row:
     values = {"mounted": ((point, kind),), "changed": True, **given}
-    return Row(name=name, **values)  # type: ignore[arg-type]
+    return Row(name=name, **values)
 
 
-def left(name: str, *says: str, status: int = 1, **given: object) -> Row:
-    return Row(name=name, says=says, status=status, **given)  # type: ignore[arg-type]
+def left(name: str, *says: str, status: int = 1, **given: Any) -> Row:
+    return Row(name=name, says=says, status=status, **given)
 
 
 def wrong(option: str, value: str) -> Row:
