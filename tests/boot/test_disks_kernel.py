@@ -21,15 +21,15 @@ LATE = {
 }
 # The first mkfs is killed at its fourth write, and the machine loses power at once.
 POWER_CUT = """
-cp "$(command -v mkfs.ext4)" /run/mkfs.ext4
-cat >/run/shim <<'END'
+cp "$(command -v mkfs.ext4)" /srv/mkfs.ext4
+cat >/srv/shim <<'END'
 #!/bin/sh
-strace -qq -o /dev/null -e trace=write,pwrite64 -e inject=write,pwrite64:signal=KILL:when=4 /run/mkfs.ext4 "$@"
+strace -qq -o /dev/null -e trace=write,pwrite64 -e inject=write,pwrite64:signal=KILL:when=4 /srv/mkfs.ext4 "$@"
 echo b >/proc/sysrq-trigger
 END
-chmod +x /run/shim
+chmod +x /srv/shim
 echo 1 >/proc/sys/kernel/sysrq
-mount --bind /run/shim "$(readlink -f "$(command -v mkfs.ext4)")"
+mount --bind /srv/shim "$(readlink -f "$(command -v mkfs.ext4)")"
 azure-init disk setup
 """
 
@@ -125,10 +125,10 @@ def test_a_disk_that_returns_errors_is_left_alone(guest: DiskGuest) -> None:
 def test_a_disk_that_vanishes_between_the_plan_and_mkfs(guest: DiskGuest) -> None:
     name = guest.connect("gone", size=SIZE)
     controller = name.rpartition("n")[0]
-    script = f"echo 1 >/sys/class/nvme/{controller}/delete_controller; exec /run/mkfs.ext4"
-    guest.do("cp $(command -v mkfs.ext4) /run/mkfs.ext4")
-    guest.do(f"printf '#!/bin/sh\\n{script} \"$@\"\\n' >/run/shim; chmod +x /run/shim")
-    guest.do("mount --bind /run/shim $(readlink -f $(command -v mkfs.ext4))")
+    script = f"echo 1 >/sys/class/nvme/{controller}/delete_controller; exec /srv/mkfs.ext4"
+    guest.do("cp $(command -v mkfs.ext4) /srv/mkfs.ext4")
+    guest.do(f"printf '#!/bin/sh\\n{script} \"$@\"\\n' >/srv/shim; chmod +x /srv/shim")
+    guest.do("mount --bind /srv/shim $(readlink -f $(command -v mkfs.ext4))")
     ran = guest.sh("azure-init disk setup")
     guest.do("umount $(readlink -f $(command -v mkfs.ext4))")
     assert ran.status != 0

@@ -197,7 +197,8 @@ class DiskGuest(Guest):
     def cut_power(self, script: str) -> None:
         """Runs a script that ends in a restart without any sync, and waits until the machine has booted again."""
         self.begin(inside_shell, script=script, environment={})
-        self.finish(seconds=BOOT_SECONDS)
+        answer = self.finish(seconds=BOOT_SECONDS)
+        assert isinstance(answer, str), f"the machine did not restart: {answer}"  # the kernel's release, at the start
 
 
 def inside_shell(script: str, environment: dict[str, str]) -> Any:

@@ -21,8 +21,8 @@ NO_RESOURCE = "/run/no-resource"  # the rules of the guest make no link while it
 LINK = "/dev/disk/azure/resource"
 CONFIG = "/etc/azure-init/azure-init.toml"
 UTILS_CONFIG = "/etc/azure-ephemeral-disk-setup.conf"
-BIN = "/run/bin"  # programs in it are bound over those of the system, which are in REAL meanwhile
-REAL = "/run/real"
+BIN = "/srv/bin"  # programs in it are bound over those of the system, which are in REAL meanwhile
+REAL = "/srv/real"
 FSTAB = "LABEL=root / ext4 defaults 0 1\n"
 TOOLS = ("/usr/sbin", "/usr/bin")  # where the agent looks for programs
 WARM: list[bool] = []  # the agent's modules are loaded

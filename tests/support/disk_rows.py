@@ -29,7 +29,7 @@ FIXED = "chattr +i /etc/fstab"
 HANGS = """cat >"$BIN/systemctl" <<'END'
 #!/bin/sh
 [ "$1" = start ] && exit 1
-exec /run/real/systemctl "$@"
+exec /srv/real/systemctl "$@"
 END
 chmod +x "$BIN/systemctl"
 """
@@ -43,7 +43,7 @@ chmod +x "$BIN/mount"
 NO_NTFS_DRIVER = """cat >"$BIN/mount" <<'END'
 #!/bin/sh
 case "$*" in *ntfs*) exit 32 ;; esac
-exec /run/real/mount "$@"
+exec /srv/real/mount "$@"
 END
 chmod +x "$BIN/mount"
 """
