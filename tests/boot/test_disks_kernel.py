@@ -15,10 +15,7 @@ pytestmark = pytest.mark.newer
 PROJECT = Path(__file__).parents[2]
 SIZE = 40 * MIB
 PLAIN = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_PLAIN{}"
-LATE = {
-    "usr/lib/systemd/system/azure-init-disk-late@.service": "systemd/azure-init-disk-late@.service",
-    "etc/udev/rules.d/81-azure-init-disk-late.rules": "packaging/disks/81-azure-init-disk-late.rules",
-}
+LATE = ("systemd/azure-init-disk-late@.service", "packaging/disks/81-azure-init-disk-late.rules")
 # The first mkfs is killed at its fourth write, and the machine loses power at once.
 POWER_CUT = """
 cp "$(command -v mkfs.ext4)" /srv/mkfs.ext4
@@ -36,7 +33,7 @@ azure-init disk setup
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskGuest]:
-    files = {name: (PROJECT / path).read_text() for name, path in LATE.items()}
+    files = {f"srv/{Path(name).name}": (PROJECT / name).read_text() for name in LATE}
     with booted(
         tmp_path_factory.mktemp("guest"),
         files={"etc/azure-init/azure-init.toml": CONFIG, **files},
@@ -145,6 +142,8 @@ def test_the_disk_of_another_is_never_touched(guest: DiskGuest) -> None:
 
 
 def test_a_disk_that_comes_late_is_set_up(guest: DiskGuest) -> None:
+    guest.do("cp /srv/azure-init-disk-late@.service /run/systemd/system/; systemctl daemon-reload")
+    guest.do("mkdir -p /run/udev/rules.d; cp /srv/81-*.rules /run/udev/rules.d/; udevadm control --reload")
     setup(guest)
     name = guest.connect("late", size=SIZE, model=V2)
     guest.do(f"systemctl start azure-init-disk-late@{name}.service")  # waits for the one that udev has started

@@ -46,11 +46,14 @@ PACKAGES = (
 )
 # Links as Azure's rules make them from VMBus ids, which QEMU does not have.
 RULES = f"""\
+KERNEL=="loop*", ENV{{UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG}}="1"
 TEST=="/run/no-resource", GOTO="end"
 SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", ATTRS{{model}}=="{RESOURCE}*", SYMLINK+="disk/azure/resource"
 SUBSYSTEM=="block", ENV{{DEVTYPE}}=="partition", ATTRS{{model}}=="{RESOURCE}*", SYMLINK+="disk/azure/resource-part%n"
 LABEL="end"
 """
+# The same content is visible on the loop device behind a disk: nothing may look there.
+LVM = 'devices {\n  global_filter = ["r|^/dev/loop|"]\n}\n'
 UNIT = """\
 [Unit]
 Description=Answer the host of the tests
@@ -268,7 +271,8 @@ def booted(
         "usr/lib/guest.py": AGENT,
         "usr/lib/azure-init/support/disk_inside.py": INSIDE.read_text(),
         "usr/lib/systemd/system/guest.service": UNIT,
-        "etc/udev/rules.d/61-test-azure.rules": RULES,
+        "etc/udev/rules.d/50-test-azure.rules": RULES,
+        "etc/lvm/lvm.conf": LVM,
         **(files or {}),
     }
     for name, text in laid.items():

@@ -182,7 +182,7 @@ ROWS = (
     left("LVM of another", "lvm2", before='pvcreate -q "$D0"'),
     left("swap of another", "swap", before='mkswap -q "$D0"'),
     left("swap in use", "in use", before='mkswap -q "$D0"; swapon "$D0"'),
-    left("open for writing", "open for writing", before='sleep 60 >"$D0" & echo $! >/run/writer',
+    left("open for writing", "open for writing", before='sleep 600 >"$D0" 2>/dev/null & echo $! >/run/writer',
          runs=("disk setup", "!kill $(cat /run/writer)")),
     left("one of two disks holds data", "not every disk is blank", nvme=2, before='mkfs.ext4 -q "$D1"'),
     # the resource disk
