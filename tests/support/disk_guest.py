@@ -47,13 +47,15 @@ PACKAGES = (
 # Links as Azure's rules make them from VMBus ids, which QEMU does not have.
 RULES = f"""\
 KERNEL=="loop*", ENV{{UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG}}="1"
+KERNEL=="nvme*n1", ATTRS{{model}}=="QEMU NVMe Ctrl*", ENV{{UDEV_DISABLE_PERSISTENT_STORAGE_RULES_FLAG}}="1"
+KERNEL=="nvme*n1", ATTRS{{model}}=="QEMU NVMe Ctrl*", SYMLINK+="%s{{serial}}"
 TEST=="/run/no-resource", GOTO="end"
 SUBSYSTEM=="block", ENV{{DEVTYPE}}=="disk", ATTRS{{model}}=="{RESOURCE}*", SYMLINK+="disk/azure/resource"
 SUBSYSTEM=="block", ENV{{DEVTYPE}}=="partition", ATTRS{{model}}=="{RESOURCE}*", SYMLINK+="disk/azure/resource-part%n"
 LABEL="end"
 """
-# The same content is visible on the loop device behind a disk: nothing may look there.
-LVM = 'devices {\n  global_filter = ["r|^/dev/loop|"]\n}\n'
+# The same content is visible on the device behind a disk: nothing may look there.
+LVM = 'devices {\n  global_filter = ["r|^/dev/loop|", "r|^/dev/PLAIN|"]\n}\n'
 UNIT = """\
 [Unit]
 Description=Answer the host of the tests
