@@ -254,9 +254,13 @@ def replace_tools(hide: list[str]) -> None:
                 os.rename(f"{place}/{tool}", f"{place}/{tool}.hidden")
         for tool in os.listdir(BIN):
             path = f"{place}/{tool}"
-            if os.path.lexists(path) and not os.path.exists(f"{REAL}/{tool}"):
-                path = os.path.realpath(path)
-                shutil.copy(path, f"{REAL}/{tool}")
+            if not os.path.lexists(path) or os.path.exists(f"{REAL}/{tool}"):
+                continue
+            shutil.copy(path, f"{REAL}/{tool}")
+            if os.path.islink(path):  # one program with several names
+                os.rename(path, f"{path}.hidden")
+                os.symlink(f"{BIN}/{tool}", path)
+            else:
                 run("mount", "--bind", f"{BIN}/{tool}", path)
 
 
@@ -275,6 +279,7 @@ def agent(words: list[str]) -> tuple[int, str]:
         os.dup2(into, 1)
         os.dup2(into, 2)
         os.setsid()
+        put("/run/agent.pid", str(os.getpid()))
         status = 99
         try:
             sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
