@@ -51,7 +51,7 @@ SWAP = "swap_mib = 40\n"
 SWAP_FILE = "[ $(stat -c %s:%a /mnt/swapfile) = 41943040:600 ]"
 NO_MKFS = 'cp /bin/false "$BIN/mkfs.ext4"\n'
 TWO_PARTITIONS = 'printf "label: gpt\\nsize=20MiB\\nsize=10MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
-ONE_PARTITION = 'printf "label: gpt\\n\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
+ONE_PARTITION = 'printf "label: gpt\\nsize=20MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,7 @@ ROWS = (
          " mdadm --stop /dev/md127; udevadm settle; mdadm --stop /dev/md127 2>/dev/null || :"),
     left("LVM of another", "lvm2", before='pvcreate -q "$D0"'),
     left("swap of another", "swap", before='mkswap -q "$D0"'),
-    left("swap in use", "in use", before='mkswap -q "$D0"; swapon "$D0"'),
+    left("swap in use", "in use", before='mkswap -q "$D0"; swapon "$D0"', swaps=("nvme",)),
     left("open for writing", "open for writing", before='sleep 600 >"$D0" 2>/dev/null & echo $! >/run/writer',
          runs=("disk setup", "!kill $(cat /run/writer)")),
     left("one of two disks holds data", "not every disk is blank", nvme=2, before='mkfs.ext4 -q "$D1"'),
