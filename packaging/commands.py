@@ -34,6 +34,27 @@ def kvp() -> Command:
     return expanded(KVP)
 
 
+def nvme_id() -> Command:
+    """It parses its options itself, because udev starts it: a test compares this table with its help."""
+    return Command(
+        name="azure-nvme-id",
+        help="list the NVMe namespaces of this Azure VM, and what each is",
+        options=(
+            Option(names=("--debug",), help="tell on standard error what is read"),
+            Option(
+                names=("--format",),
+                help="how to print the list: lines of text, or JSON",
+                value="FORMAT",
+                choices=("plain", "json"),
+                default="plain",
+            ),
+            Option(names=("--udev",), help="print the properties of DEVNAME, a variable, for a udev rule"),
+            Option(names=("--version",), help="print the version"),
+            Option(names=("-h", "--help"), help="print help"),
+        ),
+    )
+
+
 def fakeazure() -> Command:
     from fakeazure.arguments import parser
     from fakeazure.scenarios.catalogue import names

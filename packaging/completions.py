@@ -195,7 +195,7 @@ def patterns(program: Command, between: str) -> dict[str, str]:
     filed = [f'"{path}"' for path, each in walk(program) if takes_files(each)]
     return {
         "valued": between.join(valued(program)) or '"none"',
-        "commands": between.join(paths),
+        "commands": between.join(paths) or '"none"',
         "filed": between.join(filed) or '"none"',
     }
 

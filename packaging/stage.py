@@ -25,7 +25,9 @@ from azureinit.cli.options import Command  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
-UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
+UNITS = tuple(
+    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+)
 STATE = "var/lib/azure-init"  # mode 0700, as the agent creates it
 
 
@@ -96,7 +98,7 @@ def packed(data: bytes) -> bytes:
 
 def azure_init(stage: Stage) -> None:
     stage.tree("src/azureinit", "usr/lib/azure-init/azureinit")
-    for name in ("bundle", "waagent"):
+    for name in ("bundle", "waagent", "azure-nvme-id", "initramfs-files"):
         stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}", mode=0o755)
     for name in ("loader", "last-resort"):
         stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}")
@@ -139,10 +141,27 @@ def waagent_shim(stage: Stage) -> None:
     stage.docs("azure-init-waagent-shim")
 
 
+def disks(stage: Stage) -> None:
+    """The command itself is the agent's: this package names it, where azure-vm-utils does not."""
+    for name in ("80-azure-init-disk.rules", "81-azure-init-disk-late.rules"):
+        stage.file(f"packaging/disks/{name}", f"usr/lib/udev/rules.d/{name}")
+    # The unit is part of the boot's transaction, so that WALinuxAgent waits for it.
+    stage.link("usr/lib/systemd/system/azure-init.service.wants/azure-init-disk.service", "../azure-init-disk.service")
+    stage.file("packaging/disks/initramfs-hook", "usr/share/initramfs-tools/hooks/azure-init-disks", mode=0o755)
+    module = "usr/lib/dracut/modules.d/97azure-init-disks/module-setup.sh"
+    stage.file("packaging/disks/module-setup.sh", module, mode=0o755)
+    stage.file("packaging/disks/azure-init-disks.toml", "etc/azure-init/azure-init.toml.d/azure-init-disks.toml")
+    program = commands.nvme_id()
+    stage.man("azure-init-disks.7", program)
+    stage.complete(program)
+    stage.docs("azure-init-disks")
+
+
 PACKAGES = {
     "azure-init": azure_init,
     "azure-init-fakeazure": fakeazure,
     "azure-init-waagent-shim": waagent_shim,
+    "azure-init-disks": disks,
 }
 
 

@@ -23,6 +23,7 @@ SLOWEST = (
     "test_boot_disks",
     "test_real_machine",
     "test_units",
+    "test_disk_names_kernel",
     "test_tuning_kernel",
     "test_grow_kernel",
     "test_packages",

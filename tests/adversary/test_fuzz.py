@@ -38,7 +38,8 @@ from azureinit.sources.goalstate import parse_goal_state, parse_versions
 from azureinit.sources.identity import parse_vm_id
 from azureinit.sources.imds import parse_imds
 from azureinit.sources.iso9660 import is_iso9660, read_iso_file
-from azureinit.sources.metadata import decoded as decoded_custom_data, from_imds, from_ovf, merge
+from azureinit.sources.merge import from_imds, from_ovf, merge
+from azureinit.sources.metadata import decoded as decoded_custom_data
 from azureinit.sources.ovf import Ovf, parse_ovf
 from azureinit.sources.redact import redact
 from azureinit.sources.udf import is_udf, read_udf_file

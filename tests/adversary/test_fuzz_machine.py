@@ -151,7 +151,7 @@ HttpProxy.Host=None\nAutoUpdate.Enabled="y"\nOS.SshClientAliveInterval=180\nLib.
 def try_waagent(data: bytes) -> None:
     conf = parse_waagent_conf(data)
     imported = translate(conf)
-    for row in (*imported.undone, *imported.gone, *imported.theirs, *imported.unknown):
+    for row in (*imported.gone, *imported.theirs, *imported.unknown):
         assert row.told.isprintable() and row.option.isprintable()
     assert all(warning.isprintable() for warning in imported.warnings)
     agent_advice(conf, cloud_init=True)

@@ -19,7 +19,9 @@ from support.need import need, need_root
 from support.package_disks import Disk, install, older, python_minor
 
 SUITES = ("bullseye", "bookworm", "trixie")
-UNITS = tuple(f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname"))
+UNITS = tuple(
+    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+)
 STATIC = UNITS[2:]
 SHIM = "azure-init-waagent-shim_*.deb"
 CONFFILE = "/etc/azure-init/azure-init.toml"
@@ -276,7 +278,8 @@ def test_the_rpm_installs_and_erases_cleanly(disk: Disk) -> None:
     assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init/boot.cpython-")]
     assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init-fakeazure/fakeazure/__pycache__/")]
     disk.run(f"echo '# mine' >> {CONFFILE}")
-    disk.run(f"{rpm} --erase azure-init azure-init-fakeazure azure-init-waagent-shim", outside=True)
+    assert disk.run("azure-nvme-id --version").startswith("azure-nvme-id ")
+    disk.run(f"{rpm} --erase azure-init azure-init-disks azure-init-fakeazure azure-init-waagent-shim", outside=True)
     left = {path: told for path, told in disk.files().items() if path not in before}
     assert set(left) == {"/etc/azure-init", f"{CONFFILE}.rpmsave"}
     assert disk.read(f"{CONFFILE}.rpmsave").endswith("# mine\n")
@@ -292,7 +295,7 @@ def test_every_package_is_the_same_bytes_when_it_is_built_again(sources: Path, b
         {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in place.iterdir()}
         for place in (built, tmp_path)
     ]
-    assert len(digests[0]) == 8
+    assert len(digests[0]) == 10
     assert digests[0] == digests[1]
 
 

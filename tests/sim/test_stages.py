@@ -172,6 +172,66 @@ def test_hostname_watches_only_where_it_is_asked_to_and_on_a_machine_that_runs(b
     assert one.fabric.ledger.requests == () and not (one.data / "published_hostname").exists()
 
 
+def test_disk_sets_up_only_where_it_is_asked_to_and_on_a_machine_that_runs(bench: Benches) -> None:
+    one = bench(expect=Expect(verdict="none"))
+    before = listing(one.tree)
+    ran = one.agent("--stage", "disk")
+    assert ran.status == 0 and "temporary disks are not set up: disk.setup is off" in ran.err
+    one.configure(disk={"setup": "auto"})
+    ran = one.agent("--stage", "disk")
+    assert ran.status == 0 and "temporary disks are not set up: this tree is not the running system" in ran.err
+    assert one.fabric.ledger.requests == ()
+    assert not {name for name in changed(before, listing(one.tree)) if not name.startswith("var/log/")}
+
+
+def test_disk_on_a_running_machine_without_temporary_disks_says_nothing(tmp_path: Path) -> None:
+    need_root()
+    one = System(tmp_path, b"")
+    try:
+        tables = {**QUICK, "disk": {"grow_root": False, "setup": "auto"}, "telemetry": {"trace": False}}
+        (tmp_path / "place/config.toml").write_text(one.fabric.config_text(**tables))
+        ran = one.agent("--stage", "disk")
+        assert (ran.returncode, ran.stderr) == (0, "")
+        result = json.loads((one.place / "run/azure-init/disks.json").read_text())
+        assert result["state"] == "done" and not [row for row in result["disks"] if row["temporary"]]
+        assert one.fabric.ledger.requests == ()
+        assert not (one.upper / "etc/fstab").exists(), "it stays as it was"
+        shown = one.agent("disk", "status")
+        assert shown.returncode == 0 and shown.stdout.endswith("There is no temporary disk.\n"), shown.stderr
+        planned = one.agent("disk", "plan")
+        assert (planned.returncode, planned.stdout) == (0, "nothing is asked for\n"), planned.stderr
+    finally:
+        one.fabric.stop()
+
+
+def test_a_boot_queues_the_unit_for_disks_before_it_is_ready_and_only_if_nothing_else_does(tmp_path: Path) -> None:
+    need_root()
+    one = System(tmp_path, b"")
+    systemctl = one.upper / "opt/tools/systemctl"
+    systemctl.parent.mkdir(parents=True)
+    systemctl.write_text(SYSTEMCTL)
+    systemctl.chmod(0o755)
+    (one.place / "run/systemd/system").mkdir(parents=True)
+    started = tmp_path / "place/started"
+    wanted = one.upper / "etc/systemd/system/azure-init.service.wants/azure-init-disk.service"
+    try:
+        for setup, by_package, queued in (("auto", False, True), ("off", False, False), ("auto", True, False)):
+            started.write_text("")
+            if by_package:
+                wanted.parent.mkdir(parents=True)
+                wanted.symlink_to("../azure-init-disk.service")
+            tables = {**QUICK, "disk": {"grow_root": False, "setup": setup}, "ssh": {"host_key_types": []}}
+            (tmp_path / "place/config.toml").write_text(one.fabric.config_text(**tables))
+            ran = in_a_boot(one)
+            assert ran.returncode == 0, ran.stderr
+            lines = started.read_text().splitlines()
+            assert ("--no-block start azure-init-disk.service" in lines) == queued, (setup, by_package)
+            if queued:
+                assert lines[0] == "--no-block start azure-init-disk.service", "before everything else"
+    finally:
+        one.fabric.stop()
+
+
 def test_an_unknown_stage_is_a_usage_error(bench: Benches) -> None:
     one = bench(expect=Expect(verdict="none"))
     ran = one.agent("--stage", "late")

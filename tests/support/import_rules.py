@@ -20,7 +20,7 @@ MAY: dict[str, set[str]] = {
     "version": set(),
     "jsontext": set(),
     "errors": {"record"},
-    "pubkey": {"errors"},
+    "pubkey": {"errors", "record"},
     "addresses": {"errors", "record"},
     "machine": VALUES,
     "http": {*VALUES, "machine.sockets"},  # the one place that knows CPython's private socket module
@@ -29,7 +29,17 @@ MAY: dict[str, set[str]] = {
     "facts": {*VALUES, "machine", "config.model"},
     "memory": {*VALUES, "machine", "plan.actions", "sources.metadata"},
     "sources": {*VALUES, "machine", "http", "config.model"},
-    "plan": {*VALUES, "backends", "modules", "userdata", "config.model", "sources.metadata", "facts"},
+    # memory.disk_sets: the record of a disk set and its encoding, which the plan writes
+    "plan": {
+        *VALUES,
+        "backends",
+        "modules",
+        "userdata",
+        "config.model",
+        "sources.metadata",
+        "facts",
+        "memory.disk_sets",
+    },
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
     "userdata": {*VALUES, "plan", "backends", "modules", "config.model", "sources.metadata", "facts"},
@@ -55,7 +65,7 @@ ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
     "settle", "confirm", "resend", "deliver", "maintenance", "after_ready", "termination", "show", "mounts", "local",
-    "failed", "hostname_watch", "dispatch",
+    "failed", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system
@@ -74,6 +84,7 @@ PRINTING = {"cli"}
 EXCEPTIONS: dict[str, set[str]] = {
     "config/docs.py": {"print"},  # prints the reference when it is run by hand
     "config/load.py": {"sys.path"},  # before Python 3.11 the TOML parser is a package of the distribution
+    "userdata/packages.py": {"sys.path"},  # PyYAML and jinja2 are packages of the distribution
     "cli/kvp.py": {"uuid"},  # an operator's record gets a random id
 }
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+
+from support.container import PROJECT
 
 # Another layer of the same disk each time, mounted where nobody else sees it; $root is where.
 ENTER = """
@@ -79,3 +82,15 @@ def older(built: Path, place: Path) -> Path:
         ["dpkg-deb", "--root-owner-group", "-b", str(tree), str(made / "older.deb")], check=True, capture_output=True
     )
     return made
+
+
+def build_debs(place: Path) -> Path:
+    """The packages, built from a copy of the sources, so that edits during the test run have no effect."""
+    sources, out = place / "sources", place / "dist"
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "dist", "build", "tests", "bench")
+    shutil.copytree(PROJECT, sources, ignore=ignore, ignore_dangling_symlinks=True)
+    command = (sys.executable, str(sources / "scripts/package"), "--out", str(out), "deb")
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    shutil.rmtree(sources)
+    return out

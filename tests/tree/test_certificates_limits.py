@@ -25,7 +25,7 @@ from azureinit.sources.certificates import (
 from azureinit.sources.der import certificate_key, openssh_key
 from azureinit.sources.envelope import body_of, decoded, make_transport, pem_blocks
 from azureinit.sources.imds import parse_imds
-from azureinit.sources.metadata import from_imds, merge
+from azureinit.sources.merge import from_imds, merge
 from support.certificate_runs import (
     Pairs,
     Wire,

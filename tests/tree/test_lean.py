@@ -15,6 +15,13 @@ NEVER = {
 }  # fmt: skip
 WITHOUT_CONFIG = {"typing", "datetime", "tomllib", "tomli", "string"}
 TUNING = {f"azureinit.{name}" for name in ("facts.kernel", "facts.bootloader", "plan.kernel", "backends.bootloader")}
+DISKS = {
+    f"azureinit.{name}"
+    for name in (
+        "config.ephemeral_setup", "facts.disk_content", "facts.disk_services", "facts.temporary_disks", "plan.disks",
+        "plan.disk_status", "memory.disk_sets", "run.disks", "machine.block",
+    )
+}  # fmt: skip
 PROBE = """
 import sys
 sys.path.insert(0, {src!r})
@@ -60,14 +67,15 @@ def test_a_provisioned_machine_loads_only_its_configuration(tmp_path: Path) -> N
     file = config(tmp_path, provisioned=True)
     status, names = loaded("--root", str(tmp_path / "root"), "--config", file)
     assert status == 0
-    assert not names & (NEVER | TUNING | {"json", "socket", "threading"})
+    assert not names & (NEVER | TUNING | DISKS | {"json", "socket", "threading"})
 
 
 def test_a_whole_run_loads_nothing_heavy(tmp_path: Path) -> None:
     file = config(tmp_path, provisioned=False)
     status, names = loaded("--root", str(tmp_path / "root"), "--config", file)
     assert status == 1
-    assert not names & (NEVER | TUNING)
+    assert not names & (NEVER | TUNING | DISKS)
     assert "azureinit.library" not in names
+    assert not [name for name in names if name.startswith(("azureinit.userdata", "yaml"))]
     operator = {f"azureinit.cli.{name}" for name in ("commands", "kvp_options", "help", "parser", "operate")}
     assert not names & operator

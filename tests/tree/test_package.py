@@ -40,7 +40,9 @@ def test_the_wheel_needs_no_third_party_package(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     metadata = next(archive.read(name).decode() for name in archive.namelist() if name.endswith("METADATA"))
     needs = re.findall(r"^Requires-Dist: (.*)$", metadata, flags=re.MULTILINE)
-    assert [need.replace("'", '"') for need in needs] == ['tomli>=2; python_version < "3.11"']
+    extra = [need for need in needs if "extra ==" in need]
+    assert [need.replace("'", '"') for need in needs if need not in extra] == ['tomli>=2; python_version < "3.11"']
+    assert [need.replace("'", '"') for need in extra] == ['pyyaml>=5.4; extra == "userdata"']
     assert "Requires-Python: >=3.9" in metadata
     assert "Provides-Extra: fakeazure" in metadata
     names = set(archive.namelist())
@@ -178,12 +180,37 @@ assert azureinit.run.state.AzureInitError is first.AzureInitError
     assert ran.returncode == 0, ran.stderr
 
 
+LOAD_EACH_FIRST = """
+from importlib import import_module
+(bundle,) = (one for one in sys.meta_path if type(one).__name__ == "Bundle")
+for name in bundle.modules:
+    if name.endswith("__main__"):
+        continue
+    for old in [one for one in sys.modules if one.partition(".")[0] == "azureinit"]:
+        del sys.modules[old]
+    bundle.whole.clear()
+    module = import_module(name)
+    while name:
+        assert sys.modules[name] is bundle.whole[name], name
+        above, _, last = name.rpartition(".")
+        assert not above or last in vars(sys.modules[above]), name
+        name = above
+    for other in bundle.whole:
+        assert other.rpartition(".")[0] in ("", *bundle.whole), f"{module.__name__} loads {other} without its package"
+"""
+
+
+def test_each_module_can_be_the_first_that_is_imported(tmp_path: Path) -> None:
+    ran = loading(tmp_path, LOAD_EACH_FIRST)
+    assert ran.returncode == 0, ran.stderr
+
+
 LOAD_AT_ONCE = """
 import random, threading
 from importlib import import_module
 (bundle,) = (one for one in sys.meta_path if type(one).__name__ == "Bundle")
 names = [name for name in bundle.modules if not name.endswith("__main__")]
-loaded, seen, wrong = [], {}, []
+loaded, seen, wrong = list(bundle.whole), {}, []
 load = bundle.load
 def counted(name):
     loaded.append(name)

@@ -20,17 +20,30 @@ from support.need import need
 
 pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim")
-PAGES = ("man8/azure-init.8", "man5/azure-init.toml.5", "man8/libazureinit-kvp.8", "man1/fakeazure.1")
+PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim", "azure-init-disks")
+PAGES = (
+    "man8/azure-init.8",
+    "man5/azure-init.toml.5",
+    "man8/libazureinit-kvp.8",
+    "man1/fakeazure.1",
+    "man7/azure-init-disks.7",
+)
 OPTIONS = {name for option in AZURE_INIT.options for name in option.names}
 # The agent must not import packages installed on the machine; fakeazure may.
 LAUNCHERS = {
     "usr/bin/azure-init": "#!/usr/bin/python3 -IS",
     "usr/bin/libazureinit-kvp": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/waagent": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/azure-nvme-id": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/initramfs-files": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/bundle": "#!/usr/bin/python3 -ISXno_debug_ranges",
     "usr/bin/fakeazure": "#!/usr/bin/python3 -I",
 }
+SCRIPTS = (
+    "usr/share/python3/runtime.d/azure-init.rtupdate",
+    "usr/share/initramfs-tools/hooks/azure-init-disks",
+    "usr/lib/dracut/modules.d/97azure-init-disks/module-setup.sh",
+)
 VF_RULES = "usr/lib/udev/rules.d/68-azure-init-vf.rules"
 EMULATED_RULES = "usr/lib/udev/rules.d/68-azure-init-emulated.rules"
 # The default networks, and what each matches: Azure, azure-init=force, and an emulator with Azure's firmware.
@@ -55,6 +68,8 @@ TYPED = {
     "azure-init kvp dump --kind ": {"start", "finish", "event"},
     "libazureinit-kvp ": {"info", "dump", "is-stale", "watch"},
     "libazureinit-kvp report-failure --": {"--reason", "--supporting-data", "--pool"},
+    "azure-nvme-id --format ": {"plain", "json"},
+    "azure-nvme-id --": {"--debug", "--udev", "--format"},
     "fakeazure ": {"run", "scenarios", "judge", "new"},
     "fakeazure run imds": {"imds-404", "imds-truncated"},
 }
@@ -225,8 +240,7 @@ def test_launchers_are_isolated_from_everything_else_in_python(tree: Path) -> No
     assert {path: (tree / path).read_text().partition("\n")[0] for path in LAUNCHERS} == LAUNCHERS
     assert {(tree / path).stat().st_mode & 0o777 for path in LAUNCHERS} == {0o755}
     started = [path for path in tree.rglob("*") if path.is_file() and path.stat().st_mode & 0o111]
-    hook = "usr/share/python3/runtime.d/azure-init.rtupdate"
-    assert {str(path.relative_to(tree)) for path in started if not path.is_symlink()} == {*LAUNCHERS, hook}
+    assert {str(path.relative_to(tree)) for path in started if not path.is_symlink()} == {*LAUNCHERS, *SCRIPTS}
 
 
 def settings(path: Path) -> list[str]:
@@ -245,6 +259,7 @@ def test_a_default_network_asks_for_an_address_by_mac_on_azures_interface_and_no
 ) -> None:
     assert settings(tree / f"usr/lib/systemd/network/{name}.network") == [
         "[Match]", *DEFAULTS[name], "[Network]", "DHCP=yes", "[DHCPv4]", "ClientIdentifier=mac",
+        "RoutesToDNS=no",
     ]  # fmt: skip
 
 
@@ -309,14 +324,20 @@ def of_deb(debs: Path, package: str, *words: str) -> tuple[str, ...]:
 
 def test_debian_is_told_which_file_belongs_to_the_administrator(debs: Path) -> None:
     conffiles = {package: of_deb(debs, package, "--info", "conffiles") for package in PACKAGES}
-    assert conffiles == {**dict.fromkeys(PACKAGES, ()), "azure-init": ("/etc/azure-init/azure-init.toml",)}
+    assert conffiles == {
+        **dict.fromkeys(PACKAGES, ()),
+        "azure-init": ("/etc/azure-init/azure-init.toml",),
+        "azure-init-disks": ("/etc/azure-init/azure-init.toml.d/azure-init-disks.toml",),
+    }
 
 
 def test_every_manual_page_is_in_the_package_of_its_program(debs: Path) -> None:
     held = {package: {line.split()[5] for line in of_deb(debs, package, "--contents")} for package in PACKAGES}
     pages = {package: {path for path in held[package] if path.endswith(".gz") and "/man/" in path} for package in held}
-    agent, platform = ({f"./usr/share/man/{page}.gz" for page in some} for some in (PAGES[:3], PAGES[3:]))
-    assert pages == {PACKAGES[0]: agent, PACKAGES[1]: platform, PACKAGES[2]: set()}
+    agent, platform, disks = (
+        {f"./usr/share/man/{page}.gz" for page in some} for some in (PAGES[:3], PAGES[3:4], PAGES[4:])
+    )
+    assert pages == {PACKAGES[0]: agent, PACKAGES[1]: platform, PACKAGES[2]: set(), PACKAGES[3]: disks}
     assert platform == {"./usr/share/man/man1/fakeazure.1.gz"}
 
 

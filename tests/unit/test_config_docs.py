@@ -113,6 +113,29 @@ def test_the_schema_and_the_program_agree_on_places(value: str) -> None:
     assert bool(re.search(properties("waagent")["lib_dir"]["pattern"], value)) == accepted
 
 
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("md_name", ("a", "a-b_0", "-a", "a b", "", "a" * 32, "a" * 33, "a/b")),
+        ("label", ("AzureEphmDsk", "a.b", "-a", "a b", "", "a" * 16, "a" * 17)),
+        ("owner", ("", "me", "me:you", "1000:1000", "-me", "me you")),
+        ("mount_point", ("/mnt", "/mnt/", "/", "mnt", "/a b", "/a/../b", "/a/./b", "/a//b", "/a/.b", "/a\\b", "/ä")),
+        ("mount_options", ("defaults", "a,b=c", "", "a,", ",a", "a,,b", "a b", "a#b", 'a"b', "a\tb", "a\\b")),
+        ("chunk_kib", (4, 512, 1 << 20, 0, 6, -4, 1 << 21)),
+    ],
+)
+def test_the_schema_and_the_program_agree_on_disks(key: str, values: tuple[object, ...]) -> None:
+    kind, default = ALL[f"disk.{key}"]
+    told = schema()["properties"]["disk"]["properties"][key]
+    for value in values:
+        try:
+            checked(kind, value, default=default)
+        except ConfigInvalid:
+            assert violations(value, told), value
+        else:
+            assert not violations(value, told), value
+
+
 @pytest.mark.parametrize("value", ["wheel", "a-b", "-a", "a,b", "a:b", "a b", ""])
 def test_the_schema_and_the_program_agree_on_group_names(value: str) -> None:
     try:
@@ -139,6 +162,8 @@ def violations(value: Any, rule: Any, at: str = "") -> list[str]:
             right = len(value) >= said if word == "minLength" else len(value) <= said
         elif word in ("minimum", "exclusiveMinimum", "maximum"):
             right = {"minimum": value >= said, "exclusiveMinimum": value > said, "maximum": value <= said}[word]
+        elif word == "multipleOf":
+            right = value % said == 0
         elif word == "items":
             found += [wrong for item in value for wrong in violations(item, said, f"{at}[]")]
             continue

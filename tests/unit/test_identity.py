@@ -196,3 +196,11 @@ def test_a_machine_without_a_command_line_is_judged_by_the_rest(tmp_path: Path) 
     one = placed(tmp_path)
     (tmp_path / "proc/cmdline").unlink()
     assert stand_down(one, require_azure=True) is None
+
+
+def test_work_that_cloud_init_leaves_alone_is_done_beside_it(tmp_path: Path) -> None:
+    one = placed(tmp_path, cloud_init="")
+    assert stand_down(one, require_azure=True) is not None
+    assert stand_down(one, require_azure=True, beside_cloud_init=True) is None
+    off = placed(tmp_path / "off", words=OFF, cloud_init="")
+    assert OFF in (stand_down(off, require_azure=True, beside_cloud_init=True) or "")

@@ -11,7 +11,19 @@ from hypothesis import given, strategies as st
 from azureinit.errors import LocalError, NoSpace
 from azureinit.machine import Machine, temporary_path
 from azureinit.memory.journal import Journal, clear_leftovers, parse_journal, read_journal
-from azureinit.plan.actions import Declined, EditLine, Link, Locked, MakeDir, Satisfied, Step, Way, Write
+from azureinit.plan.actions import (
+    Declined,
+    EditLine,
+    Link,
+    Locked,
+    MakeDir,
+    OnDevices,
+    Run,
+    Satisfied,
+    Step,
+    Way,
+    Write,
+)
 
 PATH = "/data/vm.journal"
 PLAN = (
@@ -28,6 +40,7 @@ PLAN = (
                     MakeDir(path="/home/u", mode=0o700),
                     Write(path="/home/u/.profile", data=b""),
                     Link(path="/home/u/.link", target="x"),
+                    OnDevices(devices=(), run=Run(argv=("true",)), mark=Write(path="/data/vm.disks", data=b"")),
                 ),
             ),
         ),
@@ -61,7 +74,9 @@ def test_a_machine_without_a_journal_has_done_nothing(machine: Machine) -> None:
 def test_a_run_opens_with_everything_it_may_leave_behind(machine: Machine) -> None:
     begun(machine)
     (entry,) = lines(machine)
-    assert {temporary_path(path) for path in ("/etc/passwd", "/home/u/.profile")} <= set(entry["temporaries"])  # type: ignore[call-overload]
+    assert {temporary_path(path) for path in ("/etc/passwd", "/home/u/.profile", "/data/vm.disks")} <= set(
+        entry["temporaries"]
+    )  # type: ignore[call-overload]
     assert entry["locks"] == ["/etc/passwd.lock"]
     assert (entry["pid"], entry["boot"]) == (machine.pid, machine.boot_id())
     assert Path(machine.real(PATH)).stat().st_mode & 0o777 == 0o600

@@ -19,7 +19,8 @@ from azureinit.record import Secret, replace
 from azureinit.sources.certificates import Certificate, Certificates
 from azureinit.sources.certified import certified
 from azureinit.sources.imds import PublicKey
-from azureinit.sources.metadata import KeyPair, Metadata, from_ovf, merge
+from azureinit.sources.merge import from_ovf, merge
+from azureinit.sources.metadata import KeyPair, Metadata
 from azureinit.sources.ovf import parse_ovf
 from support.key_pairs import ID, PRIVATE, PUBLIC, THUMBPRINT, actions, apply, given, plan
 from support.ssh_trees import KEYS, ed25519, own, tree

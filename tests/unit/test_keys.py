@@ -11,7 +11,7 @@ from azureinit.config.model import Config, Ssh
 from azureinit.errors import InvalidKey, KeysFailed
 from azureinit.plan.actions import Caution, Declined, MakeDir, Satisfied, Step, Write
 from azureinit.plan.keys import with_keys
-from azureinit.pubkey import LONGEST, parse_key
+from azureinit.pubkey import LONGEST, MOST_KEPT, parse_key
 from azureinit.sources.imds import PublicKey
 from support.ssh_trees import KEYS, POINTS, actions_of, blob, ed25519, ed25519_point, own, plan_ada, tree
 
@@ -52,6 +52,17 @@ def test_what_the_platform_wraps_and_pads_is_put_right() -> None:
     key = ed25519(comment="ada")
     wrapped = "\ufeff \r\n" + key[:40] + "\r\n" + key[40:] + "\r\n\n "
     assert parse_key(wrapped) == key + "\n"
+
+
+def test_a_key_that_is_parsed_again_gives_the_same_answer() -> None:
+    damaged = RSA.replace("AAAA", "AAAB", 1)
+    for _ in range(2):
+        assert parse_key(RSA) == RSA + "\n"
+        with pytest.raises(InvalidKey, match="incomplete|another key type"):
+            parse_key(damaged)
+    for number in range(MOST_KEPT + 1):  # more than are kept
+        assert parse_key(f"{RSA} {number}") == f"{RSA} {number}\n"
+    assert parse_key(RSA) == RSA + "\n"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from azureinit.config.model import Config
 from azureinit.machine import Machine
+from azureinit.run.stages import STAGES
 from azureinit.telemetry.events import WARN
 from azureinit.telemetry.listen import listen
 from support.wire import Ticking
@@ -38,3 +39,18 @@ def test_a_kernel_without_dice_is_no_reason_not_to_speak(tmp_path: Path, dice: s
     heard.events.flush()
     assert said == ["azure-init: warning: one: x\n"]
     assert len(heard.events.seed) == 32 and int(heard.events.seed, 16)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "to_host", "pool"), [(True, False, True), (False, False, False), (False, True, True)]
+)
+def test_a_stage_without_a_verdict_writes_to_the_pool_only_if_its_row_says_so(
+    tmp_path: Path, verdict: bool, to_host: bool, pool: bool
+) -> None:
+    machine = odd_machine(tmp_path, UUID)
+    heard = listen(machine, Config(), write=lambda text: None, ours=True, verdict=verdict, to_host=to_host)
+    assert (heard.kvp is not None) == pool
+
+
+def test_the_rows_of_stages_that_do() -> None:
+    assert [stage.name for stage in STAGES if stage.to_host] == ["disk"]

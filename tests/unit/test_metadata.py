@@ -20,17 +20,8 @@ from azureinit.errors import (
 )
 from azureinit.record import Secret, replace
 from azureinit.sources.imds import Imds, PublicKey
-from azureinit.sources.metadata import (
-    Metadata,
-    check_complete,
-    from_imds,
-    from_ovf,
-    is_enough,
-    is_specialised,
-    lacks_usable_key,
-    merge,
-    named_keys,
-)
+from azureinit.sources.merge import check_complete, from_imds, from_ovf, lacks_usable_key, merge
+from azureinit.sources.metadata import Metadata, is_enough, is_specialised, named_keys
 from azureinit.sources.ovf import Ovf, OvfKey
 from support.metadata_cases import FAILURES, IMDS, KEY, OTHER_KEY
 from support.ssh_trees import ed25519

@@ -22,9 +22,7 @@ from azureinit.memory.instance import Instance
 from azureinit.memory.saved import metadata_from_saved, read_saved, saved_values, write_saved
 from azureinit.record import Secret, replace
 from azureinit.sources.imds import PublicKey
-from azureinit.sources.metadata import (
-    KeyPair,
-    Metadata,
+from azureinit.sources.merge import (
     check_complete,
     contradiction,
     disagreements,
@@ -34,6 +32,7 @@ from azureinit.sources.metadata import (
     needs_no_network,
     with_usable_keys,
 )
+from azureinit.sources.metadata import KeyPair, Metadata
 from support.metadata_cases import FAILURES, ID, IMDS, KEY, OTHER_KEY
 from support.ssh_trees import ed25519
 

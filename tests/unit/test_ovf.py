@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from azureinit.errors import InvalidKey, OvfInvalid
 from azureinit.pubkey import parse_key
 from azureinit.record import Secret, replace
-from azureinit.sources.metadata import from_ovf, merge
+from azureinit.sources.merge import from_ovf, merge
 from azureinit.sources.ovf import OvfKey, parse_ovf
 from support.ssh_trees import ed25519
 

@@ -15,11 +15,13 @@ from azureinit.plan.actions import (
     Link,
     Locked,
     MakeDir,
+    OnDevices,
     Remove,
     Run,
     Satisfied,
     SetHostname,
     Step,
+    Untouched,
     Way,
     Write,
 )
@@ -282,3 +284,19 @@ def test_programs_get_the_same_as_data() -> None:
         {"kind": "satisfied", "name": "s", "why": "fine"},
         {"kind": "caution", "name": "c", "why": "not here"},
     ]
+
+
+def test_a_program_on_devices_names_them_and_their_sizes() -> None:
+    disks = tuple(
+        Untouched(path=path, size=size, regions=((0, 4096),), digest="00")
+        for path, size in (("/dev/a", 1 << 40), ("/dev/b", 1920383410176), ("/dev/a", 1 << 40), ("/dev/c", 700))
+    )
+    made = OnDevices(devices=disks, run=Run(argv=("mkfs", "/dev/a")), mark=Write(path="/sets", data=b"begun\n"))
+    assert text(made) == [
+        "only if still as seen, and not in use: /dev/a (1 TiB), /dev/b (1.7 TiB), /dev/c (700 bytes)",
+        "  write /sets",
+        "    +begun",
+        "  run mkfs /dev/a",
+    ]
+    (shown,) = data(made)
+    assert shown["devices"][0] == {"action": "Untouched", "path": "/dev/a", "size": 1 << 40, "digest": "00"}

@@ -18,7 +18,8 @@ def settings(unit: str, key: str) -> list[str]:
 
 
 def test_every_unit_has_one_row() -> None:
-    assert sorted(stage.unit for stage in STAGES) == sorted(path.name for path in UNITS.glob("*.service"))
+    again = ["azure-init-disk-late@.service"]  # runs the stage of another unit once more
+    assert sorted([*again, *(stage.unit for stage in STAGES)]) == sorted(path.name for path in UNITS.glob("*.service"))
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)

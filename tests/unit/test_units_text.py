@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from azureinit.config.model import Config
+from azureinit.run.disks import LOCK_SECS, MOST_SECS, RESULT
 from azureinit.run.mounts import MOUNT_SECS
 
 ROOT = Path(__file__).parents[2]
-RUN, LOCAL, FAILURE, RESEND, HOSTNAME = UNITS = tuple(
-    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname")
+RUN, LOCAL, FAILURE, RESEND, HOSTNAME, DISK, LATE = UNITS = tuple(
+    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
 )
 AZURE = "smbios-field(chassis_asset_tag = 7783-7084-3265-9085-8269-3286-77)"
 WAAGENT = {"walinuxagent.service", "waagent.service"}
@@ -38,6 +39,12 @@ ORDER: dict[str, dict[str, set[str]]] = {
     FAILURE: {"Before": WAAGENT},
     RESEND: {"After": {RUN}},
     HOSTNAME: {"After": {RUN}},
+    DISK: {
+        "After": {RUN, "local-fs.target", "cloud-init.service", "cloud-init-network.service"},
+        "RequiresMountsFor": {"/var/lib/azure-init"},
+        "Before": WAAGENT,
+    },
+    LATE: {},  # behind another unit, its condition would be checked too late
 }
 TOO_EARLY = {"sysinit.target", "basic.target", "sockets.target", "local-fs.target"}
 
@@ -101,6 +108,8 @@ def test_they_run_on_azure_or_where_they_are_forced_and_never_where_they_are_swi
         LOCAL: signs,
         RESEND: {off},
         HOSTNAME: {off},
+        DISK: signs,
+        LATE: {off, ("ConditionPathExists", RESULT)},
         FAILURE: set(),
     }, "the others are started by the run, or after it"
 
@@ -131,6 +140,8 @@ def test_only_the_two_that_begin_a_boot_are_enabled() -> None:
         (FAILURE, "oneshot", "/usr/bin/azure-init --stage failed", None),
         (RESEND, "exec", "/usr/bin/azure-init --stage resend", None),
         (HOSTNAME, "exec", "/usr/bin/azure-init --stage hostname", None),
+        (DISK, "oneshot", "/usr/bin/azure-init --stage disk", ["yes"]),
+        (LATE, "oneshot", "/usr/bin/azure-init --stage disk", None),
     ],
 )
 def test_what_a_unit_runs_and_when_that_counts_as_started(
@@ -170,3 +181,36 @@ def test_who_tells_a_failure_can_read_the_end_of_the_kernels_log(name: str) -> N
     unit = read_unit(name)
     assert "CAP_SYSLOG" in words(unit, "CapabilityBoundingSet")
     assert not {"ProtectKernelLogs", "PrivateDevices", "ProtectClock", "DevicePolicy"} & set(unit)
+
+
+@pytest.mark.parametrize("name", [DISK, LATE])
+def test_the_units_for_disks_see_devices_and_the_machines_mounts_and_may_swap(name: str) -> None:
+    unit = read_unit(name)
+    assert not words(unit, "SystemCallFilter") & {"@mount", "@swap", "@raw-io"}
+    assert {"CAP_SYS_ADMIN", "CAP_SYS_RAWIO"} <= words(unit, "CapabilityBoundingSet")
+    apart = ("Private", "ProtectSystem", "ProtectHome", "ProtectKernel", "ProtectControl", "ReadOnly", "Inaccessible")
+    assert not [key for key in unit if key.startswith(apart)], "a mount namespace hides the mounts from the machine"
+    assert not {"ProtectClock", "DevicePolicy", "DeviceAllow", "MemoryMax", "NoNewPrivileges"} & set(unit)
+    assert int(unit["TimeoutStartSec"][0]) > MOST_SECS > LOCK_SECS, "the stage ends itself first"
+
+
+def test_both_units_for_disks_have_the_same_limits() -> None:
+    hardening = ("CapabilityBoundingSet", "Restrict", "SystemCall", "Lock", "Memory", "Protect", "IPAddress")
+    one, other = ({k: v for k, v in read_unit(name).items() if k.startswith(hardening)} for name in (DISK, LATE))
+    assert one == other and len(one) > 8
+
+
+def test_no_login_waits_for_a_disk() -> None:
+    assert not (words(read_unit(DISK), "Before") | words(read_unit(LATE), "Before")) & (LOGINS | HOST_KEYS)
+
+
+def test_udev_starts_an_instance_for_each_late_disk() -> None:
+    """The rule tells candidates apart by what the agent takes as evidence; the agent decides."""
+    rules = (ROOT / "packaging/disks/81-azure-init-disk-late.rules").read_text()
+    lines = [line for line in rules.splitlines() if line and not line.startswith("#")]
+    assert f'ENV{{SYSTEMD_WANTS}}+="{LATE.replace("@", "@%k")}"' in rules and 'TAG+="systemd"' in rules
+    labels = {line.partition('"')[2].rstrip('"') for line in lines if line.startswith("LABEL=")}
+    jumps = {line.rpartition('GOTO="')[2].rstrip('"') for line in lines if "GOTO=" in line}
+    assert jumps == labels and len(labels) == 2
+    for sign in ("Microsoft NVMe Direct Disk*", "{00000000-0001-*}", "{f8b3781a-1e82-4818-a1c3-63d806ec15bb}"):
+        assert f'=="{sign}"' in rules

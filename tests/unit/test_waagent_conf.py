@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from azureinit.cli.waagent import as_toml
 from azureinit.config.load import check
 from azureinit.config.model import CHOICES, Config
-from azureinit.config.waagent import agent_advice, parse_waagent_conf, translate
+from azureinit.config.waagent import agent_advice, overlay, parse_waagent_conf, translate
 from azureinit.config.waagent_options import BY_NAME, OPTIONS
 from azureinit.errors import ConfigInvalid
 from azureinit.machine import Machine
@@ -131,10 +131,14 @@ def test_every_shipped_file_is_understood_whole(distro: str) -> None:
         assert conf.value(BY_NAME[name]) == told, name
     imported = translate(conf)
     assert imported.unknown == ()
-    said = [*names(imported.taken), *names(imported.undone), *names(imported.gone), *names(imported.theirs)]
+    said = {*names(imported.taken), *names(imported.gone), *names(imported.theirs)}
     unsaid = {"Provisioning.SshHostKeyPairType"} if distro in ("ubuntu", "flatcar") else set()
-    expected = {name for name, one in conf.said.items() if one.value is not None} - unsaid
-    assert set(said) == expected and len(said) == len(set(said))
+    unsaid |= set(NAMES[7:]) if not conf.switch("ResourceDisk.Format") else set()
+    unsaid |= (
+        {"ResourceDisk.EnableSwap", "ResourceDisk.SwapSizeMB"} if not conf.switch("ResourceDisk.EnableSwap") else set()
+    )
+    unsaid |= {"ResourceDisk.Filesystem"} if distro in ("freebsd", "openbsd") else set()
+    assert said == {name for name, one in conf.said.items() if one.value is not None} - unsaid
 
 
 @pytest.mark.parametrize("distro", SHIPPED)
@@ -158,10 +162,18 @@ def test_what_is_taken_of_every_shipped_file(distro: str) -> None:
     }
     if anew == "y":
         wanted["ssh.host_key_types"] = ALL_TYPES if kind == "auto" else (kind,)
+    formats, filesystem, point, options, swap, size = disk
+    if formats == "y":
+        wanted |= {"disk.setup": "auto", "disk.nvme": "off", "disk.scsi": "data", "disk.scsi_mount_point": point}
+        if filesystem in ("ext4", "btrfs"):
+            wanted["disk.filesystem"] = filesystem
+        if options != "None":
+            wanted["disk.mount_options"] = f"{options},nofail,comment=azure-ephemeral-disk-setup"
+        if swap == "y":
+            wanted |= {"disk.swap": "file", "disk.swap_mib": size}
+    else:
+        wanted["disk.scsi"] = "off"
     assert taken(shipped(distro).decode()) == wanted
-    undone = {row.option for row in translate(parse_waagent_conf(shipped(distro))).undone}
-    asked = {name for name, value in zip(NAMES[6:], disk) if value not in ("n", "None")}
-    assert undone == asked, "the temporary disk is all that is left"
 
 
 @pytest.mark.parametrize(
@@ -189,10 +201,9 @@ def test_every_option_that_has_a_key_here_is_taken(line: str, key: str, value: o
     assert taken(line) == {key: value}
 
 
-def test_every_option_but_those_of_the_temporary_disk_has_a_key_here() -> None:
+def test_every_option_of_ours_has_a_key_here() -> None:
     keys = {f"{section}.{key}" for section, record in Config.defaults_.items() for key in type(record).fields_}
-    without = {option.name for option in OPTIONS if option.ours and option.ours not in keys}
-    assert without == {option.name for option in OPTIONS if option.ours.startswith("resource_disk.")}
+    assert {option.ours for option in OPTIONS if option.ours} <= keys
 
 
 def test_a_period_is_taken_where_the_name_is_watched() -> None:
@@ -261,10 +272,34 @@ def test_what_contradicts_itself_is_told(text: str, told: str) -> None:
     assert any(told in warning for warning in translate(parsed(text)).warnings)
 
 
-def test_what_azure_init_has_no_setting_for_is_told_only_where_something_is_asked() -> None:
-    imported = translate(parsed("ResourceDisk.Format=y\nResourceDisk.EnableSwap=n\n"))
-    for row in (*imported.undone, *imported.gone):
-        assert (row.why == "azure-init does not do it anyway") == (row.option == "ResourceDisk.EnableSwap")
+DISK = "ResourceDisk.Format=y\nResourceDisk.EnableSwap=y\nResourceDisk.SwapSizeMB=2048\n"
+
+
+def test_the_resource_disk_is_taken_only_if_walinuxagent_would_format_it() -> None:
+    rest = "ResourceDisk.Filesystem=xfs\nResourceDisk.MountPoint=/data\nResourceDisk.MountOptions=noatime\n"
+    assert taken(DISK + rest) == {
+        "disk.setup": "auto",
+        "disk.nvme": "off",
+        "disk.scsi": "data",
+        "disk.filesystem": "xfs",
+        "disk.scsi_mount_point": "/data",
+        "disk.mount_options": "noatime,nofail,comment=azure-ephemeral-disk-setup",
+        "disk.swap": "file",
+        "disk.swap_mib": 2048,
+    }
+    assert taken(DISK.replace("Format=y", "Format=n") + rest) == {"disk.scsi": "off"}
+
+
+def test_ext3_becomes_ext4_and_that_is_told() -> None:
+    imported = translate(parsed("ResourceDisk.Format=y\nResourceDisk.Filesystem=ext3\n"))
+    assert {one.key: one.value for one in imported.taken}["disk.filesystem"] == "ext4"
+    assert imported.warnings == ("ResourceDisk.Filesystem=ext3: ext4 is used instead",)
+
+
+def test_a_layer_that_sets_up_disks_keeps_its_local_disks() -> None:
+    assert "disk.nvme" in {one.key for one in overlay(parsed(DISK), spoken=()).taken}
+    left = {one.key for one in overlay(parsed(DISK), spoken=("disk.setup",)).taken}
+    assert left == {"disk.scsi", "disk.swap", "disk.swap_mib"}
 
 
 def test_no_option_has_two_rows_and_every_one_has_one_owner() -> None:

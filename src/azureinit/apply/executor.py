@@ -12,6 +12,7 @@ from azureinit.plan.actions import (
     Link,
     Locked,
     MakeDir,
+    OnDevices,
     Remove,
     Run,
     SetHostname,
@@ -189,6 +190,12 @@ def _locked(machine: Machine, action: Locked, journal: Journal, deadline: float)
             machine.write(path, data)
 
 
+def _on_devices(machine: Machine, action: OnDevices, journal: Journal, deadline: float) -> None:
+    from azureinit.apply.devices import on_devices
+
+    on_devices(machine, action, perform=lambda inner: perform(machine, inner, journal=journal, deadline=deadline))
+
+
 def _bytes(data: bytes | Secret) -> bytes:
     return data.reveal() if isinstance(data, Secret) else data
 
@@ -201,4 +208,5 @@ PERFORM: dict[type, Callable[[Machine, Any, Journal, float], None]] = {
     Remove: _remove,
     SetHostname: _set_hostname,
     Locked: _locked,
+    OnDevices: _on_devices,
 }

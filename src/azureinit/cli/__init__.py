@@ -10,18 +10,16 @@ import sys
 from azureinit.cli.options import HELP
 from azureinit.cli.words import Invocation, known_commands, parse_args
 from azureinit.errors import AzureInitError, UsageError
+from azureinit.machine import Machine
+from azureinit.machine.this_process import leave, open_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from azureinit.machine import Machine
-
 
 def main(argv: list[str] | None = None) -> int:
     """The exit code. Errors are printed as sentences, never as a traceback."""
-    from azureinit.machine.this_process import open_streams
-
     open_streams()
     try:
         status = run(parse_args(sys.argv[1:] if argv is None else argv))
@@ -42,8 +40,6 @@ def main(argv: list[str] | None = None) -> int:
 
 def command() -> NoReturn:
     """The installed `azure-init` calls this."""
-    from azureinit.machine.this_process import leave
-
     leave(main())
 
 
@@ -57,7 +53,6 @@ def run(invocation: Invocation) -> int:
         from azureinit.cli.operate import print_version
 
         return print_version(invocation)
-    from azureinit.machine import Machine
     from azureinit.machine.limits import forbid_core_dumps
 
     forbid_core_dumps()

@@ -68,6 +68,53 @@ AZURE_INIT = Command(
             ),
         ),
         Command(
+            name="disk",
+            help="show and set up the VM's temporary disks",
+            commands=(
+                Command(
+                    name="status",
+                    help="show every disk: what it is, what it holds, what uses it, and why it is left alone",
+                    options=(Option(names=("--json",), help="print JSON, for programs"),),
+                ),
+                Command(
+                    name="plan",
+                    help="show what setup would do, and change nothing",
+                    options=(Option(names=("--json",), help="print JSON, for programs"),),
+                ),
+                Command(
+                    name="setup",
+                    help="set up the temporary disks now, whether disk.setup is off or auto",
+                    options=(
+                        Option(
+                            names=("--recreate",),
+                            help="also format temporary disks that are not blank, if nothing uses them: data are lost",
+                        ),
+                        Option(names=("--json",), help="print the status afterwards as JSON"),
+                    ),
+                ),
+            ),
+        ),
+        Command(
+            name="userdata",
+            help="check customData in cloud-init's formats",
+            about="Check customData in cloud-init's formats: cloud-config, scripts, MIME, gzip, includes and others. "
+            "Such customData is checked, but this version of azure-init does not carry it out at boot.",
+            any_root=True,
+            commands=(
+                Command(
+                    name="validate",
+                    help="print every mistake in customData, with line, column and suggestion; exit status 1 if one is "
+                    "an error",
+                    options=(
+                        Option(names=("--json",), help="print JSON, for programs"),
+                        Option(names=("--allow-http",), help="accept includes from http:// URLs"),
+                    ),
+                    arguments=(Argument(name="FILE", kind=FILE, help="the file to check; - for standard input"),),
+                ),
+                Command(name="schema", help="print the JSON Schema of a cloud-config, for editors"),
+            ),
+        ),
+        Command(
             name="clean",
             help="forget that this machine was provisioned: the next boot provisions it again",
             about="Remove the marker, journal, pending verdict and saved media of every VM from the data directory. "

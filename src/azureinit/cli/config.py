@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from azureinit.machine import Machine
 
-WIDEST = 64  # columns; the comment of a longer value is not aligned with the others
+WIDEST = 72  # columns; the comment of a longer value is not aligned with the others
 
 
 def main(

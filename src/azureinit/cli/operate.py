@@ -58,6 +58,18 @@ def config(invocation: Invocation, machine: Machine) -> int:
     )
 
 
+def disk(invocation: Invocation, machine: Machine) -> int:
+    from azureinit.cli.disk import main
+
+    return main(list(invocation.rest), machine=machine, configured=configured(invocation, machine))
+
+
+def userdata(invocation: Invocation, machine: Machine) -> int:
+    from azureinit.cli.userdata import main
+
+    return main(list(invocation.rest), machine=machine, out=sys.stdout)
+
+
 def clean(invocation: Invocation, machine: Machine) -> int:
     from azureinit.cli.clean import main
 
@@ -95,6 +107,8 @@ VERBS: dict[str, Callable[[Invocation, Machine], int]] = {
     "plan": plan,
     "facts": facts,
     "config": config,
+    "disk": disk,
+    "userdata": userdata,
     "clean": clean,
     "deprovision": deprovision,
     "kvp": kvp,

@@ -91,7 +91,6 @@ def as_toml(place: str, imported: Imported, advice: tuple[str, ...]) -> Iterator
                 yield f"{key} = {toml(one.value)}  # line {one.line}: {one.option}={one.told}"
     if not imported.taken:
         yield from ("", "# The file sets nothing that azure-init has a setting for.")
-    yield from _listed("Not supported by azure-init:", imported.undone)
     yield from _listed("Obsolete, without effect:", imported.gone)
     yield from _listed("Still read by WALinuxAgent, for its extensions:", imported.theirs)
     yield from _listed("Unknown to azure-init and to WALinuxAgent:", imported.unknown)

@@ -120,6 +120,28 @@ KEYS: dict[str, str] = {
     "boot.deadline_secs": "Longest time from the machine's start to the verdict; applies besides `run.deadline_secs`; "
     "a late start has a third of it.",
     "disk.grow_root": "Grow the root partition and its file system at every boot if there is free space after it.",
+    "disk.setup": "`auto`: `azure-init-disk.service` sets up the VM's temporary disks (local NVMe disks, SCSI resource "
+    "disk) in every boot. The package `azure-init-disks` sets `auto`.",
+    "disk.nvme": "What the local NVMe disks are for: `data`, one file system over all of them; `swap`; `off`, nothing.",
+    "disk.scsi": "What the SCSI resource disk is for: `data`, a file system at `disk.scsi_mount_point`; `swap`; "
+    "`fallback`, a file system at `disk.mount_point` if there is no local NVMe disk; `off`, nothing.",
+    "disk.aggregation": "How several disks become one: `mdadm` (RAID 0), `lvm` (a striped volume), `none` (only the "
+    "first disk is used). `auto`: mdadm, else LVM, else none, by what is installed.",
+    "disk.chunk_kib": "Size of a stripe on one disk, in KiB.",
+    "disk.md_name": "The name of the RAID array, or of the LVM volume group.",
+    "disk.table": "Partition table of the disks: `none` uses the whole disk or array, `gpt` makes one partition on it.",
+    "disk.filesystem": "The file system that is made.",
+    "disk.label": "The label of the file system; XFS allows 12 characters.",
+    "disk.mount_point": "Where the data file system is mounted. A link, a directory that is not empty, or a mount "
+    "point of another file system is refused.",
+    "disk.scsi_mount_point": 'Where the file system of the resource disk is mounted with `disk.scsi = "data"`.',
+    "disk.mount_options": "The options in /etc/fstab.",
+    "disk.owner": "Owner of the new file system's top directory: USER, USER:GROUP or numeric ids. Empty: root.",
+    "disk.swap": "Whether swap is a file on the data file system, or a partition (needs `disk.table`).",
+    "disk.swap_mib": "Size of the swap beside data, in MiB; 0 means none.",
+    "disk.notice": "Put a file into the file system that says that its data can be lost at any time.",
+    "disk.trust_unreadable_ntfs": "Format a resource disk with the platform's NTFS label also if the content of its "
+    "file system cannot be read and checked.",
     "waagent.honour": "Use the values of waagent.conf for keys that no azure-init file, variable or flag sets; "
     "`azure-init config import-waagent` shows them.",
     "waagent.lib_dir": "The directory where WALinuxAgent keeps its state.",
@@ -150,6 +172,12 @@ KIND_NAMES = {
     "Url": "http:// URL",
     "OptionalNames": "list of names",
     "Count": "whole number",
+    "Chunk": "whole number, a multiple of 4",
+    "ArrayName": "name",
+    "Label": "label",
+    "Owner": "owner",
+    "MountPoint": "absolute path",
+    "MountOptions": "mount options",
 }
 
 
@@ -224,7 +252,7 @@ def _key_schema(kind: str, default: object, description: str) -> dict[str, Any]:
     told: dict[str, Any] = {"description": description, **_kind_schema(kind)}
     if default is not None:
         told["default"] = plain(default)
-    if kind == "Path" and default:
+    if kind in ("Path", "ArrayName", "Label") and default:
         told["minLength"] = 1
     if kind == "Url" and not default:
         told["pattern"] = f"^$|{told['pattern']}"
@@ -240,6 +268,16 @@ def _kind_schema(kind: str) -> dict[str, Any]:
     kinds: dict[str, dict[str, Any]] = {
         "bool": {"type": "boolean"},
         "Count": {"type": "integer", "minimum": 0},
+        "Chunk": {"type": "integer", "minimum": 4, "maximum": 1 << 20, "multipleOf": 4},
+        "ArrayName": {"type": "string", "maxLength": 32, "pattern": "^([A-Za-z0-9_][A-Za-z0-9_-]*)?$"},
+        "Label": {"type": "string", "maxLength": 16, "pattern": "^([A-Za-z0-9_.][A-Za-z0-9_.-]*)?$"},
+        "Owner": {"type": "string", "maxLength": 255, "pattern": "^([A-Za-z0-9_.:][A-Za-z0-9_.:-]*)?$"},
+        "MountPoint": {
+            "type": "string",
+            "maxLength": LONGEST_TEXT,
+            "pattern": "^(/(?!\\.{1,2}(/|$))[A-Za-z0-9_.-]+)+/*$",
+        },
+        "MountOptions": {**text, "pattern": '^[^\\s,#"\\\\]+(,[^\\s,#"\\\\]+)*$'},
         "Seconds": {"type": "number", "minimum": 0},
         "Timeout": {"type": "number", "exclusiveMinimum": 0},
         "Path": text,

@@ -23,6 +23,7 @@ PLACES = (
     "/etc/azure-init/azure-init.toml",
     "/etc/azure-init/azure-init.toml.d",
 )
+EPHEMERAL_SETUP = "/etc/azure-ephemeral-disk-setup.conf"
 CONFIG_VARIABLE = "AZURE_INIT_CONFIG"
 GROUPS_VARIABLE = "AZURE_INIT_USER_GROUPS"
 FILTER_VARIABLE = "AZURE_INIT_KVP_FILTER"
@@ -91,6 +92,7 @@ def _read_layers(machine: Machine, *, config: str | None, groups: tuple[str, ...
         layers.take("user", "groups", asked, Origin(layer="env", name=GROUPS_VARIABLE))
     if groups is not None:
         layers.take("user", "groups", _split(*groups), Origin(layer="flag", name=GROUPS_FLAG))
+    layers.read_ephemeral_setup()
     if layers.values.get("waagent", {}).get("honour"):
         layers.read_waagent()
     return layers
@@ -173,6 +175,28 @@ class Layers:
         if data is not None:
             self._take_file(data, Origin(layer="file", name=self._file_name(path, outside=outside)))
         return data is not None
+
+    def read_ephemeral_setup(self) -> None:
+        """The file of azure-vm-utils, for keys that no other layer sets. Its mistakes prevent no run."""
+        try:
+            data = self.machine.read(EPHEMERAL_SETUP, limit=LARGEST_FILE)
+        except LocalError as error:
+            self._warning(error.message)
+            return
+        if not data:
+            return
+        from azureinit.config.ephemeral_setup import parse_ephemeral_setup
+
+        path, found = self.machine.shown(EPHEMERAL_SETUP), parse_ephemeral_setup(data)
+        for taken in found.taken:
+            if taken.key not in self.origin:
+                section, _, key = taken.key.partition(".")
+                self.take(section, key, taken.value, Origin(layer="file", name=f"{path}:{taken.line}"))
+        if self.values.get("disk", {}).get("setup") == "auto":
+            for problem in found.problems[:MOST_WARNINGS]:
+                self._warning(f"{path}: {problem}: no disk is set up until this is corrected")
+            for warning in found.warnings[:MOST_WARNINGS]:
+                self._warning(f"{path}: {warning}")
 
     def read_waagent(self) -> None:
         """WALinuxAgent's file: the lowest layer, used only for keys that no other layer sets."""

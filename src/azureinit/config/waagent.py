@@ -24,7 +24,11 @@ AGENT = "Provisioning.Agent"
 REGENERATE = "Provisioning.RegenerateSshHostKeyPair"
 KEY_TYPE = "Provisioning.SshHostKeyPairType"
 DECODE, EXECUTE = "Provisioning.DecodeCustomData", "Provisioning.ExecuteCustomData"
+COMMENT = "comment=azure-ephemeral-disk-setup"
 DISCOVERY = "Protocol.EndpointDiscovery"
+FORMAT, FILESYSTEM = "ResourceDisk.Format", "ResourceDisk.Filesystem"
+MOUNT_POINT, OPTIONS = "ResourceDisk.MountPoint", "ResourceDisk.MountOptions"
+ENABLE_SWAP, SWAP_SIZE = "ResourceDisk.EnableSwap", "ResourceDisk.SwapSizeMB"
 
 
 class Said(Record):
@@ -82,7 +86,6 @@ class Left(Record):
 
 class Imported(Record):
     taken: tuple[Taken, ...]
-    undone: tuple[Left, ...]  # set, but azure-init has no equivalent
     gone: tuple[Left, ...]
     theirs: tuple[Left, ...]
     unknown: tuple[Left, ...]
@@ -124,13 +127,18 @@ def read_waagent_conf(machine: Machine, path: str = "") -> tuple[str, Conf] | No
 
 
 def overlay(conf: Conf, *, spoken: Container[str]) -> Imported:
-    """The file's values for keys that no other layer sets."""
+    """The file's values for keys that no other layer sets.
+
+    It asks for the resource disk alone. If another layer asks for temporary disks too, that one decides on NVMe disks.
+    """
     imported = translate(conf)
-    return replace(imported, taken=tuple(taken for taken in imported.taken if taken.key not in spoken))
+    others = ("disk.nvme",) if "disk.setup" in spoken else ()
+    taken = tuple(one for one in imported.taken if one.key not in spoken and one.key not in others)
+    return replace(imported, taken=taken)
 
 
 def translate(conf: Conf) -> Imported:
-    groups: dict[str, list[Left]] = {"undone": [], "gone": [], "theirs": [], "unknown": []}
+    groups: dict[str, list[Left]] = {"gone": [], "theirs": [], "unknown": []}
     taken: list[Taken] = []
     warnings = list(_warnings(conf))
     for name, said in conf.said.items():
@@ -146,10 +154,6 @@ def translate(conf: Conf) -> Imported:
             groups[group].append(Left(option=name, line=said.line, told=told, why=option.gone))
         elif not _is_usable(option, conf):
             continue  # a warning was given
-        elif not _has_key(option.ours):
-            asked = conf.value(option) is not False
-            why = "" if asked else "azure-init does not do it anyway"
-            groups["undone" if asked else "gone"].append(Left(option=name, line=said.line, told=told, why=why))
         else:
             value = MEANT[name](conf) if name in MEANT else conf.value(option)
             try:
@@ -162,18 +166,14 @@ def translate(conf: Conf) -> Imported:
 
 
 def _taken(option: Option, said: Said, told: str, value: object) -> Iterator[Taken]:
-    """Empty if the option has no effect in combination with others."""
+    """Empty if the option has no effect in combination with others. A dictionary: the option sets several keys."""
     if value is None:
         return
-    section, _, key = option.ours.partition(".")
-    record = Config.defaults_[section]
-    value = checked(type(record).fields_[key], value, default=getattr(record, key))
-    yield Taken(option=option.name, line=said.line, told=told, key=option.ours, value=value)
-
-
-def _has_key(ours: str) -> bool:
-    section, _, key = ours.partition(".")
-    return section in Config.defaults_ and key in type(Config.defaults_[section]).fields_
+    for ours, one in value.items() if isinstance(value, dict) else ((option.ours, value),):
+        section, _, key = ours.partition(".")
+        record = Config.defaults_[section]
+        one = checked(type(record).fields_[key], one, default=getattr(record, key))
+        yield Taken(option=option.name, line=said.line, told=told, key=ours, value=one)
 
 
 def _is_usable(option: Option, conf: Conf) -> bool:
@@ -200,6 +200,25 @@ def _regenerate(conf: Conf) -> str:
     return "always" if conf.switch(REGENERATE) else "auto"
 
 
+def _format(conf: Conf) -> dict[str, str]:
+    if conf.switch(FORMAT):
+        return {"disk.setup": "auto", "disk.nvme": "off", "disk.scsi": "data"}
+    return {"disk.scsi": "off"}
+
+
+def _filesystem(conf: Conf) -> str | None:
+    if not conf.switch(FORMAT):
+        return None
+    asked = conf.text(FILESYSTEM)
+    return "ext4" if asked == "ext3" else asked
+
+
+def _mount_options(conf: Conf) -> str | None:
+    """For /etc/fstab, which WALinuxAgent does not write: a boot goes on without the disk; the comment marks it."""
+    asked = conf.text(OPTIONS)
+    return f"{asked},nofail,{COMMENT}" if asked and conf.switch(FORMAT) else None
+
+
 MEANT: dict[str, Callable[[Conf], object]] = {
     REGENERATE: _regenerate,
     KEY_TYPE: _key_types,
@@ -208,6 +227,12 @@ MEANT: dict[str, Callable[[Conf], object]] = {
     "Provisioning.MonitorHostNamePeriod": lambda conf: (
         conf.number("Provisioning.MonitorHostNamePeriod") if conf.switch("Provisioning.MonitorHostName") else None
     ),
+    FORMAT: _format,
+    FILESYSTEM: _filesystem,
+    MOUNT_POINT: lambda conf: conf.text(MOUNT_POINT) if conf.switch(FORMAT) else None,
+    OPTIONS: _mount_options,
+    ENABLE_SWAP: lambda conf: "file" if conf.switch(FORMAT) and conf.switch(ENABLE_SWAP) else None,
+    SWAP_SIZE: lambda conf: conf.number(SWAP_SIZE) if conf.switch(FORMAT) and conf.switch(ENABLE_SWAP) else None,
 }
 
 
@@ -231,11 +256,13 @@ def _contradictions(conf: Conf) -> Iterator[str]:
         yield f"{EXECUTE}=y means {DECODE}=y, regardless of the file's value"
     if conf.says(KEY_TYPE) and not conf.switch(REGENERATE):
         yield f"{KEY_TYPE} has no effect if {REGENERATE} is n"
-    if conf.switch("ResourceDisk.EnableSwap"):
-        if not conf.switch("ResourceDisk.Format"):
-            yield "ResourceDisk.EnableSwap=y has no effect if ResourceDisk.Format is n"
-        elif not conf.number("ResourceDisk.SwapSizeMB", 0):
-            yield "ResourceDisk.EnableSwap=y has no ResourceDisk.SwapSizeMB: there would be no swap"
+    if conf.switch(ENABLE_SWAP):
+        if not conf.switch(FORMAT):
+            yield f"{ENABLE_SWAP}=y has no effect if {FORMAT} is n"
+        elif not conf.number(SWAP_SIZE, 0):
+            yield f"{ENABLE_SWAP}=y has no {SWAP_SIZE}: there would be no swap"
+    if conf.switch(FORMAT) and conf.text(FILESYSTEM) == "ext3":
+        yield f"{FILESYSTEM}=ext3: ext4 is used instead"
     if conf.says("HttpProxy.Host") and conf.number("HttpProxy.Port") is None:
         yield "HttpProxy.Host has no effect in WALinuxAgent without HttpProxy.Port"
 

@@ -86,8 +86,8 @@ HISTORIES = (
 )  # fmt: skip
 # azure-init's files in a data directory that is shared.
 DATA = (
-    "*.provisioned", "*.pending", "*.saved", "*.journal", "trace.jsonl*", "published_hostname", "custom-data.log*",
-    "lock",
+    "*.provisioned", "*.pending", "*.saved", "*.journal", "*.disks", "trace.jsonl*", "published_hostname",
+    "custom-data.log*", "lock",
 )  # fmt: skip
 RESOLVCONF = ("/etc/resolvconf/resolv.conf.d/original", "/etc/resolvconf/resolv.conf.d/tail")
 BACKUPS = ("/etc/passwd-", "/etc/shadow-", "/etc/group-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-")

@@ -5,6 +5,12 @@ from __future__ import annotations
 from azureinit.facts.disk_content import Content
 from azureinit.record import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Disk
+    from azureinit.machine import Machine
+    from azureinit.memory.disk_sets import DiskSet
+
 NVME, SCSI = "nvme", "scsi"
 
 
@@ -21,8 +27,9 @@ class TemporaryDisk(Record):
     """A disk that is provably temporary. All sizes are in bytes.
 
     `identity`: what the disk set in the data directory calls it: the NVMe serial, or the VMBus id and the LUN.
-    `busy`: why it is in use (holders, mounts, swap, an exclusive claim); empty if it is free. `trouble`: why its content cannot be
-    read. `content` is read only where the disk is free, or where what holds it is a set of our own.
+    `busy`: why it is in use (holders, mounts, swap, an exclusive claim, a program that writes to it); empty if it is
+    free. `trouble`: why its content cannot be read. `content` is read for a disk that is mounted or part of an array
+    too, for its label and its UUIDs; such a disk is never called blank or pristine.
     """
 
     name: str
@@ -63,6 +70,7 @@ class Assembled(Record):
     uuid: str = ""  # of the array or the volume
     mounts: tuple[str, ...] = ()
     content: Content | None = None
+    busy: str = ""  # as of a disk; empty if it is free
 
 
 class FstabEntry(Record):
@@ -74,7 +82,7 @@ class FstabEntry(Record):
 
 
 class MountPoint(Record):
-    """`state` is one of: absent, empty, not empty, a symbolic link, not a directory, mounted, hidden (cannot be read)."""
+    """`state`: absent, empty, not empty, a symbolic link, not a directory, mounted, hidden (cannot be read)."""
 
     path: str
     state: str
@@ -97,3 +105,13 @@ class DiskFacts(Record):
     fresh: tuple[str, ...] = ()  # new UUIDs for what is going to be made
     free_space: tuple[tuple[str, int], ...] = ()  # by mount point: free bytes
     swap_files: tuple[tuple[str, int], ...] = ()  # path and size of swap files that exist on our file systems
+    active_swaps: tuple[str, ...] = ()  # devices and files in use as swap, links resolved
+    notices: tuple[str, ...] = ()  # paths of the data-loss notices that exist
+    wrong_owner: tuple[str, ...] = ()  # mount points whose file system does not belong to the configured owner
+
+
+def read_disk_facts(machine: Machine, settings: Disk, sets: tuple[DiskSet, ...]) -> DiskFacts:
+    """`sets`: those that this VM recorded."""
+    from azureinit.facts.disk_reading import read_all
+
+    return read_all(machine, settings, frozenset(member for one in sets for member in one.members))

@@ -101,6 +101,18 @@ class Machine(FileTree):
 
         return kernel.mount_and_read(self, device, name, limit=limit)
 
+    def is_claimed(self, path: str) -> str:
+        """Why a block device cannot be opened exclusively; empty if it can."""
+        from azureinit.machine.disk_use import is_claimed
+
+        return is_claimed(self, path)
+
+    def identify_namespace(self, path: str) -> bytes:
+        """The NVMe namespace's answer to Identify Namespace. A test hands in a recorded one."""
+        from azureinit.machine.block import identify_namespace
+
+        return identify_namespace(self, path)
+
     def hold(self, path: str, *, timeout: float, note: bytes = b"") -> bytes:
         """Lock a file against other azure-init processes until this process ends. Returns the last holder's note."""
         from azureinit.machine import kernel

@@ -4,6 +4,7 @@
 <vm id>.pending       a verdict that the platform has not accepted yet
 <vm id>.saved         what a later run needs from the media: the host ejects them after any verdict
 <vm id>.journal       what was done
+<vm id>.disks         the disk sets that were made on temporary disks
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 UNFINISHED = b"unfinished\n"
-KINDS = ("provisioned", "pending", "saved", "journal")
+KINDS = ("provisioned", "pending", "saved", "journal", "disks")
 
 
 class Instance(Record):
@@ -71,7 +72,8 @@ def is_marked(machine: Machine, instance: Instance) -> bool:
 
 
 def has_files(machine: Machine, instance: Instance) -> bool:
-    return any(machine.stat(instance.path(kind)) for kind in KINDS)
+    """Of provisioning. Disk sets are no sign of it: another unit makes them."""
+    return any(machine.stat(instance.path(kind)) for kind in KINDS if kind != "disks")
 
 
 def other_marked_vm(machine: Machine, instance: Instance) -> str | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from azureinit.errors import LocalError
 from azureinit.machine import is_temporary, temporary_path
-from azureinit.plan.actions import Link, Locked, Step, Way, Write
+from azureinit.plan.actions import Link, Locked, OnDevices, Step, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,9 @@ class MemoryJournal(Journal):
 
     def __init__(self) -> None:
         super().__init__("", [])
+
+    def open_run(self, machine: Machine, plan: Plan) -> None:
+        pass
 
     def record_locks(self, paths: tuple[str, ...]) -> None:
         pass
@@ -173,6 +176,8 @@ def _written_by(actions: tuple[Action, ...]) -> Iterator[tuple[str, bool]]:
     for action in actions:
         if isinstance(action, (Write, Link)):
             yield action.path, False
+        elif isinstance(action, OnDevices):
+            yield from _written_by((action.mark,) if action.mark is not None else ())
         elif isinstance(action, Locked):
             yield from _written_by(action.first)
             yield from ((edit.path, True) for edit in action.edits)

@@ -11,8 +11,9 @@ from binascii import a2b_base64, b2a_base64
 from azureinit.errors import LocalError
 from azureinit.machine import MOST_BYTES
 from azureinit.memory.sealed import seal, unseal
+from azureinit.pubkey import PublicKey
 from azureinit.record import Secret
-from azureinit.sources.metadata import KeyPair, Metadata, PublicKey
+from azureinit.sources.metadata import KeyPair, Metadata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -118,12 +118,15 @@ class Untouched(Record):
 class OnDevices(Record):
     """Run a program that writes to devices, only if each is still as the planner saw it.
 
-    Everything written so far is made durable first. Then each device is locked against udev's probing, opened exclusively and
-    read again; one that is in use, or differs, stops the step before anything is written.
+    Everything written so far is made durable first. Then each device is locked against udev's probing, opened
+    exclusively and read again; one that is in use, or differs, stops the step before anything is written. `mark`: a
+    file that says that the write begins; it is made durable after the check and before the program starts. A path may
+    be named several times.
     """
 
     devices: tuple[Untouched, ...]
     run: Run
+    mark: Write | None = None
 
 
 class Way(Record):

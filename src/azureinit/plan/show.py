@@ -12,6 +12,7 @@ from azureinit.plan.actions import (
     Link,
     Locked,
     MakeDir,
+    OnDevices,
     Remove,
     Run,
     Satisfied,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from azureinit.plan.actions import Action, Item, Plan
 
-HIDDEN = ("was", "changes")  # fields of an action that only the executor needs
+HIDDEN = ("was", "changes", "regions")  # fields of an action that only the executor needs
 
 
 def as_text(plan: Plan, *, privileged: bool) -> str:
@@ -87,6 +88,12 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
         yield f"remove {action.path}" + (", with everything in it" if action.whole else "")
     elif isinstance(action, SetHostname):
         yield f"set the kernel's host name to {action.name}"
+    elif isinstance(action, OnDevices):
+        sizes = {device.path: device.size for device in action.devices}
+        yield "only if still as seen, and not in use: " + ", ".join(f"{path} ({_size(sizes[path])})" for path in sizes)
+        if action.mark is not None:
+            yield from (f"  {line}" for line in describe(action.mark, privileged=privileged))
+        yield from (f"  {line}" for line in describe(action.run, privileged=privileged))
     elif isinstance(action, Locked):
         yield "under the account locks:"
         for inner in action.first:
@@ -108,6 +115,13 @@ def _edit(edit: EditLine) -> str:
 
 def _mode(mode: int | None) -> str:
     return "" if mode is None else f" mode {mode:04o}"
+
+
+def _size(size: int) -> str:
+    """Rounded down to a decimal: 1.7 TiB."""
+    unit = max(0, min(4, (size.bit_length() - 1) // 10))
+    tenths = size * 10 >> 10 * unit
+    return f"{tenths // 10}{f'.{tenths % 10}' if tenths % 10 else ''} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
 
 
 def _owner(owner: str | None, privileged: bool) -> str:

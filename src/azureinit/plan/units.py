@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
-NAME = "hostname monitor"
+NAME, DISKS = "hostname monitor", "temporary disks"
 START_SECS = 10.0
 
 
@@ -17,6 +17,14 @@ def plan_monitor(*, unit: str, running: bool) -> Plan:
     if running:
         return (Satisfied(name=NAME, why=f"{unit} runs"),)
     return (plan_start(NAME, unit, why="hostname.monitor is true"),)
+
+
+def plan_disk_service(*, unit: str, started: bool) -> Plan:
+    if started:
+        return (
+            Satisfied(name=DISKS, why=f"{unit} runs in every boot, or has run; `azure-init disk plan` shows its plan"),
+        )
+    return (plan_start(DISKS, unit, why='disk.setup is "auto"; `azure-init disk plan` shows what the unit does'),)
 
 
 def plan_start(name: str, unit: str, *, why: str) -> Step:

@@ -15,7 +15,8 @@ resend, deliver            the service that sends Ready again; the verdict
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, show          SIGTERM; the same walk for `azure-init plan`
 mounts, local, failed      file systems that are not mounted yet; the stages before the run and after one that died
-hostname_watch, dispatch   the stage that tells DNS of a new host name; which stage is run
+hostname_watch, disks      the stage that tells DNS of a new host name; the one that sets up temporary disks
+dispatch                   which stage is run
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ MASKS = ("/etc/systemd/system", "/run/systemd/system")
 
 def run_stage(name: str, context: Context) -> int:
     """Returns the exit code."""
-    reason = why_not_ours(context)
+    reason = why_not_ours(context, beside_cloud_init=find_stage(name).beside_cloud_init)
     if reason is None and is_masked(context.machine):
         reason = f"{RUN_UNIT} is masked: nothing to do"
     if reason is None and not may_change(context.machine):
@@ -80,9 +80,16 @@ def _hostname(context: Context, _identity: Identity) -> int:
     return watch(context)
 
 
+def _disk(context: Context, identity: Identity) -> int:
+    from azureinit.run.disks import disks
+
+    return disks(context, identity)
+
+
 RUN: dict[str, Callable[[Context, Identity], int]] = {
     "local": _local,
     "failed": _failed,
     "resend": _resend,
     "hostname": _hostname,
+    "disk": _disk,
 }

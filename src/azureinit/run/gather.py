@@ -12,17 +12,8 @@ from azureinit.run.recall import recall
 from azureinit.run.state import Asked, Knowing, Known
 from azureinit.run.waiting import no_network
 from azureinit.sources.gather import ask_sources
-from azureinit.sources.metadata import (
-    IN_WORDS,
-    asks_anything,
-    check_complete,
-    is_enough,
-    is_specialised,
-    merge,
-    named_keys,
-    needs_media,
-    with_usable_keys,
-)
+from azureinit.sources.merge import IN_WORDS, check_complete, merge, needs_media, with_usable_keys
+from azureinit.sources.metadata import asks_anything, is_enough, is_specialised, named_keys
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -222,7 +213,7 @@ def _is_unconfirmed(
 
 def _check_agreement(imds: Metadata, media: Metadata, *, ignition: bool) -> None:
     """The media were applied while there was no network. Ignition's host name has precedence over the media's."""
-    from azureinit.sources.metadata import disagreements
+    from azureinit.sources.merge import disagreements
 
     found = disagreements(imds, replace(media, hostname=None) if ignition else media)
     if found:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from azureinit.memory.instance import Instance, has_files, is_marked
 from azureinit.run.state import AlreadyProvisioned, Identity, Knowing, Known
 from azureinit.sources.identity import read_vm_id, stand_down
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
-    from azureinit.memory.instance import Instance
     from azureinit.run.state import Context
 
 
@@ -17,8 +17,9 @@ def may_change(machine: Machine) -> bool:
     return machine.privileged or machine.rooted
 
 
-def why_not_ours(context: Context) -> str | None:
-    return stand_down(context.machine, require_azure=context.config.platform.require_azure)
+def why_not_ours(context: Context, *, beside_cloud_init: bool = False) -> str | None:
+    require = context.config.platform.require_azure
+    return stand_down(context.machine, require_azure=require, beside_cloud_init=beside_cloud_init)
 
 
 def identify(context: Context, *, end_if_done: bool = True) -> Identity:
@@ -30,8 +31,6 @@ def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True
     """Raises AlreadyProvisioned if the VM with this id is provisioned."""
     if vm_id is None:
         return Identity()
-    from azureinit.memory.instance import Instance, is_marked
-
     context.events.about["vm_id"] = vm_id
     if context.unmounted is not None:
         return Identity(vm_id=vm_id)
@@ -48,7 +47,6 @@ def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True
 def _was_provisioned_by_waagent(context: Context, instance: Instance) -> bool:
     """Whether WALinuxAgent has provisioned this VM, and azure-init never began to."""
     from azureinit.facts.waagent import read_waagent_marker
-    from azureinit.memory.instance import has_files
 
     marker = read_waagent_marker(context.machine, context.config.waagent.lib_dir)
     if marker is None or has_files(context.machine, instance):

@@ -28,6 +28,7 @@ LAST = "in every boot, last: it may take long, and logins do not wait for it"
 RENAMED = "after a verdict, where the host name changed"
 AFTER_READY = "after Ready, until it is done"
 MONITOR = find_stage("hostname").unit
+DISK_UNIT, RUN_UNIT = find_stage("disk").unit, find_stage("provision").unit
 
 
 class Situation(Record):
@@ -159,6 +160,18 @@ def _plan_arguments(at: Situation, loader: Any) -> Plan:
     return plan_arguments(arguments(at.config.kernel, arm=loader.arm), loader)
 
 
+def _read_disk_service(at: Situation) -> object:
+    from azureinit.facts.disk_services import is_started
+
+    return is_started(at.machine, DISK_UNIT, by=RUN_UNIT)
+
+
+def _plan_disk_service(_at: Situation, started: Any) -> Plan:
+    from azureinit.plan.units import plan_disk_service
+
+    return plan_disk_service(unit=DISK_UNIT, started=started)
+
+
 MAINTENANCE: tuple[Job, ...] = (
     Job(
         name="entropy",
@@ -167,6 +180,14 @@ MAINTENANCE: tuple[Job, ...] = (
         facts=_read_entropy,
         planner=_plan_entropy,
         level=DEBUG,  # the kernel collects entropy itself
+    ),
+    # At the start: WALinuxAgent waits for the unit only if it is queued before the run's own service is ready.
+    Job(
+        name="temporary disks",
+        when=START,
+        wanted=lambda config: config.disk.setup == "auto",
+        facts=_read_disk_service,
+        planner=_plan_disk_service,
     ),
     Job(
         name="root file system",

@@ -39,6 +39,8 @@ class Stage(Record):
     tells: str = NOTHING
     before_mounts: bool = False  # it may run before the data directory and the log are mounted
     ends_if_done: bool = True  # nothing to do on a machine that is provisioned
+    beside_cloud_init: bool = False  # it works also on a machine that cloud-init provisions
+    to_host: bool = False  # its warnings go to the key-value pool, although it has no verdict
 
 
 STAGES: tuple[Stage, ...] = (
@@ -69,6 +71,8 @@ STAGES: tuple[Stage, ...] = (
     ),
     # Registers later changes of the host name in DNS.
     Stage(name="hostname", unit="azure-init-hostname.service", ends_if_done=False),
+    # Sets up the temporary disks: it may swap and mount, and no login waits for it.
+    Stage(name="disk", unit="azure-init-disk.service", ends_if_done=False, beside_cloud_init=True, to_host=True),
 )
 
 

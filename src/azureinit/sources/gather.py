@@ -10,17 +10,8 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, ImdsUnavailable, MediaAbsent, MediaRefused, NoNetwork, ProxyAgentFailed
 from azureinit.machine.threads import allocate_lock
 from azureinit.record import Record, replace
-from azureinit.sources.metadata import (
-    Metadata,
-    contradiction,
-    from_imds,
-    from_ovf,
-    is_enough,
-    is_specialised,
-    merge,
-    needs_media,
-    needs_no_network,
-)
+from azureinit.sources.merge import contradiction, from_imds, from_ovf, merge, needs_media, needs_no_network
+from azureinit.sources.metadata import Metadata, is_enough, is_specialised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

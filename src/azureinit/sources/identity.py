@@ -21,8 +21,11 @@ def is_azure(machine: Machine) -> bool:
     return tag.decode("ascii", "replace").strip() == ASSET_TAG
 
 
-def stand_down(machine: Machine, *, require_azure: bool) -> str | None:
-    """Why this agent must not provision the machine; None if it may. The kernel command line overrides all else."""
+def stand_down(machine: Machine, *, require_azure: bool, beside_cloud_init: bool = False) -> str | None:
+    """Why this agent must not work on the machine; None if it may. The kernel command line overrides all else.
+
+    `beside_cloud_init`: for work that cloud-init leaves alone.
+    """
     word = _kernel_word(machine)
     if word == "off":
         return "the kernel's command line says azure-init=off: nothing to do"
@@ -30,7 +33,7 @@ def stand_down(machine: Machine, *, require_azure: bool) -> str | None:
         return None
     if require_azure and not is_azure(machine):
         return "this is not an Azure VM (platform.require_azure): nothing to do"
-    if not machine.rooted and machine.stat(CLOUD_INIT) is not None and _asks_azure(machine):
+    if not beside_cloud_init and not machine.rooted and machine.stat(CLOUD_INIT) is not None and _asks_azure(machine):
         return "cloud-init is enabled and provisions this machine (override: azure-init=force on the command line)"
     return None
 

@@ -15,6 +15,7 @@ from azureinit.errors import (
 )
 from azureinit.http import SHORTEST_DELAY, Retry, send
 from azureinit.jsontext import loads
+from azureinit.pubkey import PublicKey as PublicKey
 from azureinit.record import Record
 from azureinit.sources.identity import UNSET_IDS, parse_vm_id
 from azureinit.version import VERSION
@@ -37,11 +38,6 @@ LONGEST_DELAY = 10.0
 MAX_BODY = 1 << 20
 ABOUT = ("name", "location", "zone", "vmSize", "subscriptionId", "resourceGroupName", "resourceId", "vmScaleSetName")
 BOM = b"\xef\xbb\xbf"
-
-
-class PublicKey(Record):
-    data: str
-    path: str | None = None
 
 
 class Imds(Record):

@@ -35,18 +35,19 @@ def listen(
     write: Write,
     ours: bool,
     verdict: bool = True,
+    to_host: bool = False,
     trace: bool = True,
     log: bool = True,
 ) -> Listening:
     """`write`: standard error. `ours`: whether this machine may be written to; if not, only standard error is used.
 
-    `verdict`: False for stages without a verdict, which write nothing to the host or the console. `trace`, `log`:
-    False if the directory of that file is not mounted yet.
+    `verdict`: False for stages without a verdict, which write nothing to the console, and nothing to the host unless
+    `to_host` is set. `trace`, `log`: False if the directory of that file is not mounted yet.
     """
     warnings: list[str] = []
     chosen = log_filter(machine.environ, warnings)
     seed, about = _seed(machine), {}  # type: tuple[str, dict[str, str]]
-    kvp = _pool(machine, config, about, warnings) if ours and verdict else None
+    kvp = _pool(machine, config, about, warnings) if ours and (verdict or to_host) else None
     otlp = _collector(machine, config, seed, about) if ours else None
     listeners = [_for_people(machine, write, chosen, about)]
     if ours:

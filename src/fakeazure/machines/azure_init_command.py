@@ -8,7 +8,20 @@ from pathlib import PurePath
 PROGRAMS = ("azure-init", "azureinit")  # the second with `python3 -m`
 WITH_VALUE = ("-g", "--groups", "--config", "--root", "--stage")
 # Verbs and options of azure-init that never report.
-REPORT_NOTHING = ("plan", "facts", "config", "clean", "deprovision", "kvp", "help", "-h", "--help", "-V", "--version")
+REPORT_NOTHING = (
+    "plan",
+    "facts",
+    "config",
+    "disk",
+    "clean",
+    "deprovision",
+    "kvp",
+    "help",
+    "-h",
+    "--help",
+    "-V",
+    "--version",
+)
 
 
 def provisions(command: Sequence[str]) -> bool:

@@ -1,0 +1,84 @@
+"""Making file systems, swap areas and partition tables, with a UUID that was chosen before.
+
+Without discard: a disk of a terabyte is ready at once, and the disks are blank. An old signature is overwritten only
+where the planner says so: the platform's NTFS, or work of our own that was interrupted.
+"""
+
+from __future__ import annotations
+
+from azureinit.plan.actions import Run
+
+LONG = 600.0  # seconds
+MIB = 1 << 20
+# The tool, the longest label in bytes, and the flags: (for the UUID, before the label, against discard, to overwrite).
+MKFS: dict[str, tuple[str, int, tuple[str, ...], tuple[str, ...]]] = {
+    "ext4": ("mkfs.ext4", 16, ("-q", "-E", "nodiscard", "-U", "{uuid}", "-L"), ("-F",)),
+    "xfs": ("mkfs.xfs", 12, ("-q", "-K", "-m", "uuid={uuid}", "-L"), ("-f",)),
+    "btrfs": ("mkfs.btrfs", 255, ("--quiet", "--nodiscard", "--uuid", "{uuid}", "--label"), ("--force",)),
+    "swap": ("mkswap", 15, ("--uuid", "{uuid}", "--label"), ("--force",)),
+}
+LINUX, SWAP = "0FC63DAF-8483-4772-8E79-3D69D8477DE4", "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"  # GPT's partition types
+WIPE = 'while [ "$1" != -- ]; do wipefs --quiet --all "$1" || exit; shift; done; shift; exec "$@"'
+TABLE = 'disk=$1; shift; printf "%s\\n" "$@" | sfdisk --quiet --wipe always --wipe-partitions always "$disk"'
+# The file is made only where the name is free, and used through its descriptor: its directory may belong to a user.
+SWAP_FILE = """set -e
+umask 077
+set -C
+exec 3>"$1"
+trap 'rm -f -- "$1"' EXIT
+file=/proc/self/fd/3
+{fill}
+mkswap $file >/dev/null
+trap - EXIT
+"""
+FILL = {
+    "fallocate": 'fallocate -l "$2" $file',
+    "chattr": 'chattr +C "$1"\nfallocate -l "$2" $file',
+    "dd": "dd if=/dev/zero of=$file bs=1048576 count=$(($2 / 1048576)) conv=fsync 2>/dev/null",
+}
+
+
+def make_filesystem(kind: str, device: str, *, uuid: str, label: str, overwrite: bool) -> Run:
+    tool, _, flags, force = MKFS[kind]
+    argv = (tool, *(flag.format(uuid=uuid) for flag in flags), label, *(force if overwrite else ()), device)
+    return Run(argv=argv, timeout=LONG)
+
+
+def wiped_first(disks: tuple[str, ...], run: Run) -> Run:
+    """Remove the signatures and the partition tables of these disks, then run the program."""
+    return Run(argv=("sh", "-c", WIPE, "wipefs", *disks, "--", *run.argv), timeout=run.timeout)
+
+
+def tool_of(kind: str) -> str:
+    return MKFS[kind][0]
+
+
+def longest_label(kind: str) -> int:
+    return MKFS[kind][1]
+
+
+def make_table(
+    disk: str, *, uuid: str, partition_uuid: str, swap_uuid: str = "", swap_mib: int = 0, all_swap: bool = False
+) -> Run:
+    """One partition, or a swap partition of that size before it. `all_swap`: the one partition is swap."""
+    size = f"size={swap_mib}MiB, " if swap_mib else ""
+    lines = [f"{size}type={SWAP}, uuid={swap_uuid}"] if swap_uuid else []
+    lines.append(f"{size}type={SWAP}, uuid={partition_uuid}" if all_swap else f"type={LINUX}, uuid={partition_uuid}")
+    return Run(argv=("sh", "-c", TABLE, "sfdisk", disk, "label: gpt", f"label-id: {uuid}", *lines), timeout=LONG)
+
+
+def make_swap_file(path: str, size: int, *, how: str) -> Run:
+    """`how`: a key of FILL. btrfs needs a file that is not copied on write, which has to be set while it is empty."""
+    return Run(argv=("sh", "-c", SWAP_FILE.replace("{fill}", FILL[how]), "swapfile", path, str(size)), timeout=LONG)
+
+
+def format_swap_file(path: str) -> Run:
+    return Run(argv=("mkswap", path))
+
+
+def swap_on(path: str) -> Run:
+    return Run(argv=("swapon", path))
+
+
+def swap_off(path: str) -> Run:
+    return Run(argv=("swapoff", path), timeout=LONG)

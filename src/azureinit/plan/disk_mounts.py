@@ -1,0 +1,208 @@
+"""Where a temporary disk is mounted: the mount point, the fstab entry, the mount, its owner and the notice."""
+
+from __future__ import annotations
+
+from azureinit.backends.mount import mount, reload_units, restore_label, set_owner
+from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Disk
+    from azureinit.facts.temporary_disks import DiskFacts, FstabEntry, MountPoint
+    from azureinit.plan.actions import Item
+    from azureinit.plan.disk_goals import Goal
+
+FSTAB = "/etc/fstab"
+COMMENT = "comment=azure-ephemeral-disk-setup"  # azure-vm-utils' own: either program replaces the other's entry
+CLOUD_INIT_COMMENT = "comment=cloudconfig"
+NOFAIL = "nofail"
+NOTICE = "DATALOSS_WARNING_README.txt"
+NOTICE_TEXT = """\
+WARNING: everything on this disk can be lost at any time.
+
+This is the virtual machine's temporary disk. It is on the computer that the machine runs on, and is not backed up.
+When the machine is stopped and deallocated, resized, redeployed or moved to another computer, the disk is replaced
+by an empty one. What was on it cannot be recovered.
+
+Keep here only what can be made again: caches, scratch files, swap. Everything else belongs on a managed disk.
+"""
+REFUSED = "refused: "  # how the name of a Caution begins that makes the setup fail
+
+
+class Place(Record):
+    """A file system, and where it belongs."""
+
+    device: str
+    point: str
+    filesystem: str
+    uuid: str
+    label: str
+    name: str
+    fresh: bool = False  # it is made in the same plan
+    mounts: tuple[str, ...] = ()
+
+
+def refused(name: str, why: str) -> Caution:
+    return Caution(name=f"{REFUSED}{name}", why=why)
+
+
+# ---- before anything is formatted
+
+
+def point_refusal(goal: Goal, facts: DiskFacts, settings: Disk, devices: frozenset[str]) -> Caution | None:
+    """Why nothing can be mounted there. `devices`: of the goal's own disks; one of them may be mounted there."""
+    name = f"mount point {goal.point}"
+    for entry in facts.entries:
+        if entry.point.rstrip("/") != goal.point or COMMENT in entry.options.split(","):
+            continue
+        if CLOUD_INIT_COMMENT in entry.options.split(","):
+            why = f"cloud-init has an entry for it in {FSTAB} ({entry.source}); remove that, or choose another place"
+            return refused(name, why) if settings.scsi != "off" else Caution(name=name, why=f"left alone: {why}")
+        why = f"{FSTAB} has another entry for it ({entry.source}); remove that, or choose another mount point"
+        return refused(name, why)
+    point = point_of(facts, goal.point)
+    if point is None or point.state in ("absent", "empty"):
+        return None
+    if point.state == "mounted":
+        if point.source in devices:
+            return None
+        return refused(name, f"{point.source} is mounted there; unmount it, or choose another mount point")
+    if point.state == "hidden":
+        return refused(name, "it cannot be read, so it is not known to be empty; run this as root")
+    state = f"it is {point.state}"
+    return refused(name, f"{state}; a file system is mounted only on an empty directory that is not a link")
+
+
+def point_of(facts: DiskFacts, path: str) -> MountPoint | None:
+    return next((point for point in facts.points if point.path == path), None)
+
+
+# ---- fstab
+
+
+def fstab_line(place: Place, settings: Disk) -> str:
+    source = f"LABEL={place.label}" if place.label else f"UUID={place.uuid}"
+    return f"{source} {place.point} {place.filesystem} {options_of(settings)} 0 2"
+
+
+def options_of(settings: Disk) -> str:
+    """The configured ones. Without `nofail` a disk that is gone would stop the boot; the comment marks our entry."""
+    words = [word for word in settings.mount_options.split(",") if word]
+    return ",".join([*words, *(word for word in (NOFAIL, COMMENT) if word not in words)])
+
+
+def plan_fstab(places: tuple[Place, ...], settings: Disk, facts: DiskFacts) -> tuple[Item, ...]:
+    """Our entries, and every other byte as it was."""
+    if facts.fstab is None or not facts.fstab_writable or not places:
+        return ()
+    data = edited_fstab(
+        facts.fstab, facts.entries, {place.point: fstab_line(place, settings) for place in places}, settings
+    )
+    points = " and ".join(place.point for place in places)
+    if data == facts.fstab:
+        return (Satisfied(name=f"{FSTAB} entry", why=f"{points} has it"),)
+    write = Write(path=FSTAB, data=data, was=facts.fstab)
+    return (
+        Step(
+            name=f"{FSTAB} entry",
+            why=f"{points} is mounted at every boot",
+            did=f"wrote the entry for {points} to {FSTAB}",
+            ways=(Way(backend="native", actions=(write, reload_units()) if facts.systemd else (write,)),),
+        ),
+    )
+
+
+def edited_fstab(data: bytes, entries: tuple[FstabEntry, ...], wanted: dict[str, str], settings: Disk) -> bytes:
+    """An entry of ours that is as wanted stays where it is.
+
+    Another one goes if it is for a mount point that is set up now, or for one that is not configured any more.
+    """
+    configured = {settings.mount_point, settings.scsi_mount_point}
+    ours = {entry.line.rstrip("\n"): entry.point for entry in entries if COMMENT in entry.options.split(",")}
+    missing = dict(wanted)
+    kept: list[bytes] = []
+    for raw in data.splitlines(keepends=True):
+        line = raw.decode("utf-8", "surrogateescape").rstrip("\n")
+        point = ours.get(line)
+        if point is None:
+            kept.append(raw)
+        elif missing.get(point) == line:
+            del missing[point]
+            kept.append(raw)
+        elif point not in wanted and point in configured:
+            kept.append(raw)
+    text = b"".join(kept)
+    if missing and text and not text.endswith(b"\n"):
+        text += b"\n"
+    return text + b"".join(line.encode("utf-8", "surrogateescape") + b"\n" for line in missing.values())
+
+
+# ---- the mount
+
+
+def plan_mount(place: Place, settings: Disk, facts: DiskFacts) -> tuple[Item, ...]:
+    point = point_of(facts, place.point)
+    mounted = point is not None and point.state == "mounted" and point.source == place.device
+    if not mounted and place.mounts:
+        where = " and ".join(place.mounts)
+        return (refused(f"mount point {place.point}", f"{place.device} is mounted at {where}; unmount it there first"),)
+    items: list[Item] = []
+    if mounted:
+        items.append(Satisfied(name=f"mount of {place.point}", why=f"{place.device} is mounted there"))
+    else:
+        items.append(_mount(place, settings, facts))
+    items += _belongings(place, settings, facts, mounted=mounted)
+    return tuple(items)
+
+
+def _mount(place: Place, settings: Disk, facts: DiskFacts) -> Step:
+    ways = mount(
+        place.device,
+        place.point,
+        filesystem=place.filesystem,
+        options=options_of(settings),
+        uuid=place.uuid,
+        systemd=facts.systemd,
+        listed=(facts.fstab is not None and facts.fstab_writable) or _is_listed(place.point, facts),
+    )
+    return Step(
+        name=f"mount of {place.point}",
+        why=f"{place.device} is not mounted",
+        did=f"mounted {place.device} ({place.filesystem} {place.label}) at {place.point}",
+        ways=ways,
+    )
+
+
+def _is_listed(point: str, facts: DiskFacts) -> bool:
+    return any(entry.point == point and COMMENT in entry.options.split(",") for entry in facts.entries)
+
+
+def _belongings(place: Place, settings: Disk, facts: DiskFacts, *, mounted: bool) -> list[Item]:
+    items: list[Item] = []
+    if settings.owner and (place.fresh or place.point in facts.wrong_owner):
+        items.append(
+            Step(
+                name=f"owner of {place.point}",
+                why=f"[disk] owner is {settings.owner}",
+                did=f"gave {place.point} to {settings.owner}",
+                ways=(Way(backend="chown", actions=(set_owner(place.point, settings.owner),)),),
+            )
+        )
+    if place.fresh and "restorecon" in facts.tools:
+        way = Way(backend="restorecon", actions=(restore_label(place.point),))
+        did = f"restored the SELinux label of {place.point}"
+        items.append(Step(name=f"label of {place.point}", why="a new file system has none", did=did, ways=(way,)))
+    path = f"{place.point}/{NOTICE}"
+    # On a file system that was mounted only now the notice may be there already: the next plan sees it.
+    if settings.notice and (place.fresh or mounted) and path not in facts.notices:
+        write = Write(path=path, data=NOTICE_TEXT.encode(), mode=0o644, beneath=place.point)
+        items.append(
+            Step(
+                name=f"notice in {place.point}",
+                why="data on a temporary disk can be lost",
+                did=f"wrote {path}",
+                ways=(Way(backend="native", actions=(write,)),),
+            )
+        )
+    return items

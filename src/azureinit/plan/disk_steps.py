@@ -1,0 +1,123 @@
+"""The steps that write to temporary disks: record, array, partition table, file system."""
+
+from __future__ import annotations
+
+from azureinit.backends.array import activate_volume, assemble_array, create_array, create_volume
+from azureinit.backends.filesystem import make_filesystem, make_table, tool_of, wiped_first
+from azureinit.memory.disk_sets import encode_disk_sets
+from azureinit.plan.actions import MakeDir, OnDevices, Step, Way, Write
+from azureinit.plan.disk_goals import SWAP
+from azureinit.plan.disk_judgement import ARRAY, FILESYSTEM, TABLE
+from azureinit.record import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.config.model import Disk
+    from azureinit.memory.disk_sets import DiskSet
+    from azureinit.plan.actions import Run
+    from azureinit.plan.disk_goals import Goal
+    from azureinit.plan.disk_sets import Assembly, Work
+
+
+class Book:
+    """The records while a plan is made: every write of the file holds all sets, also those of earlier steps."""
+
+    def __init__(self, path: str, sets: tuple[DiskSet, ...]) -> None:
+        self.path, self.sets = path, sets
+
+    def write(self, made: DiskSet) -> Write:
+        self.sets = (*(one for one in self.sets if one.kind != made.kind), made)
+        return Write(path=self.path, data=encode_disk_sets(self.sets), mode=0o600)
+
+
+def listed(paths: tuple[str, ...]) -> str:
+    return paths[0] if len(paths) == 1 else f"{', '.join(paths[:-1])} and {paths[-1]}"
+
+
+def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    disks = listed(tuple(disk.path for disk in work.disks))
+    if work.new:
+        steps.append(_record(goal, work, book, disks))
+    mark = book.write(work.made)
+    run, way = _program(work, settings)
+    if work.wipe:
+        run = wiped_first(work.wipe, run)
+    actions = (OnDevices(devices=work.devices, run=run, mark=mark),)
+    done = (book.write(replace(work.made, finished=True)),) if work.what == FILESYSTEM else ()
+    name, did = _named(goal, work, disks)
+    steps.append(Step(name=name, why=_why(work, disks), did=did, ways=(Way(backend=way, actions=(*actions, *done)),)))
+    return tuple(steps)
+
+
+def _record(goal: Goal, work: Work, book: Book, disks: str) -> Step:
+    place = MakeDir(path=book.path.rpartition("/")[0], mode=0o700, kept=True)
+    write = book.write(replace(work.made, begun=""))
+    return Step(
+        name=f"record of the {goal.name}",
+        why=f"{disks} {'is' if len(work.disks) == 1 else 'are'} known again if this is interrupted",
+        did=f"recorded {disks} as a set of this VM",
+        ways=(Way(backend="native", actions=(place, write)),),
+    )
+
+
+def _program(work: Work, settings: Disk) -> tuple[Run, str]:
+    made, paths = work.made, work.paths
+    if work.what == ARRAY:
+        create = create_array if made.aggregation == "mdadm" else create_volume
+        run = create(made.name, paths, uuid=made.array_uuid, chunk_kib=settings.chunk_kib, again=work.again)
+        return run, made.aggregation
+    if work.what == TABLE:
+        whole = made.filesystem == SWAP
+        run = make_table(
+            paths[0],
+            uuid=made.table_uuid,
+            partition_uuid=made.partition_uuid,
+            swap_uuid=made.swap_partition_uuid,
+            swap_mib=made.swap_mib,
+            all_swap=whole,
+        )
+        return run, "sfdisk"
+    run = make_filesystem(made.filesystem, paths[0], uuid=made.filesystem_uuid, label=made.label, overwrite=work.again)
+    return run, tool_of(made.filesystem)
+
+
+def _named(goal: Goal, work: Work, disks: str) -> tuple[str, str]:
+    made = work.made
+    if work.what == ARRAY:
+        kind = "RAID 0 array" if made.aggregation == "mdadm" else "striped logical volume"
+        return f"{kind} of the {goal.name}", f"made the {kind} {made.name} of {disks}"
+    if work.what == TABLE:
+        return f"partition table of the {goal.name}", f"partitioned {disks}"
+    if made.filesystem == SWAP:
+        return f"swap area on the {goal.name}", f"made a swap area on {work.paths[0]}"
+    return (
+        f"file system on the {goal.name}",
+        f"made the {made.filesystem} file system {made.label} on {work.paths[0]} ({made.filesystem_uuid})",
+    )
+
+
+def _why(work: Work, disks: str) -> str:
+    one = len(work.disks) == 1
+    if work.destroys:
+        return f"--recreate: everything on it is destroyed: {'; '.join(work.destroys)}"
+    if not work.new:
+        if work.again:
+            return f"it is unfinished work of this VM on {disks}"
+        return f"the next part of the set on {disks}, which is recorded"
+    if work.again:
+        return f"{disks} holds only the NTFS that the platform ships"
+    return f"{disks} {'is a temporary disk' if one else 'are temporary disks'} and blank"
+
+
+def assembly_step(goal: Goal, state: Assembly) -> Step:
+    made, paths = state.made, tuple(disk.path for disk in state.disks)
+    run = activate_volume(made.name)
+    if made.aggregation == "mdadm":
+        run = assemble_array(made.name, paths, uuid=made.array_uuid)
+    return Step(
+        name=f"array of the {goal.name}",
+        why=f"{listed(paths)} have the recorded array {made.name}, which is not running",
+        did=f"started the array {made.name}",
+        ways=(Way(backend=made.aggregation, actions=(run,)),),
+    )

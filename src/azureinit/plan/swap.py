@@ -1,0 +1,116 @@
+"""Swap on temporary disks: a whole volume, a partition beside the file system, or a file of exactly the asked size."""
+
+from __future__ import annotations
+
+from azureinit.backends.filesystem import (
+    format_swap_file,
+    make_filesystem,
+    make_swap_file,
+    swap_off,
+    swap_on,
+)
+from azureinit.plan.actions import Declined, OnDevices, Remove, Satisfied, Step, Untouched, Way
+from azureinit.plan.disk_goals import SWAP, SWAP_LABEL
+from azureinit.plan.disk_judgement import FILESYSTEM, TABLE, finished_on, has_only, has_table, holds_nothing, in_the_way
+from azureinit.plan.disk_mounts import refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.temporary_disks import DiskFacts, Partition, TemporaryDisk
+    from azureinit.memory.disk_sets import DiskSet
+    from azureinit.plan.actions import Item
+    from azureinit.plan.disk_goals import Goal
+    from azureinit.plan.disk_mounts import Place
+
+MIB = 1 << 20
+FILE = "swapfile"
+
+
+def in_use(facts: DiskFacts) -> frozenset[str]:
+    return frozenset((*facts.active_swaps, *(path for disk in facts.disks for path in disk.swaps)))
+
+
+def plan_swap_device(device: str, facts: DiskFacts, *, name: str) -> Item:
+    if device in in_use(facts):
+        return Satisfied(name=f"swap on the {name}", why=f"{device} is in use as swap")
+    return Step(
+        name=f"swap on the {name}",
+        why=f"{device} is a swap area that is not used",
+        did=f"began to use {device} as swap",
+        ways=(Way(backend="swapon", actions=(swap_on(device),)),),
+    )
+
+
+def plan_swap_partition(goal: Goal, disk: TemporaryDisk, made: DiskSet, facts: DiskFacts) -> tuple[Item, ...]:
+    """The small partition before the file system's. It is made first, on the recorded partition table."""
+    part = next((part for part in disk.partitions if part.number == 1), None)
+    name = f"swap partition of the {goal.name}"
+    if part is None or part.size != made.swap_mib * MIB:
+        return (refused(name, f"the first partition of {disk.path} is not the recorded one of {made.swap_mib} MiB"),)
+    if part.path in in_use(facts) or _is_ours(part, made):
+        return (Satisfied(name=name, why=f"{part.path} is the recorded swap area"),)
+    ours = holds_nothing(part.content) or (made.over and has_only(part.content, kind=SWAP, uuid=made.swap_uuid))
+    content = part.content
+    begun = made.begun in (TABLE, FILESYSTEM) and not made.finished
+    if content is None or not content.regions or not content.digest:
+        return (refused(name, f"left alone: the content of {part.path} is not known"),)
+    if not begun or not ours or not has_table(disk.content, made):
+        return (refused(name, f"left alone: {part.path} holds something else"),)
+    if in_the_way(disk):
+        return (refused(name, f"left alone: {in_the_way(disk)}"),)
+    device = Untouched(path=part.path, size=part.size, regions=content.regions, digest=content.digest)
+    run = make_filesystem(SWAP, part.path, uuid=made.swap_uuid, label=SWAP_LABEL, overwrite=bool(made.over))
+    actions = (OnDevices(devices=(device,), run=run),)
+    return (
+        Step(
+            name=name,
+            why=f"{made.swap_mib} MiB of swap are asked for",
+            did=f"made a swap area on {part.path} ({made.swap_mib} MiB)",
+            ways=(Way(backend="mkswap", actions=actions),),
+        ),
+    )
+
+
+def swap_partition(disk: TemporaryDisk) -> str:
+    return next((part.path for part in disk.partitions if part.number == 1), "")
+
+
+def _is_ours(part: Partition, made: DiskSet) -> bool:
+    return finished_on(part.content, uuid=made.swap_uuid, kind=SWAP, label=SWAP_LABEL, swap=True) is not None
+
+
+def plan_swap_file(place: Place, size_mib: int, facts: DiskFacts) -> tuple[Item, ...]:
+    """Only on a file system that is mounted already: its free space has to be known."""
+    path, size = f"{place.point}/{FILE}", size_mib * MIB
+    name, existing = f"swap file {path}", dict(facts.swap_files).get(path)
+    active = path in in_use(facts)
+    if existing == size:
+        return (_used(name, path, active=active, size_mib=size_mib),)
+    free = dict(facts.free_space).get(place.point)
+    if free is None:
+        return (refused(name, f"not made: the free space of {place.point} is not known"),)
+    if size > free + (existing or 0):
+        return (refused(name, f"not made: {size_mib} MiB are asked for, and {free // MIB} MiB are free"),)
+    first = (*((swap_off(path),) if active else ()), *((Remove(path=path),) if existing is not None else ()))
+    ways = tuple(
+        Way(backend=how, actions=(*first, make_swap_file(path, size, how=how), swap_on(path)))
+        if needs in facts.tools
+        else Declined(backend=how, why=f"{needs} is not installed")
+        for how, needs in _how(place.filesystem)
+    )
+    had = "there is none" if existing is None else f"it has {existing / MIB:g} MiB"
+    why = f"{size_mib} MiB are asked for, and {had}"
+    return (Step(name=name, why=why, did=f"began to use {path} ({size_mib} MiB) as swap", ways=ways),)
+
+
+def _how(filesystem: str) -> tuple[tuple[str, str], ...]:
+    """The ways to fill the file, and the tool that each needs. Old kernels refuse a file from fallocate on XFS."""
+    return (("chattr", "chattr"),) if filesystem == "btrfs" else (("fallocate", "fallocate"), ("dd", "mkswap"))
+
+
+def _used(name: str, path: str, *, active: bool, size_mib: int) -> Item:
+    if active:
+        return Satisfied(name=name, why=f"{size_mib} MiB are in use as swap")
+    again = Way(backend="mkswap", actions=(format_swap_file(path), swap_on(path)))
+    ways = (Way(backend="swapon", actions=(swap_on(path),)), again)
+    return Step(name=name, why="it is not used", did=f"began to use {path} ({size_mib} MiB) as swap", ways=ways)

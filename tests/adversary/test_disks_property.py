@@ -1,0 +1,156 @@
+"""No disk in doubt is ever in a step that writes: random machines against a second statement of the rules."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings as limits, strategies as st
+
+from azureinit.facts.disk_content import Content
+from azureinit.facts.temporary_disks import DiskFacts, TemporaryDisk
+from azureinit.memory.disk_sets import DiskSet
+from azureinit.plan.actions import Step, Way
+from azureinit.plan.disks import refusals
+from support.disk_cases import VM, argvs, on_devices, plan, steps
+from support.random_disks import random_machine, random_settings
+
+EXAMPLES = 12_000
+WRITERS = ("mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkswap", "mdadm", "sh", "wipefs", "sfdisk")
+NOT_DEVICES = ("/dev/md/", "/dev/zero", "/dev/null")
+
+
+# ---- the rules, stated a second time
+
+
+def plain(uuid: str) -> str:
+    return uuid.replace("-", "").replace(":", "").lower()
+
+
+def is_free(disk: TemporaryDisk) -> bool:
+    return not (disk.busy or disk.trouble or disk.read_only or disk.holders or disk.mounts or disk.swaps)
+
+
+def is_empty(content: Content | None) -> bool:
+    if content is None or not content.blank or content.signatures or content.nonzero is not None:
+        return False
+    return not content.ambiguous and not content.ntfs and content.digest != ""
+
+
+def is_pristine(disk: TemporaryDisk, *, trust: bool) -> bool:
+    if disk.kind != "scsi" or len(disk.partitions) != 1 or disk.content is None or disk.content.ambiguous:
+        return False
+    inner = disk.partitions[0].content
+    if [one.kind for one in disk.content.signatures] != ["dos"] or inner is None or inner.ambiguous:
+        return False
+    named = [(one.kind, one.label) for one in inner.signatures] == [("ntfs", "Temporary Storage")]
+    return named and (inner.pristine_ntfs or (trust and inner.ntfs_unreadable))
+
+
+def recorded_uuids(made: DiskSet) -> set[str]:
+    array = plain(made.array_uuid)
+    members = {f"{array[:30]}{number:02d}" for number in range(len(made.members))} if array else set()
+    all_ = {made.array_uuid, made.table_uuid, made.filesystem_uuid, made.swap_uuid}
+    return {plain(uuid) for uuid in all_ if uuid} | members
+
+
+def is_our_work(identity: str, size: int, contents: list[Content | None], sets: tuple[DiskSet, ...]) -> bool:
+    """Recorded by this VM with that disk and size, begun and not finished, and no signature without a recorded UUID."""
+    for made in sets:
+        if made.vm_id != VM or made.finished or not made.begun:
+            continue
+        if (identity, size) not in zip(made.members, made.sizes):
+            continue
+        known = recorded_uuids(made)
+        for content in contents:
+            if content is None or content.ambiguous:
+                break
+            if content.pristine_ntfs and made.over == "ntfs":
+                continue
+            if any(plain(one.uuid) not in known for one in content.signatures if one.kind not in ("dos", "pmbr")):
+                break
+        else:
+            return True
+    return False
+
+
+def may_be_written(path: str, found: DiskFacts, sets: tuple[DiskSet, ...], *, trust: bool) -> bool:
+    for disk in found.disks:
+        parts = {part.path: part for part in disk.partitions}
+        if path == disk.path and is_free(disk):
+            if (is_empty(disk.content) and not disk.partitions) or is_pristine(disk, trust=trust):
+                return True
+            return is_our_work(disk.identity, disk.size, [disk.content], sets)
+        if path in parts and is_free(disk):
+            return is_our_work(disk.identity, disk.size, [disk.content, parts[path].content], sets)
+    for array in found.assembled:
+        if path == array.path and not array.mounts and not array.busy:
+            members = [disk for disk in found.disks if disk.name in array.members]
+            unused = all(not disk.mounts and not disk.swaps and not disk.trouble for disk in members)
+            return unused and all(is_our_work(one.identity, one.size, [array.content], sets) for one in members)
+    return False
+
+
+# ---- the property
+
+
+@limits(max_examples=EXAMPLES, deadline=None, database=None)
+@given(st.integers(min_value=0, max_value=(1 << 64) - 1))
+def test_nothing_in_doubt_is_written_to_and_every_disk_is_explained(seed: int) -> None:
+    rng = Random(seed)
+    found, sets = random_machine(rng)
+    settings = random_settings(rng)
+    recreate = rng.random() < 0.2
+    made = plan(found, *sets, recreate=recreate, **settings)
+
+    written = {device.path for one in on_devices(made) for device in one.devices}
+    free = {disk.path for disk in found.disks if is_free(disk)}
+    for path in written:
+        allowed = may_be_written(path, found, sets, trust=settings["trust_unreadable_ntfs"])
+        assert allowed or (recreate and path in free), path
+    for one in on_devices(made):
+        assert all(device.digest and device.regions for device in one.devices)
+        named = {word for word in one.run.argv if word.startswith("/dev/") and not word.startswith(NOT_DEVICES)}
+        assert named <= {device.path for device in one.devices}
+    checked = [one.run.argv for one in on_devices(made)]
+    for argv in argvs(made):
+        if argv[0] in WRITERS and argv not in checked:
+            assert (
+                argv[:2] == ("mdadm", "--assemble")
+                or argv[3:5] == ("swapfile", "/mnt/swapfile")
+                or argv[-1] == "/mnt/swapfile"
+            )
+
+    said = " ".join([*(f"{item.name} {item.why}" for item in made), *(" ".join(argv) for argv in argvs(made))])
+    for disk in found.disks:
+        assert disk.path in said, disk.path
+    assert made or not found.disks
+    for item in made:
+        assert item.name
+        assert item.why
+        assert (
+            not isinstance(item, Step)
+            or any(isinstance(way, Way) for way in item.ways)
+            or item.name.startswith("swap file")
+        )
+    assert len([item.name for item in made]) == len({item.name for item in made}), "two items have one name"
+
+
+def test_the_random_machines_reach_every_decision() -> None:
+    """Otherwise the property would say little."""
+    rng = Random(14)
+    seen: dict[str, int] = {}
+    for _ in range(3000):
+        found, sets = random_machine(rng)
+        made = plan(found, *sets, **random_settings(rng))
+        words = [step.name.split(" o")[0] for step in steps(made)]
+        words += ["unfinished"] if any("unfinished work of this VM" in step.why for step in steps(made)) else []
+        words += ["next part"] if any("the next part of the set" in step.why for step in steps(made)) else []
+        words += ["refusal"] if refusals(made) else []
+        words += ["ntfs"] if any("NTFS that the platform ships" in step.why for step in steps(made)) else []
+        for word in words:
+            seen[word] = seen.get(word, 0) + 1
+    wanted = (
+        "file system", "swap area", "RAID 0 array", "striped logical volume", "partition table", "array", "mount",
+        "refusal", "ntfs", "unfinished", "next part",
+    )  # fmt: skip
+    assert {word for word in wanted if seen.get(word, 0) < 3} == set(), seen

@@ -1,0 +1,178 @@
+"""Temporary disks set up on a loop device: kept over reboots, resumed after a kill, left alone where in doubt."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from azureinit.errors import PlanStale, StepFailed
+from azureinit.plan.disks import refusals
+from support.execution import apply
+from support.loop_disks import MIB, SIZE, LoopDisk, loop_disk, run
+from support.need import need
+
+NOTICE = "DATALOSS_WARNING_README.txt"
+
+
+def digest(disk: LoopDisk) -> str:
+    hashed = hashlib.sha256()
+    with open(disk.device, "rb") as file:
+        while piece := file.read(16 * MIB):
+            hashed.update(piece)
+    return hashed.hexdigest()
+
+
+def poke(disk: LoopDisk, at: int, data: bytes) -> None:
+    with open(disk.device, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+def test_a_blank_disk_is_set_up_once_and_its_data_are_kept(tmp_path: Path, filesystem: str) -> None:
+    need(f"mkfs.{filesystem}")
+    with loop_disk(tmp_path, filesystem=filesystem) as disk:
+        assert not refusals(disk.setup())
+        assert disk.mounts() == {disk.device: str(disk.point)}
+        (made,) = disk.sets
+        assert made.finished
+        assert run("blkid", "-p", "-s", "UUID", "-o", "value", disk.device) == made.filesystem_uuid
+        assert "lost" in (disk.point / NOTICE).read_text()
+        (disk.point / "mine").write_text("data")
+        disk.reboot()
+        disk.setup()
+        assert (disk.point / "mine").read_text() == "data"
+        assert disk.sets == (made,)
+
+
+def test_a_lost_record_does_not_lose_the_data(tmp_path: Path) -> None:
+    with loop_disk(tmp_path) as disk:
+        disk.setup()
+        (disk.point / "mine").write_text("data")
+        disk.reboot()
+        Path(disk.sets_path).unlink()
+        disk.setup()
+        assert (disk.point / "mine").read_text() == "data"
+
+
+def test_a_redeployed_disk_is_formatted_again(tmp_path: Path) -> None:
+    with loop_disk(tmp_path) as disk:
+        disk.setup()
+        (before,) = disk.sets
+        disk.reboot()
+        run("blkdiscard", "--zeroout", disk.device)
+        disk.setup()
+        (after,) = disk.sets
+        assert after.finished
+        assert after.filesystem_uuid != before.filesystem_uuid
+
+
+@pytest.mark.parametrize("at", [0, 8 * MIB, SIZE - 1], ids=str)
+def test_a_disk_with_one_byte_is_left_alone(tmp_path: Path, at: int) -> None:
+    with loop_disk(tmp_path) as disk:
+        poke(disk, at, b"x")
+        before = digest(disk)
+        assert refusals(disk.setup())
+        assert digest(disk) == before
+        assert not disk.sets
+
+
+def test_a_disk_that_is_written_to_after_the_plan_is_left_alone(tmp_path: Path) -> None:
+    with loop_disk(tmp_path) as disk:
+        plan = disk.plan()
+        poke(disk, 4096, b"mine")
+        before = digest(disk)
+        with pytest.raises(PlanStale, match="written to"):
+            apply(disk.machine, plan)
+        assert digest(disk) == before
+        # The record that was written before the check makes nobody's bytes ours.
+        assert [one.begun for one in disk.sets] == [""]
+        assert refusals(disk.setup())
+        assert digest(disk) == before
+
+
+def test_a_disk_that_is_mounted_after_the_plan_is_left_alone(tmp_path: Path) -> None:
+    with loop_disk(tmp_path) as disk:
+        plan = disk.plan()
+        run("mkfs.ext4", "-q", disk.device)
+        disk.point.mkdir()
+        run("mount", disk.device, str(disk.point))
+        with pytest.raises((PlanStale, StepFailed)):
+            apply(disk.machine, plan)
+        assert disk.mounts() == {disk.device: str(disk.point)}
+
+
+KILLED = """#!/bin/sh
+# Killed after that many seconds, the first time.
+if [ -e "${0%/*}/killed" ]; then exec REAL "$@"; fi
+: >"${0%/*}/killed"
+timeout --signal=KILL TIME REAL "$@"
+"""
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("seconds", ["0.002", "0.005", "0.012", "0.030"])
+def test_a_killed_mkfs_is_resumed(tmp_path: Path, filesystem: str, seconds: str) -> None:
+    real = need(f"mkfs.{filesystem}")
+    with loop_disk(tmp_path, filesystem=filesystem) as disk:
+        disk.shim(f"mkfs.{filesystem}", KILLED.replace("REAL", real).replace("TIME", seconds))
+        try:
+            apply(disk.machine, disk.plan())
+        except StepFailed:
+            assert [(one.begun, one.finished) for one in disk.sets] == [("filesystem", False)]
+        assert not refusals(disk.setup())
+        assert disk.mounts() == {disk.device: str(disk.point)}
+        (made,) = disk.sets
+        assert run("blkid", "-p", "-s", "UUID", "-o", "value", disk.device) == made.filesystem_uuid
+        (disk.point / "mine").write_text("data")
+
+
+def test_a_partition_table_with_swap_of_exactly_the_size(tmp_path: Path) -> None:
+    need("sfdisk")
+    with loop_disk(tmp_path, table="gpt", swap="partition", swap_mib=64) as disk:
+        assert not refusals(disk.setup())
+        assert disk.mounts() == {f"{disk.device}p2": str(disk.point)}
+        swap, data = disk.partitions()
+        assert swap.size == 64 * MIB
+        assert swap.content is not None
+        assert [one.kind for one in swap.content.signatures] == ["swap"]
+        assert (disk.bin / "swapped-on").read_text().split() == [f"{disk.device}p1"]
+        disk.reboot()
+        disk.setup()
+        assert disk.mounts() == {data.path: str(disk.point)}
+
+
+def test_a_swap_file_of_exactly_the_size(tmp_path: Path) -> None:
+    with loop_disk(tmp_path, swap_mib=33) as disk:
+        assert not refusals(disk.setup())
+        file = disk.point / "swapfile"
+        assert file.stat().st_size == 33 * MIB
+        assert (disk.bin / "swapped-on").read_text().split() == [str(file)]
+
+
+@pytest.mark.parametrize("table", ["none", "gpt"])
+def test_the_shipped_ntfs_is_replaced(tmp_path: Path, table: str) -> None:
+    need("mkntfs")
+    with loop_disk(tmp_path, "scsi", table=table) as disk:
+        run("sfdisk", "--quiet", disk.device, text="label: dos\nstart=2048, type=7\n")
+        (part,) = disk.partitions()
+        run("mkntfs", "--quick", "--quiet", "--label", "Temporary Storage", part.path)
+        assert not refusals(disk.setup())
+        device = disk.device if table == "none" else part.path
+        assert disk.mounts() == {device: str(disk.point)}
+        assert subprocess.run(("blkid", "-p", "-s", "PTTYPE", "-o", "value", disk.device), capture_output=True,
+                              check=False, text=True).stdout.strip() == ("" if table == "none" else "gpt")  # fmt: skip
+
+
+def test_another_ntfs_is_left_alone(tmp_path: Path) -> None:
+    need("mkntfs")
+    with loop_disk(tmp_path, "scsi") as disk:
+        run("sfdisk", "--quiet", disk.device, text="label: dos\nstart=2048, type=7\n")
+        (part,) = disk.partitions()
+        run("mkntfs", "--quick", "--quiet", "--label", "Mine", part.path)
+        before = digest(disk)
+        assert refusals(disk.setup())
+        assert digest(disk) == before

@@ -1,0 +1,273 @@
+"""The commands that make file systems, tables and swap areas, run with the real tools on image files."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from azureinit.backends.array import create_volume
+from azureinit.backends.filesystem import make_filesystem, make_swap_file, make_table, tool_of, wiped_first
+from azureinit.plan.actions import Run
+from support.need import SBIN, need, need_root, unfit
+
+MIB = 1 << 20
+UUID = "0d6b5e6c-3f0a-4b60-9d3c-0123456789ab"
+OTHER = "1d6b5e6c-3f0a-4b60-9d3c-0123456789ab"
+PARTITION, SWAP_PARTITION = "2d6b5e6c-3f0a-4b60-9d3c-0123456789ab", "3d6b5e6c-3f0a-4b60-9d3c-0123456789ab"
+LABEL = "AzureEphmDsk"
+KINDS = ("ext4", "xfs", "btrfs", "swap")
+PATH = os.pathsep.join((os.environ.get("PATH", ""), *SBIN))
+
+
+def run(action: Run, *, fails: bool = False, **more: str) -> str:
+    ended = subprocess.run(
+        action.argv,
+        env={**os.environ, "PATH": PATH, **more},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        text=True,
+    )
+    assert (ended.returncode != 0) is fails, ended.stdout
+    return ended.stdout
+
+
+def image(tmp_path: Path, size: int = 512 * MIB, name: str = "disk.img") -> str:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(size)
+    return str(path)
+
+
+def probe(path: str, *more: str) -> dict[str, str]:
+    blkid = need("blkid")
+    ended = subprocess.run([blkid, "-p", *more, "-o", "export", path], stdout=subprocess.PIPE, check=False, text=True)
+    return dict(line.split("=", 1) for line in ended.stdout.splitlines() if "=" in line)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[str]:
+    """A block device with sectors of 4096 bytes."""
+    need_root()
+    path = image(tmp_path, name="loop.img")
+    argv = [need("losetup"), "--find", "--show", "--sector-size", "4096", path]
+    made = subprocess.run(argv, stdout=subprocess.PIPE, check=False, text=True)
+    if made.returncode:
+        unfit("no loop device can be had here")
+    device = made.stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run([need("losetup"), "--detach", device], check=True)
+
+
+# ---- file systems
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_uuid_and_label_are_those_that_were_chosen(tmp_path: Path, kind: str) -> None:
+    need(tool_of(kind))
+    path = image(tmp_path)
+    run(make_filesystem(kind, path, uuid=UUID, label=LABEL, overwrite=False))
+    found = probe(path)
+    assert (found["TYPE"], found["UUID"], found["LABEL"]) == (kind, UUID, LABEL)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_device_with_sectors_of_4096_bytes(loop: str, kind: str) -> None:
+    need(tool_of(kind))
+    run(make_filesystem(kind, loop, uuid=UUID, label=LABEL, overwrite=False))
+    assert probe(loop)["UUID"] == UUID
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_our_own_interrupted_work_is_overwritten(tmp_path: Path, kind: str) -> None:
+    need(tool_of(kind))
+    path = image(tmp_path)
+    run(make_filesystem(kind, path, uuid=OTHER, label="older", overwrite=False))
+    run(make_filesystem(kind, path, uuid=UUID, label=LABEL, overwrite=True))
+    assert probe(path)["UUID"] == UUID
+
+
+@pytest.mark.parametrize("kind", ["xfs", "btrfs"])
+def test_a_file_system_is_not_overwritten_without_force(tmp_path: Path, kind: str) -> None:
+    need(tool_of(kind))
+    path = image(tmp_path)
+    run(make_filesystem(kind, path, uuid=OTHER, label="older", overwrite=False))
+    run(make_filesystem(kind, path, uuid=UUID, label=LABEL, overwrite=False), fails=True)
+    assert probe(path)["UUID"] == OTHER
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs"])
+def test_nothing_is_discarded(loop: str, kind: str) -> None:
+    """Bytes in the middle of the disk are still there: a discard of a loop device punches holes."""
+    need(tool_of(kind))
+    path = loop
+    at = 200 * MIB + 12345
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(b"kept")
+        file.flush()
+        os.fsync(file.fileno())
+    run(make_filesystem(kind, path, uuid=UUID, label=LABEL, overwrite=False))
+    with open(path, "rb") as file:
+        file.seek(at)
+        assert file.read(4) == b"kept"
+
+
+# ---- tables
+
+
+def table(path: str) -> dict[str, Any]:
+    shown = subprocess.run([need("sfdisk"), "--json", path], stdout=subprocess.PIPE, check=True)
+    found = json.loads(shown.stdout)["partitiontable"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_partition_table_has_the_chosen_uuids(tmp_path: Path) -> None:
+    need("sfdisk")
+    path = image(tmp_path)
+    run(make_table(path, uuid=UUID, partition_uuid=PARTITION))
+    found = table(path)
+    assert (found["label"], str(found["id"]).lower()) == ("gpt", UUID)
+    (only,) = found["partitions"]
+    assert only["uuid"].lower() == PARTITION
+    assert only["start"] * 512 == MIB
+    assert (only["start"] + only["size"]) * 512 > 510 * MIB
+
+
+def test_a_swap_partition_has_exactly_the_asked_size(tmp_path: Path) -> None:
+    need("sfdisk")
+    path = image(tmp_path)
+    run(make_table(path, uuid=UUID, partition_uuid=PARTITION, swap_uuid=SWAP_PARTITION, swap_mib=100))
+    swap, data = table(path)["partitions"]
+    assert swap["size"] * 512 == 100 * MIB
+    assert [swap["uuid"].lower(), data["uuid"].lower()] == [SWAP_PARTITION, PARTITION]
+    assert swap["type"] == "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
+
+
+def test_one_partition_of_swap(tmp_path: Path) -> None:
+    need("sfdisk")
+    path = image(tmp_path)
+    run(make_table(path, uuid=UUID, partition_uuid=PARTITION, swap_mib=100, all_swap=True))
+    (swap,) = table(path)["partitions"]
+    assert (swap["size"] * 512, swap["type"]) == (100 * MIB, "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F")
+
+
+def test_an_old_table_goes_before_the_file_system_is_made(tmp_path: Path) -> None:
+    """As on a resource disk: a DOS table with one partition."""
+    need("mkfs.ext4")
+    path = image(tmp_path)
+    script = b"label: dos\nstart=2048, type=7\n"
+    subprocess.run([need("sfdisk"), "--quiet", path], input=script, check=True)
+    assert probe(path)["PTTYPE"] == "dos"
+    make = make_filesystem("ext4", path, uuid=UUID, label=LABEL, overwrite=True)
+    run(wiped_first((path,), make))
+    found = probe(path)
+    assert (found["TYPE"], found["UUID"], found.get("PTTYPE")) == ("ext4", UUID, None)
+
+
+def test_nothing_is_made_where_the_old_table_cannot_be_removed(tmp_path: Path) -> None:
+    need("wipefs")
+    path = image(tmp_path)
+    make = make_filesystem("ext4", path, uuid=UUID, label=LABEL, overwrite=True)
+    run(wiped_first((str(tmp_path / "missing"), path), make), fails=True)
+    assert probe(path) == {}
+
+
+# ---- swap files
+
+
+@pytest.mark.parametrize("how", ["fallocate", "dd"])
+@pytest.mark.parametrize("size", [10 * MIB, 65 * MIB])
+def test_a_swap_file_has_exactly_its_size_and_no_holes(tmp_path: Path, how: str, size: int) -> None:
+    need("mkswap")
+    path = tmp_path / "swapfile"
+    run(make_swap_file(str(path), size, how=how))
+    status = path.stat()
+    assert status.st_size == size
+    assert status.st_blocks * 512 >= size
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    assert probe(str(path))["TYPE"] == "swap"
+
+
+@pytest.mark.parametrize("how", ["fallocate", "dd"])
+def test_a_name_that_is_taken_is_not_written_to(tmp_path: Path, how: str) -> None:
+    target, taken = tmp_path / "target", tmp_path / "taken"
+    taken.write_bytes(b"mine")
+    (tmp_path / "link").symlink_to(target)
+    for name in ("taken", "link"):
+        run(make_swap_file(str(tmp_path / name), MIB, how=how), fails=True)
+    assert taken.read_bytes() == b"mine"
+    assert (tmp_path / "link").is_symlink()
+    assert not target.exists()
+
+
+def test_a_file_that_could_not_be_filled_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "swapfile"
+    run(make_swap_file(str(path), 1 << 60, how="fallocate"), fails=True)
+    assert not path.exists()
+
+
+def test_a_swap_file_on_btrfs_is_not_copied_on_write(loop: str, tmp_path: Path) -> None:
+    need("mkfs.btrfs")
+    run(make_filesystem("btrfs", loop, uuid=UUID, label=LABEL, overwrite=False))
+    place = tmp_path / "mnt"
+    place.mkdir()
+    if subprocess.run([need("mount"), "-t", "btrfs", loop, str(place)], check=False).returncode:
+        unfit("btrfs cannot be mounted here")
+    try:
+        path = place / "swapfile"
+        run(make_swap_file(str(path), 16 * MIB, how="chattr"))
+        shown = subprocess.run([need("lsattr"), str(path)], stdout=subprocess.PIPE, check=True, text=True).stdout
+        assert "C" in shown.split()[0]
+        assert path.stat().st_size == 16 * MIB
+    finally:
+        subprocess.run([need("umount"), str(place)], check=True)
+
+
+# ---- LVM
+
+
+SHIM = '#!/bin/sh\necho "${0##*/} $*" >>"$LOG"\n'
+CREATED = """\
+pvcreate --quiet --norestorefile --uuid 0d6b5e-6c3f-0a4b-609d-3c01-2345-678900 /dev/a
+pvcreate --quiet --norestorefile --uuid 0d6b5e-6c3f-0a4b-609d-3c01-2345-678901 /dev/b
+vgcreate --quiet vg /dev/a /dev/b
+lvcreate --quiet --yes --zero n --wipesignatures n --stripes 2 --stripesize 512k --extents 100%FREE --name data vg
+"""
+REMOVED = """\
+pvremove --quiet --force --force --yes /dev/a
+pvremove --quiet --force --force --yes /dev/b
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_commands_of_a_striped_volume_in_their_order(tmp_path: Path, again: bool) -> None:
+    for name in ("pvcreate", "pvremove", "vgcreate", "lvcreate"):
+        (tmp_path / name).write_text(SHIM)
+        (tmp_path / name).chmod(0o755)
+    log = tmp_path / "log"
+    action = create_volume("vg", ("/dev/a", "/dev/b"), uuid=UUID, chunk_kib=512, again=again)
+    run(action, PATH=f"{tmp_path}:{PATH}", LOG=str(log))
+    assert log.read_text() == (REMOVED if again else "") + CREATED
+
+
+def test_a_physical_volume_that_cannot_be_made_ends_it(tmp_path: Path) -> None:
+    for name in ("vgcreate", "lvcreate"):
+        (tmp_path / name).write_text(SHIM)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "pvcreate").write_text("#!/bin/sh\nexit 5\n")
+    (tmp_path / "pvcreate").chmod(0o755)
+    action = create_volume("vg", ("/dev/a",), uuid=UUID, chunk_kib=512, again=False)
+    run(action, fails=True, PATH=f"{tmp_path}:{PATH}", LOG=str(tmp_path / "log"))
+    assert not (tmp_path / "log").exists()
