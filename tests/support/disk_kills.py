@@ -14,13 +14,13 @@ OWN = "rename,fsync,fdatasync,syncfs"  # the agent's own writes become effective
 
 
 def killed(tool: str, where: str) -> str:
-    """The first start of the tool kills the agent: before the tool ran, after, or at its Nth write."""
+    """The first start of the tool kills the agent and its children: before it ran, after, or at its Nth write."""
     traced = f"strace -qq -o /dev/null -e trace={WRITES} -e inject={WRITES}:signal=KILL:when={where} "
     first = {"before": "", "after": f'/srv/real/{tool} "$@"; '}.get(where, f'{traced}/srv/real/{tool} "$@"; ')
     return (
         f"cat >\"$BIN/{tool}\" <<'END'\n#!/bin/sh\n"
         f'[ ! -e /run/killed ] || exec /srv/real/{tool} "$@"\n'
-        f'touch /run/killed\n{first}kill -9 $(cat /run/agent.pid)\nEND\nchmod +x "$BIN/{tool}"\n'
+        f'touch /run/killed\n{first}kill -9 $(cat /run/agent.pid) 0\nEND\nchmod +x "$BIN/{tool}"\n'
     )
 
 
