@@ -26,7 +26,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskGuest]:
 
 
 # Refusals take two seconds; what is set up waits for systemd and takes ten. All of them: `scripts/test --all`.
-REFUSED = [row for row in ROWS if not row.changed]
+REFUSED = sample([row for row in ROWS if not row.changed], 24)
 SET_UP = sample([row for row in ROWS if row.changed], 6)
 
 
