@@ -58,7 +58,7 @@ def is_our_work(identity: str, size: int, contents: list[Content | None], sets: 
     for made in sets:
         if made.vm_id != VM or made.finished or not made.begun:
             continue
-        if (identity, size) not in zip(made.members, made.sizes):
+        if (identity, size) not in zip(made.members, made.sizes, strict=True):
             continue
         known = recorded_uuids(made)
         for content in contents:

@@ -199,7 +199,7 @@ def test_disk_on_a_running_machine_without_temporary_disks_says_nothing(tmp_path
         shown = one.agent("disk", "status")
         assert shown.returncode == 0 and shown.stdout.endswith("There is no temporary disk.\n"), shown.stderr
         planned = one.agent("disk", "plan")
-        assert (planned.returncode, planned.stdout) == (0, "nothing is asked for\n"), planned.stderr
+        assert (planned.returncode, planned.stdout) == (0, "There is no temporary disk.\n"), planned.stderr
     finally:
         one.fabric.stop()
 

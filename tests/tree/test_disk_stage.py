@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from azureinit.cli.disk import plan, status
 from azureinit.cli.provision import make_context
 from azureinit.config.load import EPHEMERAL_SETUP
 from azureinit.config.model import Config, Disk, Platform, Telemetry
@@ -171,6 +172,38 @@ def test_a_mistake_in_the_file_of_azure_vm_utils_stops_the_setup(tree: DiskTree)
     with pytest.raises(ConfigInvalid, match="left alone: .*FS_TYPE must be one of ext4, xfs, not zfs"):
         world.set_up()
     assert not (tree.place / RESULT.lstrip("/")).exists()
+    with pytest.raises(ConfigInvalid, match="FS_TYPE must be one of"):
+        plan(world.context, in_json=False)
+
+
+def test_the_result_is_not_that_of_an_earlier_run(tree: DiskTree) -> None:
+    world = World(tree)
+    assert world.set_up() == 0 and world.result()["state"] == "done"
+    tree.write(EPHEMERAL_SETUP.lstrip("/"), "AZURE_EPHEMERAL_DISK_SETUP_FS_TYPE=zfs\n")
+    with pytest.raises(ConfigInvalid):
+        world.set_up()
+    assert world.result()["state"] == "failed" and "FS_TYPE" in world.result()["failure"]
+
+
+def test_status_and_plan_say_what_a_boot_does(tree: DiskTree, capsys: pytest.CaptureFixture[str]) -> None:
+    world = World(tree)
+    assert plan(world.context, in_json=False) == 0
+    assert capsys.readouterr().out == "There is no temporary disk.\n"
+    tree.local_nvme("SERIAL0", size=40)
+    off = replace(world.context, config=replace(world.context.config, disk=Disk()))
+    for command in (status, plan):
+        command(world.context, in_json=False)
+        assert "boot" not in capsys.readouterr().out
+        command(off, in_json=False)
+        assert "\ndisk.setup is off: a boot sets up no temporary disk." in capsys.readouterr().out
+        command(off, in_json=True)
+        json.loads(capsys.readouterr().out)
+    unit = "etc/systemd/system/multi-user.target.wants/azure-ephemeral-disk-setup.service"
+    tree.write(unit, "")
+    tree.write("usr/lib/systemd/system/azure-ephemeral-disk-setup.service", "")
+    for command in (status, plan):
+        command(world.context, in_json=False)
+        assert f"to azure-vm-utils, whose service is enabled:\n/{unit}\n" in capsys.readouterr().out
 
 
 def test_two_runs_do_not_work_at_the_same_time(tree: DiskTree) -> None:

@@ -11,7 +11,7 @@ from azureinit.facts.disk_services import THEIRS, await_udev, is_started, read_o
 from azureinit.machine import Machine
 from azureinit.plan.actions import Run, Satisfied, Step, Way
 from azureinit.plan.units import plan_disk_service
-from azureinit.run.maintenance import DISK_UNIT, MAINTENANCE, RUN_UNIT, START
+from azureinit.run.maintenance import DISK_UNIT, MAINTENANCE, RUN_UNIT, START, Situation
 
 ETC, USR = "etc/systemd/system", "usr/lib/systemd/system"
 
@@ -85,14 +85,26 @@ def test_the_run_queues_it_at_its_start_and_does_not_wait() -> None:
     (job,) = (job for job in MAINTENANCE if job.name == "temporary disks")
     assert job.when == START and not job.on_tree
     assert [bool(job.wanted(Config(disk=Disk(setup=setup)))) for setup in ("off", "auto")] == [False, True]
-    (step,) = plan_disk_service(unit=DISK_UNIT, started=False)
+    (step,) = plan_disk_service(unit=DISK_UNIT, started=False, masked=False)
     assert isinstance(step, Step)
     (way,) = step.ways
     assert isinstance(way, Way)
     (action,) = way.actions
     assert isinstance(action, Run) and action.argv == ("systemctl", "--no-block", "start", DISK_UNIT)
-    (item,) = plan_disk_service(unit=DISK_UNIT, started=True)
+    (item,) = plan_disk_service(unit=DISK_UNIT, started=True, masked=False)
     assert isinstance(item, Satisfied)
+
+
+@pytest.mark.parametrize("directory", [ETC, "run/systemd/system"])
+def test_a_masked_unit_is_not_started(tmp_path: Path, directory: str) -> None:
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    (job,) = (job for job in MAINTENANCE if job.name == "temporary disks")
+    at = Situation(machine=Machine(root=str(tmp_path)), config=Config(disk=Disk(setup="auto")))
+    (before,) = job.planner(at, job.facts(at))
+    assert isinstance(before, Step)
+    link(tmp_path, f"{directory}/{DISK_UNIT}", "/dev/null")
+    (item,) = job.planner(at, job.facts(at))
+    assert isinstance(item, Satisfied) and item.why == f"not set up: {DISK_UNIT} is masked"
 
 
 def test_udev_is_awaited_only_if_it_has_something_to_do(tmp_path: Path) -> None:

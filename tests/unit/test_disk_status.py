@@ -24,10 +24,12 @@ ID = "c0ffee00-1111-2222-3333-444444444444"
 AUTO = Disk(setup="auto")
 MD = Content(size=GIB, blank=False, signatures=(Signature(kind="md", offset=4096),))
 EXT4 = Content(size=GIB, blank=False, signatures=(Signature(kind="ext4", offset=0, label="AzureEphmDsk"),))
+READ: dict[str, Any] = {"blank": False, "regions": ((0, 512),), "digest": "cafe"}
 NTFS = Content(
-    size=GIB, blank=False, pristine_ntfs=True, signatures=(Signature(kind="ntfs", offset=0, label="Temporary Storage"),)
+    size=79 * GIB, pristine_ntfs=True, signatures=(Signature(kind="ntfs", offset=0, label="Temporary Storage"),), **READ
 )
-DOS = Content(size=GIB, blank=False, pristine_ntfs=True, signatures=(Signature(kind="dos", offset=0),))
+DOS = Content(size=80 * GIB, signatures=(Signature(kind="dos", offset=0),), **READ)
+SHIPPED = Partition(name="sdb1", path="/dev/sdb1", number=1, start=1 << 20, size=79 * GIB, content=NTFS)
 BLANK = Content(size=GIB, blank=True)
 
 
@@ -47,14 +49,17 @@ WHOLE = DiskFacts(
     disks=(
         nvme(0, **HELD),
         nvme(1, **HELD),
-        resource(
-            content=DOS,
-            partitions=(
-                Partition(name="sdb1", path="/dev/sdb1", number=1, start=1 << 20, size=80 * GIB, content=NTFS),
-            ),
+        resource(content=DOS, partitions=(SHIPPED,)),
+    ),
+    others=(
+        OtherDisk(
+            name="sda",
+            path="/dev/sda",
+            size=30 * GIB,
+            why="the operating system's disk: / lies on it",
+            mounts=("/", "/boot/efi"),
         ),
     ),
-    others=(OtherDisk(name="sda", path="/dev/sda", size=30 * GIB, why="the operating system's disk: / lies on it"),),
     assembled=(
         Assembled(
             name="md127",
@@ -74,18 +79,18 @@ PLAN = (
 
 def test_the_whole_table() -> None:
     assert rows_as_text(disk_status(WHOLE, (SET,), PLAN)) == (
-        "DISK     SIZE     CONTENT  LABEL              USED AS  OWNER\n"
-        "nvme0n1  1.7 TiB  md                                   azure-init\n"
+        "DISK     SIZE     CONTENT  LABEL              USED AS       OWNER\n"
+        "nvme0n1  1.7 TiB  md                                        azure-init\n"
         "    local NVMe disk; in use\n"
-        "nvme1n1  1.7 TiB  md                                   azure-init\n"
+        "nvme1n1  1.7 TiB  md                                        azure-init\n"
         "    local NVMe disk; in use\n"
-        "sdb      80 GiB   dos                                  the platform\n"
+        "sdb      80 GiB   dos                                       the platform\n"
         "    SCSI resource disk; not used: [disk] scsi is off\n"
-        "sdb1     80 GiB   ntfs     Temporary Storage           the platform\n"
+        "sdb1     79 GiB   ntfs     Temporary Storage                the platform\n"
         "    partition 1 of sdb; not used\n"
-        "md127    3.5 TiB  ext4     AzureEphmDsk       /mnt     azure-init\n"
+        "md127    3.5 TiB  ext4     AzureEphmDsk       /mnt          azure-init\n"
         "    array of nvme0n1, nvme1n1; in use\n"
-        "sda      30 GiB\n"
+        "sda      30 GiB                               /, /boot/efi\n"
         "    not temporary: the operating system's disk: / lies on it\n"
     )
 
@@ -136,7 +141,7 @@ def test_without_a_plan_the_facts_give_the_reason() -> None:
         (DiskFacts(disks=(resource(busy="mounted", mounts=("/mnt",)),), cloud_init="fstab: its line"), "cloud-init"),
         (DiskFacts(disks=(resource(mounts=("/mnt/resource",)),), waagent_formats="/etc/waagent.conf"), "WALinuxAgent"),
         (DiskFacts(disks=(resource(busy="mounted", mounts=("/x",)),)), "another program"),
-        (DiskFacts(disks=(resource(content=DOS),)), "the platform"),
+        (DiskFacts(disks=(resource(content=DOS),)), ""),
         (DiskFacts(disks=(resource(content=BLANK),)), "free"),
         (DiskFacts(disks=(resource(content=EXT4),)), ""),
     ],
@@ -144,6 +149,33 @@ def test_without_a_plan_the_facts_give_the_reason() -> None:
 def test_whose_a_disk_is(facts: DiskFacts, owner: str) -> None:
     (row,) = disk_status(facts, (), ())
     assert row.owner == owner
+
+
+def test_the_platforms_ntfs_is_the_platforms() -> None:
+    rows = disk_status(DiskFacts(disks=(resource(content=DOS, partitions=(SHIPPED,)),)), (), ())
+    assert [row.owner for row in rows] == ["the platform", "the platform"]
+
+
+def test_each_partition_and_array_has_its_own_use(tmp_path: Path) -> None:
+    tree = DiskTree(tmp_path)
+    tree.gen2(data=1, resource=False)
+    disk = tree.local_nvme("SERIAL0", model=V1, size=40)
+    members = [tree.local_nvme(f"SERIAL{number}", model=V1, size=40) for number in (1, 2)]
+    parts = [tree.partition(disk, number, size=10) for number in (1, 2)]
+    tree.stack("md127", members, size=80)
+    tree.mount("/", "sda")
+    tree.mount("/mnt", parts[0])
+    tree.swap(f"/dev/{parts[1]}")
+    tree.swap("/dev/md127")
+    rows = {row.name: row for row in disk_status(tree.facts(AUTO), (), ())}
+    used = {name: (row.mounts, row.swaps) for name, row in rows.items() if row.mounts or row.swaps}
+    assert used == {
+        "sda": (("/",), ()),
+        parts[0]: (("/mnt",), ()),
+        parts[1]: ((), (f"/dev/{parts[1]}",)),
+        "md127": ((), ("/dev/md127",)),
+    }
+    assert rows["md127"].state == "in use"
 
 
 def test_a_label_cannot_write_to_the_terminal() -> None:

@@ -89,6 +89,7 @@ def test_two_disks_become_one_array_and_nothing_else_in_the_first_plan() -> None
         "record of the local NVMe disks",
         "RAID 0 array of the local NVMe disks",
     ]
+    assert steps(made)[1].why.endswith("temporary disks and blank; the file system is made on it next")
     assert argvs(made) == [(
         "mdadm", "--create", "/dev/md/azure-ephemeral-md", "--uuid=11110000:00004000:80000000:00000001",
         "--metadata=1.2", "--level=0", "--chunk=512", "--raid-devices=2", "--name=azure-ephemeral-md",

@@ -265,7 +265,7 @@ def test_every_present_disk_blank_is_formatted_whatever_was_recorded() -> None:
 def test_recreate_says_what_it_destroys() -> None:
     disks = nvme(0, holding(sign("md", FRESH[6]))), nvme(1)
     made = plan(facts(*disks), recreate=True)
-    assert steps(made)[1].why == "--recreate: everything on it is destroyed: /dev/nvme0n1: it holds md"
+    assert steps(made)[1].why == "--recreate destroys what is there: /dev/nvme0n1: it holds md"
     (format_,) = on_devices(made)
     assert format_.run.argv[3:7] == ("wipefs", "/dev/nvme0n1", "--", "mdadm")
     assert {device.path for device in format_.devices} == {"/dev/nvme0n1", "/dev/nvme1n1"}

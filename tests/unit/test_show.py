@@ -300,3 +300,13 @@ def test_a_program_on_devices_names_them_and_their_sizes() -> None:
     ]
     (shown,) = data(made)
     assert shown["devices"][0] == {"action": "Untouched", "path": "/dev/a", "size": 1 << 40, "digest": "00"}
+
+
+def test_records_in_json_are_shortened_and_other_lines_are_not() -> None:
+    record, key = b'{"purpose":"data"' + b"," * 200, b"ssh-rsa " + b"A" * 200
+    made = Write(path="/sets", data=record + b"\n" + key + b"\n" + b'{"short":1}\n')
+    _, first, second, third = text(made)
+    assert first == '  +{"purpose":"data"' + "," * 62 + "... (138 more characters)"
+    assert second == f"  +{key.decode()}" and third == '  +{"short":1}'
+    (shown,) = data(made)
+    assert record.decode() in shown["data"]

@@ -11,10 +11,11 @@ from azureinit.cli.parser import parse
 from azureinit.cli.provision import make_context
 from azureinit.config.filters import Filter
 from azureinit.errors import LocalError, UsageError
+from azureinit.facts.disk_services import read_other_service
 from azureinit.facts.temporary_disks import read_disk_facts
 from azureinit.plan.disk_status import disk_status
 from azureinit.plan.show import as_json, as_text
-from azureinit.run.disks import Look, instance_of, look, set_up
+from azureinit.run.disks import UNIT, Look, check_file, instance_of, look, set_up
 from azureinit.run.identify import identify, why_not_ours
 from azureinit.run.state import Context
 from azureinit.telemetry.events import WARN, Events
@@ -32,6 +33,7 @@ HEADINGS = ("DISK", "SIZE", "CONTENT", "LABEL", "USED AS", "OWNER")
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 WIDTH = 80
 INDENT = " " * 4
+NOTHING = "There is no temporary disk.\n"
 NOT_ROOT = "only root can read the disks: their contents are not shown"
 
 
@@ -63,7 +65,12 @@ def status(context: Context, *, in_json: bool) -> int:
     else:
         found = look(context, identity.instance)
     rows = disk_status(found.facts, found.sets, found.plan)
-    sys.stdout.write(rows_as_json(rows) if in_json else rows_as_text(rows))
+    if in_json:
+        sys.stdout.write(rows_as_json(rows))
+        return 0
+    sys.stdout.write(rows_as_text(rows))
+    if found.facts.disks:
+        sys.stdout.write(boot_remark(context))
     return 0
 
 
@@ -71,10 +78,25 @@ def plan(context: Context, *, in_json: bool) -> int:
     reason = why_not_ours(context, beside_cloud_init=True)
     if reason is not None:
         raise LocalError(f"no plan: {reason}")
-    made = look(context, instance_of(context, identify(context, end_if_done=False))).plan
-    privileged = context.machine.privileged
-    sys.stdout.write(as_json(made) if in_json else as_text(made, privileged=privileged))
+    instance = instance_of(context, identify(context, end_if_done=False))
+    check_file(context)
+    made = look(context, instance).plan
+    if in_json:
+        sys.stdout.write(as_json(made))
+        return 0
+    text = as_text(made, privileged=context.machine.privileged)
+    sys.stdout.write(f"{text}{boot_remark(context)}" if made else NOTHING)
     return 0
+
+
+def boot_remark(context: Context) -> str:
+    """Why a boot does not do what `disk setup` does; empty if it does."""
+    if context.config.disk.setup != "auto":
+        return "disk.setup is off: a boot sets up no temporary disk. azure-init disk setup does it now.\n"
+    enabled = read_other_service(context.machine, UNIT)
+    if enabled:
+        return f"A boot leaves temporary disks to azure-vm-utils, whose service is enabled:\n{enabled}\n"
+    return ""
 
 
 def setup(machine: Machine, config: Config, *, recreate: bool, in_json: bool) -> int:
@@ -113,7 +135,7 @@ def rows_as_json(rows: tuple[DiskStatus, ...]) -> str:
 def rows_as_text(rows: tuple[DiskStatus, ...]) -> str:
     if not any(row.temporary for row in rows):
         rest = "".join(f"{line}\n" for line in _table(rows)) if rows else ""
-        return f"{rest}There is no temporary disk.\n"
+        return f"{rest}{NOTHING}"
     return "".join(f"{line}\n" for line in _table(rows))
 
 

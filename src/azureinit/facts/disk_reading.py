@@ -58,9 +58,7 @@ def read_all(machine: Machine, settings: Disk, recorded: frozenset[str]) -> Disk
     return DiskFacts(
         disks=disks,
         others=tuple(
-            OtherDisk(name=name, path=blocks[name].path, size=blocks[name].size, why=sign.why)
-            for name, sign in signs.items()
-            if sign.why
+            _read_other(machine, blocks, uses, blocks[name], sign.why) for name, sign in signs.items() if sign.why
         ),
         assembled=assembled,
         fstab=fstab,
@@ -85,10 +83,7 @@ def read_all(machine: Machine, settings: Disk, recorded: frozenset[str]) -> Disk
 
 def _read_disk(machine: Machine, blocks: Blocks, uses: Uses, disk: Block, sign: Sign) -> TemporaryDisk:
     use = read_disk_use(machine, blocks, uses, disk.name)
-    parts = tuple(
-        Partition(name=part.name, path=part.path, number=part.number, start=part.start, size=part.size)
-        for part in partitions(blocks, disk.name)
-    )
+    parts = tuple(_read_partition(machine, blocks, uses, part) for part in partitions(blocks, disk.name))
     busy, trouble = use.busy, ""
     if not busy:
         try:
@@ -113,6 +108,25 @@ def _read_disk(machine: Machine, blocks: Blocks, uses: Uses, disk: Block, sign: 
         busy=busy,
         trouble=trouble,
     )
+
+
+def _read_partition(machine: Machine, blocks: Blocks, uses: Uses, part: Block) -> Partition:
+    use = read_disk_use(machine, blocks, uses, part.name)
+    return Partition(
+        name=part.name,
+        path=part.path,
+        number=part.number,
+        start=part.start,
+        size=part.size,
+        mounts=use.mounts,
+        swaps=use.swaps,
+    )
+
+
+def _read_other(machine: Machine, blocks: Blocks, uses: Uses, disk: Block, why: str) -> OtherDisk:
+    """Its content is never read."""
+    use = read_disk_use(machine, blocks, uses, disk.name)
+    return OtherDisk(name=disk.name, path=disk.path, size=disk.size, why=why, mounts=use.mounts, swaps=use.swaps)
 
 
 def _with_writers(machine: Machine, disks: tuple[TemporaryDisk, ...]) -> tuple[TemporaryDisk, ...]:
@@ -165,6 +179,7 @@ def _read_assembled(
                 members=tuple(sorted(members)),
                 uuid=array.mapped_uuid or _array_uuid(machine, blocks, array, [temporary[name] for name in members]),
                 mounts=use.mounts,
+                swaps=use.swaps,
                 content=_content_or_none(machine, block, busy=bool(busy)),
                 busy=busy,
             )

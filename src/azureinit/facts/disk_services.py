@@ -37,6 +37,10 @@ def is_started(machine: Machine, unit: str, *, by: str) -> bool | None:
     return any(machine.stat(f"{directory}/{by}.wants/{unit}", follow=False) is not None for directory in DIRECTORIES)
 
 
+def is_masked(machine: Machine, unit: str) -> bool:
+    return any(machine.read_link(f"{directory}/{unit}") == "/dev/null" for directory in DIRECTORIES[:2])
+
+
 def await_udev(machine: Machine, *, timeout: float) -> str:
     """Wait until udev has processed what it knows of, so that disks that appear together are seen together.
 

@@ -20,6 +20,8 @@ class Partition(Record):
     number: int
     start: int
     size: int
+    mounts: tuple[str, ...] = ()  # also of what is made of it
+    swaps: tuple[str, ...] = ()
     content: Content | None = None
 
 
@@ -58,6 +60,8 @@ class OtherDisk(Record):
     path: str
     size: int
     why: str
+    mounts: tuple[str, ...] = ()  # mount points of the disk, its partitions and its holders
+    swaps: tuple[str, ...] = ()
 
 
 class Assembled(Record):
@@ -69,6 +73,7 @@ class Assembled(Record):
     members: tuple[str, ...]
     uuid: str = ""  # of the array or the volume
     mounts: tuple[str, ...] = ()
+    swaps: tuple[str, ...] = ()
     content: Content | None = None
     busy: str = ""  # as of a disk; empty if it is free
 

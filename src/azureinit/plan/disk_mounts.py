@@ -101,7 +101,7 @@ def plan_fstab(places: tuple[Place, ...], settings: Disk, facts: DiskFacts) -> t
     )
     points = " and ".join(place.point for place in places)
     if data == facts.fstab:
-        return (Satisfied(name=f"{FSTAB} entry", why=f"{points} has it"),)
+        return (Satisfied(name=f"{FSTAB} entry", why=f"there is one for {points}"),)
     write = Write(path=FSTAB, data=data, was=facts.fstab)
     return (
         Step(

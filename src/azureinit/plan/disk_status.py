@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.plan.actions import Caution, Step
+from azureinit.plan.disk_judgement import is_shipped_ntfs
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from azureinit.facts.disk_content import Content
-    from azureinit.facts.temporary_disks import Assembled, DiskFacts, Partition, TemporaryDisk
+    from azureinit.facts.temporary_disks import Assembled, DiskFacts, OtherDisk, Partition, TemporaryDisk
     from azureinit.memory.disk_sets import DiskSet
     from azureinit.plan.actions import Plan
 
@@ -47,10 +48,19 @@ def disk_status(facts: DiskFacts, sets: tuple[DiskSet, ...], plan: Plan) -> tupl
         rows.append(_disk(disk, facts, sets, plan))
         rows += [_partition(part, disk, rows[-1]) for part in disk.partitions]
     rows += [_assembled(made, rows) for made in facts.assembled]
-    others = (
-        DiskStatus(name=one.name, path=one.path, what=one.why, size=one.size, temporary=False) for one in facts.others
+    return (*rows, *map(_other, facts.others))
+
+
+def _other(disk: OtherDisk) -> DiskStatus:
+    return DiskStatus(
+        name=disk.name,
+        path=disk.path,
+        what=disk.why,
+        size=disk.size,
+        temporary=False,
+        mounts=disk.mounts,
+        swaps=disk.swaps,
     )
-    return (*rows, *others)
 
 
 def _disk(disk: TemporaryDisk, facts: DiskFacts, sets: tuple[DiskSet, ...], plan: Plan) -> DiskStatus:
@@ -75,7 +85,6 @@ def _disk(disk: TemporaryDisk, facts: DiskFacts, sets: tuple[DiskSet, ...], plan
 
 def _partition(part: Partition, disk: TemporaryDisk, whole: DiskStatus) -> DiskStatus:
     filesystem, label = _content(part.content)
-    alone = len(disk.partitions) == 1 and not disk.holders
     return DiskStatus(
         name=part.name,
         path=part.path,
@@ -83,8 +92,8 @@ def _partition(part: Partition, disk: TemporaryDisk, whole: DiskStatus) -> DiskS
         size=part.size,
         filesystem=filesystem,
         label=label,
-        mounts=disk.mounts if alone else (),
-        swaps=disk.swaps if alone else (),
+        mounts=part.mounts if not disk.holders else (),
+        swaps=part.swaps if not disk.holders else (),
         owner=whole.owner,
         state=whole.state,
     )
@@ -102,8 +111,9 @@ def _assembled(made: Assembled, rows: list[DiskStatus]) -> DiskStatus:
         filesystem=filesystem,
         label=label,
         mounts=made.mounts,
+        swaps=made.swaps,
         owner=under[0].owner if under else "",
-        state="in use" if made.mounts else under[0].state if under else "",
+        state="in use" if made.mounts or made.swaps else under[0].state if under else "",
     )
 
 
@@ -150,6 +160,6 @@ def _owner(disk: TemporaryDisk, facts: DiskFacts, sets: tuple[DiskSet, ...]) -> 
         return "WALinuxAgent"
     if disk.busy or disk.mounts or disk.swaps or disk.holders:
         return OTHER
-    if disk.content is not None and disk.content.pristine_ntfs:
+    if is_shipped_ntfs(disk, trust=False):
         return "the platform"
     return FREE if disk.content is not None and disk.content.blank else ""

@@ -46,7 +46,8 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     actions = (OnDevices(devices=work.devices, run=run, mark=mark),)
     done = (book.write(replace(work.made, finished=True)),) if work.what == FILESYSTEM else ()
     name, did = _named(goal, work, disks)
-    steps.append(Step(name=name, why=_why(work, disks), did=did, ways=(Way(backend=way, actions=(*actions, *done)),)))
+    why = _why(work, disks) + _next(work)
+    steps.append(Step(name=name, why=why, did=did, ways=(Way(backend=way, actions=(*actions, *done)),)))
     return tuple(steps)
 
 
@@ -100,7 +101,7 @@ def _named(goal: Goal, work: Work, disks: str) -> tuple[str, str]:
 def _why(work: Work, disks: str) -> str:
     one = len(work.disks) == 1
     if work.destroys:
-        return f"--recreate: everything on it is destroyed: {'; '.join(work.destroys)}"
+        return f"--recreate destroys what is there: {'; '.join(work.destroys)}"
     if not work.new:
         if work.again:
             return f"it is unfinished work of this VM on {disks}"
@@ -108,6 +109,13 @@ def _why(work: Work, disks: str) -> str:
     if work.again:
         return f"{disks} holds only the NTFS that the platform ships"
     return f"{disks} {'is a temporary disk' if one else 'are temporary disks'} and blank"
+
+
+def _next(work: Work) -> str:
+    """An array or a table is seen by the next plan, which has the steps after it."""
+    if work.what == FILESYSTEM or work.destroys:
+        return ""
+    return f"; {'the swap area' if work.made.filesystem == SWAP else 'the file system'} is made on it next"
 
 
 def assembly_step(goal: Goal, state: Assembly) -> Step:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from azureinit.plan.actions import Action, Item, Plan
 
+WIDTH = 80
 HIDDEN = ("was", "changes", "regions")  # fields of an action that only the executor needs
 
 
@@ -137,9 +138,16 @@ def _difference(action: Write) -> Iterator[str]:
     old, new = _lines(action.was or b""), _lines(action.data)
     shown = [line for line in difflib.unified_diff(old, new, lineterm="", n=1) if not line.startswith("@@")][2:]
     if shown:
-        yield from (f"  {line}" for line in shown)
+        yield from (f"  {_shortened(line)}" for line in shown)
     elif action.was is not None:
         yield "  (contents stay)"
+
+
+def _shortened(line: str) -> str:
+    """Records of the agent are long lines of JSON; `--json` shows all of them."""
+    if len(line) <= WIDTH or line[1:2] != "{":
+        return line
+    return f"{line[:WIDTH]}... ({len(line) - WIDTH} more characters)"
 
 
 def _lines(data: bytes) -> list[str]:

@@ -19,7 +19,9 @@ def plan_monitor(*, unit: str, running: bool) -> Plan:
     return (plan_start(NAME, unit, why="hostname.monitor is true"),)
 
 
-def plan_disk_service(*, unit: str, started: bool) -> Plan:
+def plan_disk_service(*, unit: str, started: bool, masked: bool) -> Plan:
+    if masked:
+        return (Satisfied(name=DISKS, why=f"not set up: {unit} is masked"),)
     if started:
         return (
             Satisfied(name=DISKS, why=f"{unit} runs in every boot, or has run; `azure-init disk plan` shows its plan"),

@@ -76,7 +76,12 @@ def set_up(context: Context, identity: Identity, *, recreate: bool = False) -> i
     """Set up what may be set up. Returns the exit code; raises what a step raises."""
     instance = instance_of(context, identity)
     machine = context.machine
-    check_file(context)
+    try:
+        check_file(context)
+    except AzureInitError as error:
+        if machine.stat(RESULT) is not None:  # otherwise late disks start nothing
+            write_result(context, {"state": "failed", "failure": str(error)})
+        raise
     until = min(context.deadline, machine.clock.monotonic() + MOST_SECS)
     machine.make_dirs(PLACE, mode=0o700)
     if machine.stat(RESULT) is None:

@@ -161,15 +161,17 @@ def _plan_arguments(at: Situation, loader: Any) -> Plan:
 
 
 def _read_disk_service(at: Situation) -> object:
-    from azureinit.facts.disk_services import is_started
+    from azureinit.facts.disk_services import is_masked, is_started
 
-    return is_started(at.machine, DISK_UNIT, by=RUN_UNIT)
+    started = is_started(at.machine, DISK_UNIT, by=RUN_UNIT)
+    return None if started is None else (started, is_masked(at.machine, DISK_UNIT))
 
 
-def _plan_disk_service(_at: Situation, started: Any) -> Plan:
+def _plan_disk_service(_at: Situation, found: Any) -> Plan:
     from azureinit.plan.units import plan_disk_service
 
-    return plan_disk_service(unit=DISK_UNIT, started=started)
+    started, masked = found
+    return plan_disk_service(unit=DISK_UNIT, started=started, masked=masked)
 
 
 MAINTENANCE: tuple[Job, ...] = (
