@@ -23,6 +23,8 @@ SLOWEST = (
     "test_boot_disks",
     "test_real_machine",
     "test_units",
+    "test_disks_scenarios",
+    "test_disks_kernel",
     "test_disk_names_kernel",
     "test_tuning_kernel",
     "test_grow_kernel",

@@ -1,0 +1,60 @@
+"""Runs that are killed at some point, and the run after them: it ends with what a run without interruption makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.disk_rows import SWAP, Row, done
+
+WRITES = "write,pwrite64,fsync"
+LVM, GPT = 'aggregation = "lvm"\n', 'table = "gpt"\n'
+XFS, BTRFS = 'filesystem = "xfs"\n', 'filesystem = "btrfs"\n'
+SWAP_FILE = ("/mnt/swapfile",)
+# The agent's own writes become effective in these calls, so many of each in one run with two disks.
+OWN = {"rename": 6, "fsync": 9, "syncfs": 3, "renameat": 1}
+
+
+def killed(tool: str, where: str) -> str:
+    """The first start of the tool kills the agent and its children: before it ran, after, or at its Nth write."""
+    traced = f"strace -qq -o /dev/null -e trace={WRITES} -e inject={WRITES}:signal=KILL:when={where} "
+    first = {"before": "", "after": f'/srv/real/{tool} "$@"; '}.get(where, f'{traced}/srv/real/{tool} "$@"; ')
+    return (
+        f"cat >\"$BIN/{tool}\" <<'END'\n#!/bin/sh\n"
+        f'[ ! -e /run/killed ] || exec /srv/real/{tool} "$@"\n'
+        f'touch /run/killed\n{first}kill -9 $(cat /run/agent.pid) 0\nEND\nchmod +x "$BIN/{tool}"\n'
+    )
+
+
+def stopped(tool: str, *places: str, **given: Any) -> list[Row]:
+    return [
+        done(
+            f"killed: {tool}, {where}",
+            before=killed(tool, where),
+            runs=("disk setup", "disk setup"),
+            statuses=(-9, 0),
+            **given,
+        )
+        for where in places
+    ]
+
+
+def stopped_itself(call: str, number: int) -> Row:
+    traced = f"strace -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={number}"
+    runs = (f"!{traced} azure-init disk setup || echo $? >/run/killed", "disk setup")
+    return done(f"killed: the agent itself, {call} {number}", nvme=2, runs=runs, after="[ $(cat /run/killed) = 137 ]")
+
+
+KILLS = (
+    *stopped("mkfs.ext4", "before", "1", "2", "4", "8", "16", "after"),
+    *stopped("mdadm", "before", "1", "2", "3", "after", nvme=2),
+    *stopped("systemctl", "before", "after"),
+    *stopped("sfdisk", "before", "1", "3", "after", disk=GPT),
+    *stopped("pvcreate", "before", "3", "after", nvme=2, disk=LVM),
+    *stopped("vgcreate", "before", "3", "after", nvme=2, disk=LVM),
+    *stopped("lvcreate", "before", "3", "after", nvme=2, disk=LVM),
+    *stopped("mkfs.xfs", "1", "4", "12", "after", size=320, kind="xfs", disk=XFS),
+    *stopped("mkfs.btrfs", "1", "4", "12", "after", size=128, kind="btrfs", disk=BTRFS),
+    *stopped("mkswap", "before", "1", "after", size=128, disk=SWAP, swaps=SWAP_FILE),
+    *stopped("swapon", "before", "after", size=128, disk=SWAP, swaps=SWAP_FILE),
+    *(stopped_itself(call, number + 1) for call, count in OWN.items() for number in range(count)),
+)
