@@ -46,8 +46,12 @@ def is_pristine(disk: TemporaryDisk, *, trust: bool) -> bool:
     part = disk.partitions[0]
     if part.start > 16 * MIB or disk.size - part.start - part.size > 16 * MIB:
         return False
-    named = [(one.kind, one.label) for one in inner.signatures] == [("ntfs", "Temporary Storage")]
-    return named and (inner.pristine_ntfs or (trust and inner.ntfs_unreadable))
+    return is_shipped(inner, trust=trust)
+
+
+def is_shipped(content: Content, *, trust: bool) -> bool:
+    named = [(one.kind, one.label) for one in content.signatures] == [("ntfs", "Temporary Storage")]
+    return named and (content.pristine_ntfs or (trust and content.ntfs_unreadable))
 
 
 def recorded_uuids(made: DiskSet) -> set[str]:
@@ -57,8 +61,13 @@ def recorded_uuids(made: DiskSet) -> set[str]:
     return {plain(uuid) for uuid in all_ if uuid} | members
 
 
-def is_our_work(identity: str, size: int, contents: list[Content | None], sets: tuple[DiskSet, ...]) -> bool:
-    """Recorded by this VM with that disk and size, begun and not finished, and no signature without a recorded UUID."""
+def is_our_work(
+    identity: str, size: int, contents: list[Content | None], sets: tuple[DiskSet, ...], *, trust: bool
+) -> bool:
+    """Recorded by this VM with that disk and size, begun and not finished, and no signature without a recorded UUID.
+
+    The platform's NTFS, which the set replaces, may still show through at the beginning of a new partition.
+    """
     for made in sets:
         if made.vm_id != VM or made.finished or not made.begun:
             continue
@@ -68,7 +77,7 @@ def is_our_work(identity: str, size: int, contents: list[Content | None], sets: 
         for content in contents:
             if content is None or content.ambiguous:
                 break
-            if content.pristine_ntfs and made.over == "ntfs":
+            if made.over == "ntfs" and is_shipped(content, trust=trust):
                 continue
             if content.nonzero == 0 and not content.signatures and not made.over:
                 break
@@ -85,14 +94,16 @@ def may_be_written(path: str, found: DiskFacts, sets: tuple[DiskSet, ...], *, tr
         if path == disk.path and is_free(disk):
             if (is_empty(disk.content) and not disk.partitions) or is_pristine(disk, trust=trust):
                 return True
-            return is_our_work(disk.identity, disk.size, [disk.content], sets)
+            return is_our_work(disk.identity, disk.size, [disk.content], sets, trust=trust)
         if path in parts and is_free(disk):
-            return is_our_work(disk.identity, disk.size, [disk.content, parts[path].content], sets)
+            return is_our_work(disk.identity, disk.size, [disk.content, parts[path].content], sets, trust=trust)
     for array in found.assembled:
         if path == array.path and not array.mounts and not array.busy:
             members = [disk for disk in found.disks if disk.name in array.members]
             unused = all(not disk.mounts and not disk.swaps and not disk.trouble for disk in members)
-            return unused and all(is_our_work(one.identity, one.size, [array.content], sets) for one in members)
+            return unused and all(
+                is_our_work(one.identity, one.size, [array.content], sets, trust=trust) for one in members
+            )
     return False
 
 

@@ -26,10 +26,10 @@ MD = Content(size=GIB, blank=False, signatures=(Signature(kind="md", offset=4096
 EXT4 = Content(size=GIB, blank=False, signatures=(Signature(kind="ext4", offset=0, label="AzureEphmDsk"),))
 READ: dict[str, Any] = {"blank": False, "regions": ((0, 512),), "digest": "cafe"}
 NTFS = Content(
-    size=79 * GIB, pristine_ntfs=True, signatures=(Signature(kind="ntfs", offset=0, label="Temporary Storage"),), **READ
+    size=80 * GIB - (2 << 20), pristine_ntfs=True, signatures=(Signature(kind="ntfs", offset=0, label="Temporary Storage"),), **READ
 )
 DOS = Content(size=80 * GIB, signatures=(Signature(kind="dos", offset=0),), **READ)
-SHIPPED = Partition(name="sdb1", path="/dev/sdb1", number=1, start=1 << 20, size=79 * GIB, content=NTFS)
+SHIPPED = Partition(name="sdb1", path="/dev/sdb1", number=1, start=1 << 20, size=80 * GIB - (2 << 20), content=NTFS)
 BLANK = Content(size=GIB, blank=True)
 
 
@@ -86,7 +86,7 @@ def test_the_whole_table() -> None:
         "    local NVMe disk; in use\n"
         "sdb      80 GiB   dos                                       the platform\n"
         "    SCSI resource disk; not used: [disk] scsi is off\n"
-        "sdb1     79 GiB   ntfs     Temporary Storage                the platform\n"
+        "sdb1     80 GiB   ntfs     Temporary Storage                the platform\n"
         "    partition 1 of sdb; not used\n"
         "md127    3.5 TiB  ext4     AzureEphmDsk       /mnt          azure-init\n"
         "    array of nvme0n1, nvme1n1; in use\n"
