@@ -17,7 +17,7 @@ from azureinit.facts.disk_content import bound
 from azureinit.machine import Machine, block
 from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import OnDevices, Run, Untouched, Write
-from azureinit.record import Secret
+from azureinit.record import Secret, replace
 from support.bounds import SEED
 from support.loop_devices import MIB, add_partitions, content_of, loop_device, run, size_of, untouched
 from support.need import need, unfit
@@ -253,21 +253,6 @@ def test_a_device_that_disappears_and_a_program_that_fails(machine: Machine, tmp
             pass
 
 
-def test_a_disk_that_returns_errors(tmp_path: Path) -> None:
-    need("dmsetup")
-    with loop_device(tmp_path / "disk", mib=64) as device:
-        name, sectors = f"azinit{os.getpid()}", 64 * MIB // 512
-        table = f"0 8192 linear {device} 0\n8192 8192 error\n16384 {sectors - 16384} linear {device} 16384\n"
-        ran = subprocess.run(("dmsetup", "create", name), input=table, capture_output=True, text=True, check=False)
-        if ran.returncode:
-            unfit(f"dmsetup: {ran.stderr.strip()}")
-        try:
-            with pytest.raises(LocalError, match="Input/output error"):
-                content_of(f"/dev/mapper/{name}")
-        finally:
-            run("dmsetup", "remove", "--retry", name)
-
-
 # ---- random disks
 
 DISKS = 100
@@ -322,3 +307,20 @@ def _bytes_within(device: str) -> Iterator[bool]:
         for start, length in bound(size_of(device)):
             file.seek(start)
             yield bool(file.read(length).strip(b"\0"))
+
+
+def test_another_disk_of_the_same_name_size_and_content_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    with loop_device(tmp_path / "disk", mib=64) as path:
+        place = Path(f"/sys/block/{path.removeprefix('/dev/')}/diskseq")
+        if not place.exists():
+            unfit("the kernel does not number disks")
+        number = int(place.read_text())
+        seen = replace(untouched(path), sequence=number)
+        make = Run(argv=(*MAKE["ext4"], path))
+        run("losetup", "--detach", path)
+        run("losetup", path, str(tmp_path / "disk"))
+        with pytest.raises(PlanStale, match="is another disk now"):
+            do(machine, OnDevices(devices=(seen,), run=make))
+        assert content_of(path).blank
+        do(machine, OnDevices(devices=(replace(seen, sequence=int(place.read_text())),), run=make))
+        assert not content_of(path).blank

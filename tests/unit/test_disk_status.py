@@ -26,7 +26,10 @@ MD = Content(size=GIB, blank=False, signatures=(Signature(kind="md", offset=4096
 EXT4 = Content(size=GIB, blank=False, signatures=(Signature(kind="ext4", offset=0, label="AzureEphmDsk"),))
 READ: dict[str, Any] = {"blank": False, "regions": ((0, 512),), "digest": "cafe"}
 NTFS = Content(
-    size=80 * GIB - (2 << 20), pristine_ntfs=True, signatures=(Signature(kind="ntfs", offset=0, label="Temporary Storage"),), **READ
+    size=80 * GIB - (2 << 20),
+    pristine_ntfs=True,
+    signatures=(Signature(kind="ntfs", offset=0, label="Temporary Storage"),),
+    **READ,
 )
 DOS = Content(size=80 * GIB, signatures=(Signature(kind="dos", offset=0),), **READ)
 SHIPPED = Partition(name="sdb1", path="/dev/sdb1", number=1, start=1 << 20, size=80 * GIB - (2 << 20), content=NTFS)

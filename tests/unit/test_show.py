@@ -299,7 +299,13 @@ def test_a_program_on_devices_names_them_and_their_sizes() -> None:
         "  run mkfs /dev/a",
     ]
     (shown,) = data(made)
-    assert shown["devices"][0] == {"action": "Untouched", "path": "/dev/a", "size": 1 << 40, "digest": "00"}
+    assert shown["devices"][0] == {
+        "action": "Untouched",
+        "path": "/dev/a",
+        "size": 1 << 40,
+        "digest": "00",
+        "sequence": 0,
+    }
 
 
 def test_records_in_json_are_shortened_and_other_lines_are_not() -> None:

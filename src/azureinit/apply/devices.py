@@ -56,6 +56,8 @@ def _is_not_ours(claims: Claims, action: OnDevices) -> bool:
 
 
 def _check(claims: Claims, device: Untouched) -> None:
+    if device.sequence and claims.sequence(device.path) != device.sequence:
+        raise PlanStale(f"{device.path} is another disk now: it is left alone", path=device.path)
     size = claims.size(device.path)
     if size != device.size:
         raise PlanStale(f"{device.path} has {size} bytes now, and had {device.size}", path=device.path)

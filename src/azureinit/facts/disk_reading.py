@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 
 from azureinit.errors import LocalError
-from azureinit.facts.block_devices import partitions, read_blocks, read_names, read_text, resolve, under
+from azureinit.facts.block_devices import partitions, read_blocks, read_names, read_number, read_text, resolve, under
 from azureinit.facts.disk_conflicts import read_cloud_init, read_waagent_formats
 from azureinit.facts.disk_content import read_device
 from azureinit.facts.disk_identity import read_signs
@@ -105,6 +105,7 @@ def _read_disk(machine: Machine, blocks: Blocks, uses: Uses, disk: Block, sign: 
         model=sign.model,
         serial=sign.serial,
         sector=disk.sector,
+        sequence=read_number(machine, f"{disk.place}/diskseq") or 0,
         partitions=parts,
         holders=use.holders,
         mounts=use.mounts,

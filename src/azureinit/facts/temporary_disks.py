@@ -43,6 +43,7 @@ class TemporaryDisk(Record):
     model: str = ""
     serial: str = ""
     sector: int = 512
+    sequence: int = 0  # the kernel's number of this disk, in this boot; 0 before Linux 5.15
     partitions: tuple[Partition, ...] = ()
     holders: tuple[str, ...] = ()  # kernel names: md127, dm-0
     mounts: tuple[str, ...] = ()  # mount points of the disk, its partitions and its holders

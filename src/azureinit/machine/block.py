@@ -50,7 +50,7 @@ class Digest:
 
 # ---- exclusive claims
 
-BLKFLSBUF = 0x1261
+BLKFLSBUF, BLKGETDISKSEQ = 0x1261, 0x80081280
 PATIENCE = 5.0  # seconds: udev and its helpers hold a device that just appeared for a moment
 PAUSE = 0.02
 
@@ -107,6 +107,13 @@ class Claims:
             return os.lseek(self._open[path], 0, END)
         except OSError as error:
             raise local_error(error, "measure", path) from error
+
+    def sequence(self, path: str) -> int:
+        """The kernel's number of the disk, also for a partition; 0 where it has none (before Linux 5.15, or a file)."""
+        try:
+            return int.from_bytes(fcntl.ioctl(self._open[path], BLKGETDISKSEQ, bytes(8)), byteorder)
+        except OSError:
+            return 0
 
     def digest(self, path: str, regions: Iterable[tuple[int, int]]) -> str:
         """Of the bytes of these regions, (offset, length) each, in this order; not from the kernel's cache."""

@@ -107,12 +107,17 @@ class Locked(Record):
 
 
 class Untouched(Record):
-    """A device as the planner saw it: `digest` is over the bytes of `regions`, (offset, length) each."""
+    """A device as the planner saw it: `digest` is over the bytes of `regions`, (offset, length) each.
+
+    `sequence`: the kernel's number of that disk, which no other disk gets in this boot; 0 where it is not known. A disk
+    that takes over a name would otherwise pass for the one that was seen, if both are blank and of one size.
+    """
 
     path: str
     size: int
     regions: tuple[tuple[int, int], ...]
     digest: str
+    sequence: int = 0
 
 
 class OnDevices(Record):

@@ -227,7 +227,7 @@ def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Wor
     left = left or (made.over != "" and has_no_signature(part.content, over=made.over))
     if not holds_nothing(part.content) and not again and not left:
         return None
-    device = Untouched(path=part.path, size=part.size, regions=part.content.regions, digest=part.content.digest)
+    device = seen_partition(disk, part)
     return _work(FILESYSTEM, made, (disk,), (device,), (part.path,), again=not holds_nothing(part.content))
 
 
@@ -296,7 +296,7 @@ def _work(
 def seen(disk: TemporaryDisk) -> Untouched:
     content = disk.content
     regions, digest = (content.regions, content.digest) if content is not None else ((), "")
-    return Untouched(path=disk.path, size=disk.size, regions=regions, digest=digest)
+    return Untouched(path=disk.path, size=disk.size, regions=regions, digest=digest, sequence=disk.sequence)
 
 
 def seen_inside(disk: TemporaryDisk, part: Partition) -> Untouched:
@@ -304,7 +304,13 @@ def seen_inside(disk: TemporaryDisk, part: Partition) -> Untouched:
     content = part.content
     regions, digest = (content.regions, content.digest) if content is not None else ((), "")
     shifted = tuple((part.start + offset, length) for offset, length in regions)
-    return Untouched(path=disk.path, size=disk.size, regions=shifted, digest=digest)
+    return Untouched(path=disk.path, size=disk.size, regions=shifted, digest=digest, sequence=disk.sequence)
+
+
+def seen_partition(disk: TemporaryDisk, part: Partition) -> Untouched:
+    content = part.content
+    regions, digest = (content.regions, content.digest) if content is not None else ((), "")
+    return Untouched(path=part.path, size=part.size, regions=regions, digest=digest, sequence=disk.sequence)
 
 
 def left_alone(disk: TemporaryDisk, why: str) -> Caution:

@@ -9,10 +9,11 @@ from azureinit.backends.filesystem import (
     swap_off,
     swap_on,
 )
-from azureinit.plan.actions import Declined, OnDevices, Remove, Satisfied, Step, Untouched, Way
+from azureinit.plan.actions import Declined, OnDevices, Remove, Satisfied, Step, Way
 from azureinit.plan.disk_goals import SWAP, SWAP_LABEL
 from azureinit.plan.disk_judgement import FILESYSTEM, TABLE, finished_on, has_only, has_table, holds_nothing, in_the_way
 from azureinit.plan.disk_mounts import refused
+from azureinit.plan.disk_sets import seen_partition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def plan_swap_partition(goal: Goal, disk: TemporaryDisk, made: DiskSet, facts: D
         return (refused(name, f"left alone: {part.path} holds something else"),)
     if in_the_way(disk):
         return (refused(name, f"left alone: {in_the_way(disk)}"),)
-    device = Untouched(path=part.path, size=part.size, regions=content.regions, digest=content.digest)
+    device = seen_partition(disk, part)
     run = make_filesystem(SWAP, part.path, uuid=made.swap_uuid, label=SWAP_LABEL, overwrite=bool(made.over))
     actions = (OnDevices(devices=(device,), run=run),)
     return (
