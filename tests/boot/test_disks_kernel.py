@@ -142,7 +142,7 @@ def test_the_disk_of_another_is_never_touched(guest: DiskGuest) -> None:
     """QEMU's own NVMe disks and a SCSI data disk are blank, and not temporary."""
     said = setup(guest)
     assert said.count("not temporary") == 4  # with the system's own
-    assert guest.do("azure-init disk plan").endswith("nothing is asked for")
+    assert guest.do("azure-init disk plan").endswith("There is no temporary disk.")
 
 
 def test_the_unit_may_do_what_lvm_and_swap_need(guest: DiskGuest) -> None:
