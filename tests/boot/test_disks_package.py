@@ -119,7 +119,7 @@ def test_azure_vm_utils_keeps_its_command_in_either_order(disk: Disk, command: s
     disk.run("dpkg --purge azure-vm-utils 2>&1")
     assert disk.files()[LINK].split()[-1] == OWN, "the name is free again"
     assert disk.files()[UNIT].split()[-1] == OWN_UNIT
-    assert disk.run("azure-nvme-id --version").startswith("azure-nvme-id 0.1")
+    assert disk.run("azure-nvme-id --version").startswith("azure-nvme-id v0.1")
 
 
 @trixie

@@ -46,7 +46,7 @@ def test_help_version_and_a_bad_argument(home: Path) -> None:
     shown = run(home, "--help")
     assert (shown.returncode, shown.stderr) == (0, "") and shown.stdout.startswith("Usage: azure-nvme-id ")
     told = run(home, "--version")
-    assert (told.returncode, told.stderr) == (0, "") and re.fullmatch(r"azure-nvme-id \d[\w.]*\n", told.stdout)
+    assert (told.returncode, told.stderr) == (0, "") and re.fullmatch(r"azure-nvme-id v\d[\w.]*\n", told.stdout)
     wrong = run(home, "zzz")
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (1, shown.stdout, "invalid argument: zzz\n")
 

@@ -138,7 +138,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     machine = azure_vm(tmp_path)
     assert run(machine, "--help") == run(machine, "-h") == (0, USAGE, "")
     assert USAGE.startswith("Usage: azure-nvme-id ")
-    assert run(machine, "--version", "zzz") == (0, f"azure-nvme-id {VERSION}\n", "")
+    assert run(machine, "--version", "zzz") == (0, f"azure-nvme-id v{VERSION}\n", "")
 
 
 def test_the_table_for_manual_page_and_completions_has_the_options_of_the_help() -> None:

@@ -44,7 +44,7 @@ def main(argv: list[str], *, machine: Machine, out: TextIO, err: TextIO) -> int:
         elif word == "--udev":
             udev = True
         elif word == "--version":
-            out.write(f"{PROG} {VERSION}\n")
+            out.write(f"{PROG} v{VERSION}\n")  # azure-vm-utils' self-test accepts a number that begins with v or 0
             return 0
         elif word in ("-h", "--help"):
             out.write(USAGE)
