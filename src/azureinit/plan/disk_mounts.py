@@ -141,7 +141,7 @@ def edited_fstab(
     """An entry of ours that is as wanted stays where it is.
 
     Another one goes if it is for a mount point that is set up now, or mounts one of our own file systems (`sources`) at
-    a place that is not configured any more. One that somebody copied for another disk stays.
+    a place that is not configured any more. An entry that was copied for another disk stays.
     """
     configured = {settings.mount_point, settings.scsi_mount_point}
     ours = {

@@ -211,7 +211,7 @@ def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Wor
     if made.begun not in (TABLE, FILESYSTEM) or not has_table(disk.content, made):
         return None
     if len(disk.partitions) > data_number(made):
-        return None  # somebody has added one
+        return None  # another program has added one
     part = next((part for part in disk.partitions if part.number == data_number(made)), None)
     if part is None or len(disk.partitions) != data_number(made):
         empty = all(holds_nothing(part.content) for part in disk.partitions)
