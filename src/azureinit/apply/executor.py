@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, DeadlineExceeded, LocalError, PlanStale
+from azureinit.errors import (
+    AzureInitError,
+    DeadlineExceeded,
+    LocalError,
+    PlanStale,
+    SubprocessFailed,
+    SubprocessTimeout,
+)
 from azureinit.machine import KERNEL, MOST_BYTES
 from azureinit.machine.durable import sync_elsewhere, sync_files
 from azureinit.machine.files import without_links
@@ -79,14 +86,21 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
     _clean_up(machine, action)
     ended = False
     try:
-        ran = machine.run(action.argv, stdin=stdin, timeout=timeout, output=action.output)
+        ran = machine.run(action.argv, stdin=stdin, timeout=timeout, env=dict(action.env), output=action.output)
         ended = True
+    except SubprocessTimeout as error:
+        reached = _reached(machine, action)
+        raise SubprocessTimeout(f"{reached}: {error}", command=action.argv[0]) if reached else error from error
     finally:
         if not ended:  # the timeout, or SIGTERM
             _clean_up(machine, action)
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
         shown = machine.shown(action.makes)
         raise PlanStale(f"{shown} appeared while provisioning: {ran.told}", path=shown)
+    reached = _reached(machine, action) if ran.status else ""
+    if reached:
+        text = f"{reached} ({ran.ending}): {ran.told}"
+        raise SubprocessFailed(text, command=action.argv[0].rpartition("/")[2], exit_status=ran.ending)
     ran.check()
     if action.makes is not None:
         made = machine.real(action.makes)
@@ -96,6 +110,12 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
         machine.unsynced.changed(made)
     elif action.changes:
         machine.unsynced.unknown = True
+
+
+def _reached(machine: Machine, action: Run) -> str:
+    """The last line of the program's progress."""
+    data = machine.read(action.progress, limit=MOST_BYTES) if action.progress is not None else None
+    return (data or b"").rstrip(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")
 
 
 def _clean_up(machine: Machine, action: Run) -> None:

@@ -37,6 +37,8 @@ SECTIONS: dict[str, str] = {
     "hostname": "The host name, once the machine is provisioned.",
     "custom_data": "The VM's customData.",
     "kernel": "The kernel, its devices and its boot loader; each is undone by `azure-init deprovision`.",
+    "userdata": "customData in cloud-init's formats: [userdata.md](userdata.md).",
+    "readiness": "When Ready is reported to the platform.",
 }
 
 KEYS: dict[str, str] = {
@@ -159,6 +161,28 @@ KEYS: dict[str, str] = {
     "kernel.numa_off": "Boot with `numa=off`; useful only for kernels up to 2.6.37.",
     "kernel.serial_console": "Boot with `console=ttyS0 earlyprintk=ttyS0`; on arm64 with `console=ttyAMA0 "
     "earlycon=pl011,0xeffec000`.",
+    "userdata.enabled": "Carry out customData in cloud-init's formats. False where `custom_data.execute` is true; both "
+    "set to true is an error.",
+    "userdata.use": "`customdata-first`: IMDS's userData only where there is no customData. `both`: customData is "
+    "merged over userData.",
+    "userdata.cloud_init_compat": "Do as cloud-init does where the two differ: read `/etc/cloud/cloud.cfg` and "
+    "`cloud.cfg.d`, write the files in `/run/cloud-init` and `/var/lib/cloud` that other programs read, run "
+    "cloud-init's script directories, go on after a failed command.",
+    "userdata.refresh": "Use a userData that changed after the first boot for what runs at every boot. False: a "
+    "person who may change it would be root on this VM.",
+    "userdata.unknown": "What happens with data of an unknown format: a warning, or a failure.",
+    "userdata.allow_http": "Fetch the URLs of include documents and files without TLS, too.",
+    "userdata.jinja_sensitive": "Let templates read instance data that only root may read.",
+    "userdata.runcmd_errors": "`stop`: a command of `runcmd` that fails ends it. `ignore`: the next one runs. `auto`: "
+    "`ignore` with `userdata.cloud_init_compat`, otherwise `stop`.",
+    "userdata.interrupted": "Work that a reboot or a crash interrupted: run again, or a failure.",
+    "userdata.after_failure": "Whether the stages after a failed one run.",
+    "userdata.network_secs": "Longest time of the stage before logins; logins wait for it.",
+    "userdata.config_secs": "Longest time of the config stage.",
+    "userdata.final_secs": "Longest time of the final stage.",
+    "readiness.at": "`access`: the admin can log in. `config`, `final`: that stage of customData has succeeded, too.",
+    "readiness.deadline_secs": "With `config` or `final`: seconds after the start of the machine when a failure is "
+    "reported that names the command that is still running. At most 2100.",
 }
 
 KIND_NAMES = {

@@ -52,6 +52,12 @@ if TYPE_CHECKING:
     MountPoint = str
     MountOptions = str
     Owner = str
+    UserdataUse = str
+    Unknown = str
+    Interrupted = str
+    CommandErrors = str
+    AfterFailure = str
+    ReadyAt = str
 
 # WALinuxAgent's file, by distribution; the first existing one counts.
 WAAGENT_CONF = (
@@ -222,6 +228,29 @@ class Disk(Record):
     trust_unreadable_ntfs: bool = False
 
 
+class Userdata(Record):
+    """customData in cloud-init's formats."""
+
+    enabled: bool = True
+    use: UserdataUse = "customdata-first"
+    cloud_init_compat: bool = False
+    refresh: bool = False
+    unknown: Unknown = "caution"
+    allow_http: bool = False
+    jinja_sensitive: bool = False
+    runcmd_errors: CommandErrors = "auto"
+    interrupted: Interrupted = "rerun"
+    after_failure: AfterFailure = "continue"
+    network_secs: Timeout = 300.0
+    config_secs: Timeout = 1200.0
+    final_secs: Timeout = 3600.0
+
+
+class Readiness(Record):
+    at: ReadyAt = "access"
+    deadline_secs: Timeout = 900.0
+
+
 class Config(Record):
     ssh: Ssh = Ssh()
     access: Access = Access()
@@ -246,3 +275,5 @@ class Config(Record):
     hostname: Hostname = Hostname()
     custom_data: CustomData = CustomData()
     kernel: Kernel = Kernel()
+    userdata: Userdata = Userdata()
+    readiness: Readiness = Readiness()

@@ -30,6 +30,12 @@ CHOICE = {
     "Filesystem": ("ext4", "xfs", "btrfs"),
     "Table": ("none", "gpt"),
     "SwapKind": ("file", "partition"),
+    "UserdataUse": ("customdata-first", "both"),
+    "Unknown": ("caution", "fail"),
+    "Interrupted": ("rerun", "fail"),
+    "CommandErrors": ("auto", "stop", "ignore"),
+    "AfterFailure": ("continue", "stop"),
+    "ReadyAt": ("access", "config", "final"),
 }
 # The meaning of false and true for choices that were booleans before.
 SWITCH = {"Regenerate": ("never", "always"), "Sudo": ("none", "auto"), "Required": ("false", "true")}

@@ -5,6 +5,8 @@
 <vm id>.saved         what a later run needs from the media: the host ejects them after any verdict
 <vm id>.journal       what was done
 <vm id>.disks         the disk sets that were made on temporary disks
+<vm id>.userdata      customData as the first boot found it, for the stages that carry it out
+<vm id>.modules       which modules of customData were started and finished
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 UNFINISHED = b"unfinished\n"
-KINDS = ("provisioned", "pending", "saved", "journal", "disks")
+KINDS = ("provisioned", "pending", "saved", "journal", "disks", "userdata", "modules")
 
 
 class Instance(Record):

@@ -18,7 +18,8 @@ class Run(Record):
     `makes`: a file that it makes and never overwrites. If it fails and the file exists, another program made it: the
     plan is stale. `changes`: it may change files that this plan does not name, so whole file systems are synced before
     Ready. `output`: the log file for its output, which goes nowhere else. `cleanup`: commands that end the
-    processes of an earlier or late run; they run before the start and after the timeout, and may fail.
+    processes of an earlier or late run; they run before the start and after the timeout, and may fail. `env`: more
+    variables. `progress`: a file to which the program writes what it does, a line each; a failure quotes the last one.
     """
 
     argv: tuple[str, ...]
@@ -28,6 +29,8 @@ class Run(Record):
     changes: bool = True
     output: str | None = None
     cleanup: tuple[tuple[str, ...], ...] | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    progress: str | None = None
 
 
 class Write(Record):

@@ -1,0 +1,7 @@
+"""The keys of a cloud-config, one planner for each module. Pure, like plan/: a Request and facts in, a Plan out.
+
+request      what every module is given
+steps        names and ways that several modules use
+
+The rows in run/ say in which stage, in which order and how often a module runs, and which facts it reads.
+"""

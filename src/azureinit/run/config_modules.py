@@ -1,0 +1,10 @@
+"""The modules of the config stage, in the order in which they run."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.run.modules import Module
+
+# In this order: ssh_import_id, keyboard, locale, apt_configure, yum_add_repo, ntp, timezone.
+MODULES: tuple[Module, ...] = ()
