@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Action
 
-SHELL = "/bin/sh"
+SHELL, LINE_END = "/bin/sh", "\n"
 SHUTDOWN = {"poweroff": "-P", "reboot": "-r", "halt": "-H"}
 SHUTDOWN_TOOLS = ("shutdown", *SHUTDOWN)
 SHUTDOWN_SECS = 60.0
@@ -71,14 +71,14 @@ def interpreted(data: bytes, path: str) -> tuple[str, ...]:
 
 def commands_script(items: tuple[tuple[str, str], ...], *, progress: str, ignore: bool) -> Secret:
     """One script of (label, command) pairs. The shell reads each command as a whole when its turn comes: a syntax error
-    is the failure of that one. With `ignore` only the last one's exit status counts.
+    is the failure of that one, and ends the shell. With `ignore` only the last one's exit status counts.
 
-    `command` keeps a syntax error from ending the shell.
+    The line end after a command is for a backslash before it.
     """
     lines = [PROLOGUE.replace("PROGRESS", quoted(progress))]
     for number, (label, text) in enumerate(items, 1):
         end = "azure_init_next" if ignore and number < len(items) else "azure_init_end"
-        lines.append(f"azure_init_begin {quoted(label)}\ncommand eval {quoted(text)}\n{end} {quoted(label)}\n")
+        lines.append(f"azure_init_begin {quoted(label)}\neval {quoted(text + LINE_END)}\n{end} {quoted(label)}\n")
     return Secret("".join(lines))
 
 

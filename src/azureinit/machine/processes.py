@@ -23,8 +23,8 @@ LOGGED = 1 << 20  # of a log before it is rotated to `.1`
 TOLD = 500
 PIPE = 1 << 16
 MOST_LEFT = 16  # reads of a stream whose child has ended
-# Reads on for the processes that a program left running: LOGGED bytes for the log, the rest for nothing.
-RELAY = 'umask 077; head -c "$1" >>"$2"; exec cat >/dev/null'
+# Reads on for the processes that a program left running: 16384 pieces for the log, 2 MiB at most, then for nothing.
+RELAY = 'umask 077; dd bs=128 count=16384 2>/dev/null >>"$1"; exec cat >/dev/null'
 LAST_BREATH = 1.0  # how long to wait for a killed child; one that is stuck in the kernel never ends
 PAUSE = 0.02
 
@@ -227,7 +227,7 @@ def _relay(end: int, log: str) -> None:
     ]
     try:
         os.set_blocking(end, True)
-        argv = ("sh", "-c", RELAY, "sh", str(LOGGED), log)
+        argv = ("sh", "-c", RELAY, "sh", log)
         os.posix_spawn("/bin/sh", argv, {"PATH": os.defpath}, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE])
     except OSError:
         pass

@@ -26,10 +26,10 @@ def plan_bootcmd(request: Request, facts: Commands) -> Plan:
     facts = replace(facts, env=(*facts.env, ("INSTANCE_ID", request.vm_id)))
     seconds = request.settings.userdata.network_secs
     place = place_of(request, facts, "boothooks.log", seconds=seconds, below="boothooks")
-    hooks = [part for part in request.parts if part.kind == BOOTHOOK]
     plan = [
         plan_part(request, part, number=number, content=hook_of(part), place=place, once=False)
-        for number, part in enumerate(hooks, 1)
+        for number, part in enumerate(request.parts, 1)
+        if part.kind == BOOTHOOK
     ]
     node = request.config.get(KEY)
     if node is not None:
