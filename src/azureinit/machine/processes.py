@@ -24,7 +24,8 @@ TOLD = 500
 PIPE = 1 << 16
 MOST_LEFT = 16  # reads of a stream whose child has ended
 # Reads on for the processes that a program left running: 16384 pieces for the log, 2 MiB at most, then for nothing.
-RELAY = 'umask 077; dd bs=128 count=16384 2>/dev/null >>"$1"; exec cat >/dev/null'
+# In the background of a shell that ends at once, so that it is no child of this process.
+RELAY = 'umask 077; exec 3<&0; (dd bs=128 count=16384 2>/dev/null >>"$1"; exec cat >/dev/null) <&3 3<&- &'
 LAST_BREATH = 1.0  # how long to wait for a killed child; one that is stuck in the kernel never ends
 PAUSE = 0.02
 
@@ -144,10 +145,12 @@ class _Child:
     def wait(self, machine: Machine, argv: tuple[str, ...], *, timeout: float) -> Ran:
         deadline = machine.clock.monotonic() + timeout
         status: int | None = None
+        late = False
         try:
             while status is None:
                 left = deadline - machine.clock.monotonic()
-                if left <= 0:
+                late = left <= 0
+                if late:
                     raise self.late(argv, timeout)
                 # Without a pidfd the child's end wakes nothing: a daemon that it started may hold its streams open.
                 for end, _event in self.poll.poll(1000 * (left if self.exited >= 0 else min(left, PAUSE))):
@@ -163,7 +166,7 @@ class _Child:
                 _relay(self.out, machine.real(self.log.path, final=False))
         finally:
             if status is None:
-                self.kill()
+                self.kill(grace=LAST_BREATH if self.log is not None and not late else 0.0)
             for end in (*self.open, *((self.exited,) if self.exited >= 0 else ())):
                 os.close(end)
             if self.log is not None:
@@ -184,8 +187,16 @@ class _Child:
         pid, status = os.waitpid(self.child, os.WNOHANG)
         return status if pid else None
 
-    def kill(self) -> None:
-        """Kill the process group and reap the child. Give up reaping a child that is stuck in the kernel."""
+    def kill(self, *, grace: float = 0.0) -> None:
+        """Kill the process group and reap the child. Give up reaping a child that is stuck in the kernel.
+
+        `grace`: a program of the user's that asks for a reboot gets that long to end on its own, and to note that it
+        has asked.
+        """
+        for _pause in range(int(grace / PAUSE)):
+            if self.ended() is not None:
+                return
+            select.select((), (), (), PAUSE)
         try:
             os.killpg(self.child, SIGKILL)
         except OSError:
@@ -228,7 +239,8 @@ def _relay(end: int, log: str) -> None:
     try:
         os.set_blocking(end, True)
         argv = ("sh", "-c", RELAY, "sh", log)
-        os.posix_spawn("/bin/sh", argv, {"PATH": os.defpath}, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE])
+        environ = {"PATH": os.defpath}
+        os.waitpid(os.posix_spawn("/bin/sh", argv, environ, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE]), 0)
     except OSError:
         pass
 
