@@ -61,8 +61,9 @@ def run(
     timeout: float,
     env: Mapping[str, str],
     output: str | None = None,
+    kept: int = KEPT,
 ) -> Ran:
-    return start(machine, argv, stdin=stdin, env=env, output=output)(timeout)
+    return start(machine, argv, stdin=stdin, env=env, output=output, kept=kept)(timeout)
 
 
 def start(
@@ -72,14 +73,18 @@ def start(
     stdin: bytes = b"",
     env: Mapping[str, str] = NOTHING,
     output: str | None = None,
+    kept: int = KEPT,
 ) -> Callable[[float], Ran]:
-    """Start a program. The returned function waits for its end; until then its output must fit into a pipe."""
+    """Start a program. The returned function waits for its end; until then its output must fit into a pipe.
+
+    `kept`: bytes of each stream.
+    """
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
         raise ToolMissing(f"{argv[0]} is not installed", command=argv[0])
     environ = {"PATH": ":".join(machine.search), "LC_ALL": "C", "LANG": "C", **env}
     log = _log(machine, output) if output is not None else None
-    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log)
+    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log, most=kept)
     return lambda timeout: child.wait(machine, argv, timeout=timeout)
 
 
@@ -121,8 +126,10 @@ def _spawn(
 class _Child:
     """One child process and its three streams."""
 
-    def __init__(self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None) -> None:
-        self.child, self.stdin, self.log = child, memoryview(stdin), log
+    def __init__(
+        self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None, most: int = KEPT
+    ) -> None:
+        self.child, self.stdin, self.log, self.most = child, memoryview(stdin), log, most
         self.feed, self.out, self.err = pipes
         self.kept = {self.out: bytearray(), self.err: bytearray()}
         self.open = set(pipes)
@@ -199,7 +206,7 @@ class _Child:
         if self.log is not None:
             self.log.write(data)
         else:
-            self.kept[end] += data[: KEPT - len(self.kept[end])]
+            self.kept[end] += data[: self.most - len(self.kept[end])]
         return bool(data)
 
     def close(self, end: int) -> None:
