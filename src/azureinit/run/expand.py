@@ -51,8 +51,8 @@ def expand(
     """Every failure is a finding with its line.
 
     `directory`: where the result is kept; empty: nowhere. `instance_data`: the whole of it, for the variables of
-    templates, which without it are not rendered. `fetch`: False leaves URLs alone, which is a warning. `earlier_only`: use what an earlier
-    stage has kept.
+    templates, which without it are not rendered. `fetch`: False leaves URLs alone, which is a warning. `earlier_only`:
+    use what an earlier stage has kept.
     """
     kept = read_expansion(machine, directory) if directory else None
     work = _Work(machine, settings, kept or NOTHING, deadline=deadline, fetch=fetch, earlier_only=earlier_only)
@@ -69,7 +69,7 @@ def expand(
         document = read_document(data, allow_http=allow_http, expansion=work.expansion, below=below)
     document = work.with_sources(document)
     if directory and work.is_new:
-        write_expansion(machine, directory, work.expansion)
+        write_expansion(machine, directory, work.everything)
     return document
 
 
@@ -96,6 +96,12 @@ class _Work:
     @property
     def expansion(self) -> Expansion:
         return Expansion(fetched=self.fetched, rendered=self.rendered)
+
+    @property
+    def everything(self) -> Expansion:
+        """With what earlier boots fetched: an error in this document must not lose it."""
+        usable = {url: content for url, content in self.fetched.items() if isinstance(content, bytes)}
+        return Expansion(fetched={**self.kept.fetched, **usable}, rendered=self.rendered)
 
     def advance(self, document: Document, data: Mapping[str, Any] | None) -> bool:
         """Fetch and render what the document still lacks. False: there is nothing more that can be done."""
