@@ -27,7 +27,8 @@ MAY: dict[str, set[str]] = {
     "config": {*VALUES, "machine"},
     "kvp": {*VALUES, "machine"},
     "facts": {*VALUES, "machine", "config.model"},
-    "memory": {*VALUES, "machine", "plan.actions", "sources.metadata"},
+    # userdata.expanding: the record of what includes and templates became, which memory encodes
+    "memory": {*VALUES, "machine", "plan.actions", "sources.metadata", "userdata.expanding"},
     "sources": {*VALUES, "machine", "http", "config.model"},
     # memory.disk_sets: the record of a disk set and its encoding, which the plan writes
     "plan": {
@@ -65,7 +66,8 @@ EFFECTS = ("machine", "http")
 ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
-    "settle", "confirm", "resend", "deliver", "modules", "network_modules", "config_modules", "final_modules",
+    "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
+    "modules", "network_modules", "config_modules", "final_modules",
     "module_tables", "maintenance", "after_ready", "termination", "show", "mounts", "local",
     "failed", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
@@ -124,7 +126,9 @@ NOT_BOOT: dict[str, set[str]] = {
     "config/docs.py": {"json"},  # `config schema`
     "config/where.py": {"functools", "re"},  # the line of an error in the configuration
     "kvp/cloudinit.py": {"json"},  # `libazureinit-kvp`
+    "machine/jinja_child.py": {"json"},  # a program of its own, for the templates of customData
     "machine/kmsg.py": {"collections"},  # after a failure
+    "machine/outgoing.py": {"socket", "ssl"},  # what customData fetches
     "machine/packets.py": {"socket"},  # a machine without a lease
     "machine/sockets.py": {"socket"},  # the fallback where CPython's private module is missing
     "plan/show.py": {"difflib", "json", "shlex"},  # `plan`

@@ -23,6 +23,7 @@ from azureinit.run.final_modules import MODULES as FINAL
 from azureinit.run.modules import Module
 from azureinit.run.network_modules import MODULES as NETWORK
 from azureinit.telemetry.events import Events
+from support.https import HOST, Resolving, make_authority, serving
 from support.module_runs import VM_ID, plan_module, request_of
 from support.shells import SHELLS
 from support.wire import Server, Ticking, answer
@@ -355,6 +356,25 @@ def test_phone_home_sends_a_form_until_it_is_accepted(tmp_path: Path) -> None:
     assert head.startswith(b"POST /a?token=s3cr3t HTTP/1.1\r\n")
     assert b"\r\nContent-Type: application/x-www-form-urlencoded\r\n" in head
     assert body == f"hostname=vm1&instance_id={VM_ID}".encode()
+
+
+def test_phone_home_over_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority, certificate = make_authority(tmp_path)
+    machine = Resolving({HOST: ("127.0.0.1",), "platform.example": ("169.254.169.254",)}, tmp_path)
+
+    def tell(url: str) -> None:
+        request = request_of(f"phone_home: {{url: '{url}', post: [hostname], tries: 1}}\n", rooted=False)
+        plan = plan_module(ROWS["phone_home"], machine, request)
+        enact(machine, plan, events=Events(clock=machine.clock), deadline=machine.clock.monotonic() + 20)
+
+    with serving({"/told": b""}, certificate) as site:
+        with pytest.raises(CustomDataFailed, match="certificate cannot be trusted"):
+            tell(site.url("/told"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        tell(site.url("/told"))
+    assert (site.requests[0][0], site.bodies) == ("/told", [b"hostname=vm1"])
+    with pytest.raises(CustomDataFailed, match="link-local or the platform's own"):
+        tell("http://platform.example/metadata")
 
 
 def test_a_refused_form_is_a_failure_that_shows_no_secret(tmp_path: Path) -> None:

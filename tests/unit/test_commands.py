@@ -275,7 +275,9 @@ def test_chosen_fields_of_phone_home() -> None:
     assert (post.form.text(), post.tries) == ("hostname=vm1&pub_key_rsa=ssh-rsa+AAA%2B%2F%3D+root%40vm%0A", 1)
 
 
-@pytest.mark.parametrize("url", ["ftp://h/", "h", "", "http://", "http://a b/", "http://h:x/"])
+@pytest.mark.parametrize(
+    "url", ["ftp://h/", "h", "", "http://", "http://a b/", "http://h:x/", "https://", "http://u:p@h/"]
+)
 def test_a_url_that_cannot_be_told(url: str) -> None:
     plan = plan_phone_home(request_of(f"phone_home: {{url: '{url}'}}\n", rooted=False), IDENTITY)
     assert isinstance(step_of(plan).ways[0], Declined)

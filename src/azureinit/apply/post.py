@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import HttpFailed
 from azureinit.http import Retry, send
+from azureinit.machine.outgoing import Refused
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
@@ -26,8 +27,17 @@ def post(machine: Machine, action: Post, *, deadline: float) -> None:
         statuses=REFUSALS,
     )
     headers = {"Content-Type": "application/x-www-form-urlencoded", "User-Agent": f"azure-init v{VERSION}"}
-    body = action.form.reveal()
     try:
-        send("POST", url, retry=retry, deadline=deadline, clock=machine.clock, headers=headers, body=body)
-    except HttpFailed as error:
-        raise HttpFailed(str(error).replace(url, action.shown), endpoint=action.shown) from None
+        send(
+            "POST",
+            url,
+            retry=retry,
+            deadline=deadline,
+            clock=machine.clock,
+            headers=headers,
+            body=action.form.reveal(),
+            connect=lambda host, port, seconds: machine.connect(host, port, seconds, secure=url.startswith("https:")),
+            shown=action.shown,
+        )
+    except Refused as error:
+        raise HttpFailed(f"nothing was sent to {action.shown}: {error}", endpoint=action.shown) from error

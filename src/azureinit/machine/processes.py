@@ -64,8 +64,9 @@ def run(
     timeout: float,
     env: Mapping[str, str],
     output: str | None = None,
+    kept: int = KEPT,
 ) -> Ran:
-    return start(machine, argv, stdin=stdin, env=env, output=output)(timeout)
+    return start(machine, argv, stdin=stdin, env=env, output=output, kept=kept)(timeout)
 
 
 def start(
@@ -75,11 +76,12 @@ def start(
     stdin: bytes = b"",
     env: Mapping[str, str] = NOTHING,
     output: str | None = None,
+    kept: int = KEPT,
 ) -> Callable[[float], Ran]:
     """Start a program. The returned function waits for its end; until then its output must fit into a pipe.
 
     `env`: an empty value takes a variable away. `output`: processes that the program leaves running keep their output,
-    and may go on writing to it.
+    and may go on writing to it. `kept`: bytes of each stream.
     """
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
@@ -87,7 +89,7 @@ def start(
     environ = {"PATH": ":".join(machine.search), "LC_ALL": "C", "LANG": "C", **env}
     environ = {name: value for name, value in environ.items() if value}
     log = _log(machine, output) if output is not None else None
-    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log)
+    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log, most=kept)
     return lambda timeout: child.wait(machine, argv, timeout=timeout)
 
 
@@ -129,8 +131,10 @@ def _spawn(
 class _Child:
     """One child process and its three streams."""
 
-    def __init__(self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None) -> None:
-        self.child, self.stdin, self.log = child, memoryview(stdin), log
+    def __init__(
+        self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None, most: int = KEPT
+    ) -> None:
+        self.child, self.stdin, self.log, self.most = child, memoryview(stdin), log, most
         self.feed, self.out, self.err = pipes
         self.kept = {self.out: bytearray(), self.err: bytearray()}
         self.open = set(pipes)
@@ -220,7 +224,7 @@ class _Child:
         if self.log is not None:
             self.log.write(data)
         else:
-            self.kept[end] += data[: KEPT - len(self.kept[end])]
+            self.kept[end] += data[: self.most - len(self.kept[end])]
         return bool(data)
 
     def close(self, end: int) -> None:

@@ -56,12 +56,10 @@ def plan_phone_home(request: Request, identity: Identity) -> Plan:
 
 
 def why_no_target(url: str) -> str:
-    if url.lower().startswith("https:"):
-        return "azure-init sends nothing over https"
     try:
-        parse_url(url)
+        parse_url(url, secure=url.startswith("https:"))
     except HttpFailed:
-        return "its url is not an http:// URL"
+        return "its url is not an http:// or https:// URL that a form can be sent to"
     return ""
 
 
