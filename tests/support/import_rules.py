@@ -68,7 +68,7 @@ ORDER: tuple[str, ...] = (
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
     "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
     "modules", "network_modules", "config_modules", "final_modules",
-    "module_tables", "maintenance", "after_ready", "termination", "show", "mounts", "local",
+    "module_tables", "explain", "maintenance", "after_ready", "termination", "show", "mounts", "local",
     "failed", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 

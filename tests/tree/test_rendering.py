@@ -94,10 +94,10 @@ def test_a_mistake_in_the_template_names_the_line_of_the_template() -> None:
 
 
 def test_a_template_that_becomes_something_else_is_refused() -> None:
-    (found,) = expanded("## template: jinja\n#cloud-config{% raw %}\n{% endraw %}\n").errors or (None,)
-    assert found is None
+    (found,) = expanded("## template: jinja\n#cloud-config{{ '-archive' }}\n- a\n").errors
+    assert found.message == "the rendered template is no cloud-config, script or boothook"
     (found,) = expanded("## template: jinja\n#{{ '' }}!/bin/sh\n").errors
-    assert found is not None and "does not say what it becomes" in found.message
+    assert "does not say what it becomes" in found.message
 
 
 def test_what_is_sensitive_needs_a_setting() -> None:

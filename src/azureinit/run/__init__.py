@@ -14,8 +14,8 @@ saving, settle, confirm    what the next boot needs; the machine that was asked 
 resend, deliver            the service that sends Ready again; the verdict
 fetching, rendering, expand, instance_data
                            customData with its includes and templates expanded; what is known about the VM
-modules, network_modules, config_modules, final_modules, module_tables
-                           the modules of a cloud-config, as rows
+modules, network_modules, config_modules, final_modules, module_tables, explain
+                           the modules of a cloud-config, as rows; the plans that customData becomes
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, show          SIGTERM; the same walk for `azure-init plan`
 mounts, local, failed      file systems that are not mounted yet; the stages before the run and after one that died
