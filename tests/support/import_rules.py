@@ -64,9 +64,9 @@ EFFECTS = ("machine", "http")
 ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
-    "serving", "settle", "confirm", "resend", "deliver", "modules", "network_modules", "config_modules", "final_modules",
-    "module_tables", "maintenance", "after_ready", "termination", "readiness", "show", "mounts",
-    "local", "carry", "failed", "userdata", "hostname_watch", "disks", "dispatch",
+    "serving", "settle", "confirm", "resend", "deliver", "modules", "network_modules", "config_modules",
+    "final_modules", "module_tables", "request", "stage_plans", "maintenance", "after_ready", "termination",
+    "readiness", "show", "mounts", "local", "carry", "failed", "userdata", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

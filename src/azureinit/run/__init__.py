@@ -15,6 +15,7 @@ settle, confirm            the machine that was asked for; media that IMDS has t
 resend, deliver            the service that sends Ready again; the verdict
 modules, network_modules, config_modules, final_modules, module_tables
                            the modules of a cloud-config, as rows
+request, stage_plans       what they are given; their plans, for `azure-init plan`
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, show          SIGTERM; the same walk for `azure-init plan`
 readiness                  Ready where there is customData

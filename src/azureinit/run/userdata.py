@@ -12,7 +12,7 @@ from azureinit.machine.service import boot_moment
 from azureinit.memory.instance import Instance, is_marked, prepare
 from azureinit.memory.modules import DOCUMENT, Failure, once_path, read_marks
 from azureinit.memory.pending import AWAITS, FAILURE, TOLD, read_pending, read_verdict
-from azureinit.record import Secret, replace
+from azureinit.record import replace
 from azureinit.run import conclude
 from azureinit.run.carry import LOCK, NAME, PLACE, POWER, RUNNING, Carrier, Progress, error_of, read_result
 from azureinit.run.module_tables import modules_of
@@ -25,11 +25,8 @@ from azureinit.telemetry.events import ERROR, INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
-    from azureinit.memory.userdata import SavedUserdata
     from azureinit.modules.request import Request
     from azureinit.run.state import Context
-    from azureinit.userdata.document import Document
-    from azureinit.userdata.values import Finding
 
 STAGES = (NETWORK, CONFIG, FINAL)
 LOCK_SECS = 300.0  # the run does its last jobs, or another stage ends
@@ -112,51 +109,21 @@ class Work:
 
     def _read(self) -> Request | None:
         """None where the document has errors: nothing of it is carried out, in no stage."""
-        from azureinit.memory.userdata import SavedUserdata, read_userdata
-        from azureinit.modules.request import Request
-        from azureinit.run.admin import today
-        from azureinit.sources.metadata import Metadata
+        from azureinit.run.request import in_words, make_request, read_customdata, saved_userdata
 
-        machine = self.context.machine
-        saved = read_userdata(machine, self.instance)
-        if saved is None:
-            saved = SavedUserdata(source="", data=Secret(b""), metadata=Metadata())
-        directory = self.instance.path("d")
-        machine.make_dirs(directory, mode=0o700)
-        document = self._document(saved, directory)
+        saved, directory = saved_userdata(self.context, self.instance), self.instance.path("d")
+        self.context.machine.make_dirs(directory, mode=0o700)
+        document = read_customdata(self.context, saved)
         for one in document.findings:
             if one not in document.errors:
-                self.context.events.tell(WARN, saved.source or NAME, _told(one))
+                self.context.events.tell(WARN, saved.source or NAME, in_words(one))
         if document.errors:
-            self._fail(DOCUMENT, tuple((saved.source, _told(one), "") for one in document.errors))
+            self._fail(DOCUMENT, tuple((saved.source, in_words(one), "") for one in document.errors))
             return None
-        request = Request(
-            config=document.config,
-            settings=self.context.config,
-            metadata=saved.metadata,
-            vm_id=self.instance.vm_id,
-            directory=directory,
-            parts=document.scripts,
-            today=today(machine),
-            rooted=machine.rooted,
-        )
+        request = make_request(self.context, saved, document, vm_id=self.instance.vm_id, directory=directory)
         if self.marks.asked is None:
             self.marks.record_asked({stage: _asked(stage, request) for stage in STAGES})
         return request
-
-    def _document(self, saved: SavedUserdata, _directory: str) -> Document:
-        from azureinit.userdata.document import EMPTY, Document, read_document
-
-        if not saved.data:
-            return Document(config=EMPTY, parts=(), scripts=(), findings=())
-        found = read_document(saved.data.reveal(), allow_http=self.context.config.userdata.allow_http)
-        if self.context.config.userdata.unknown != "fail" or found.errors:
-            return found
-        from azureinit.userdata.values import ERROR, OPAQUE, finding
-
-        opaque = [part.place for part in found.parts if part.kind == OPAQUE]
-        wrong = tuple(finding(ERROR, "this part has no known format", place=place) for place in opaque)
-        return replace(found, findings=(*found.findings, *wrong))
 
     def _fail(self, module: str, errors: tuple[tuple[str, str, str], ...]) -> None:
         boot = self.marks.boot
@@ -236,11 +203,6 @@ def _asked(stage: str, request: Request) -> dict[str, str]:
     given = {part.kind for part in request.parts}
     rows = [row for row in modules_of(stage) if row.asked(request)]
     return {row.name: row.frequency for row in rows if kinds.get(row.name) is None or kinds[row.name] in given}
-
-
-def _told(found: Finding) -> str:
-    where = f"line {found.line}, column {found.column}" + (f" of {found.part}" if found.part else "")
-    return f"{where}: {found.message}" + (f" ({found.hint})" if found.hint else "")
 
 
 def _anew(context: Context) -> Context:
