@@ -17,10 +17,11 @@ modules, network_modules, config_modules, final_modules, module_tables
                            the modules of a cloud-config, as rows
 request, stage_plans       what they are given; their plans, for `azure-init plan`
 maintenance, after_ready   what every boot does, as rows; what follows Ready
-termination, show          SIGTERM; the same walk for `azure-init plan`
-readiness                  Ready where there is customData
-mounts, local, failed      file systems that are not mounted yet; the stages before the run and after one that died
-carry, userdata            the modules of a stage of customData; its stages, and the verdict that waits for one
+termination, readiness     SIGTERM; Ready where there is customData
+show                       the same walk for `azure-init plan`
+mounts, local              file systems that are not mounted yet; the stage before the run
+carry, failed              the modules of a stage of customData; the stage after a run that died
+userdata                   the stages of customData, and the verdict that waits for one of them
 hostname_watch, disks      the stage that tells DNS of a new host name; the one that sets up temporary disks
 dispatch                   which stage is run
 """
