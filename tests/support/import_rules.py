@@ -43,7 +43,8 @@ MAY: dict[str, set[str]] = {
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
     "userdata": {*VALUES, "plan", "backends", "modules", "config.model", "sources.metadata", "facts"},
-    "apply": {*VALUES, "plan", "machine", "memory", "telemetry.events"},
+    # http: a module of customData sends a form to a URL of the user's
+    "apply": {*VALUES, "plan", "machine", "memory", "telemetry.events", "http"},
     "telemetry": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "report": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "observe": {*VALUES, "memory", "kvp", "machine", "config", "telemetry"},

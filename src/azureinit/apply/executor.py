@@ -20,6 +20,7 @@ from azureinit.plan.actions import (
     Locked,
     MakeDir,
     OnDevices,
+    Post,
     Remove,
     Run,
     SetHostname,
@@ -216,6 +217,12 @@ def _on_devices(machine: Machine, action: OnDevices, journal: Journal, deadline:
     on_devices(machine, action, perform=lambda inner: perform(machine, inner, journal=journal, deadline=deadline))
 
 
+def _post(machine: Machine, action: Post, _journal: Journal, deadline: float) -> None:
+    from azureinit.apply.post import post
+
+    post(machine, action, deadline=deadline)
+
+
 def _bytes(data: bytes | Secret) -> bytes:
     return data.reveal() if isinstance(data, Secret) else data
 
@@ -229,4 +236,5 @@ PERFORM: dict[type, Callable[[Machine, Any, Journal, float], None]] = {
     SetHostname: _set_hostname,
     Locked: _locked,
     OnDevices: _on_devices,
+    Post: _post,
 }

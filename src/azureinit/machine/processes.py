@@ -23,6 +23,8 @@ LOGGED = 1 << 20  # of a log before it is rotated to `.1`
 TOLD = 500
 PIPE = 1 << 16
 MOST_LEFT = 16  # reads of a stream whose child has ended
+# Reads on for the processes that a program left running: LOGGED bytes for the log, the rest for nothing.
+RELAY = 'umask 077; head -c "$1" >>"$2"; exec cat >/dev/null'
 LAST_BREATH = 1.0  # how long to wait for a killed child; one that is stuck in the kernel never ends
 PAUSE = 0.02
 
@@ -73,11 +75,16 @@ def start(
     env: Mapping[str, str] = NOTHING,
     output: str | None = None,
 ) -> Callable[[float], Ran]:
-    """Start a program. The returned function waits for its end; until then its output must fit into a pipe."""
+    """Start a program. The returned function waits for its end; until then its output must fit into a pipe.
+
+    `env`: an empty value takes a variable away. `output`: processes that the program leaves running keep their output,
+    and may go on writing to it.
+    """
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
         raise ToolMissing(f"{argv[0]} is not installed", command=argv[0])
     environ = {"PATH": ":".join(machine.search), "LC_ALL": "C", "LANG": "C", **env}
+    environ = {name: value for name, value in environ.items() if value}
     log = _log(machine, output) if output is not None else None
     child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log)
     return lambda timeout: child.wait(machine, argv, timeout=timeout)
@@ -150,7 +157,10 @@ class _Child:
             for end in (self.out, self.err):
                 for _read in range(MOST_LEFT if end in self.open else 0):
                     if not self.move(end):
+                        self.close(end)
                         break
+            if self.log is not None and self.out in self.open:
+                _relay(self.out, machine.real(self.log.path, final=False))
         finally:
             if status is None:
                 self.kill()
@@ -206,6 +216,21 @@ class _Child:
         self.poll.unregister(end)
         self.open.discard(end)
         os.close(end)
+
+
+def _relay(end: int, log: str) -> None:
+    """Without a reader the next output of a process that still holds the stream would end it by SIGPIPE."""
+    actions = [
+        (os.POSIX_SPAWN_DUP2, end, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    try:
+        os.set_blocking(end, True)
+        argv = ("sh", "-c", RELAY, "sh", str(LOGGED), log)
+        os.posix_spawn("/bin/sh", argv, {"PATH": os.defpath}, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE])
+    except OSError:
+        pass
 
 
 def _pidfd(child: int) -> int:
