@@ -94,9 +94,9 @@ def attempt(context: Context, identity: Identity, channels: Channels) -> Settled
     logins.hold(identity)
     hold_lock(context, identity)
     if identity.instance is not None and context.machine.stat(identity.instance.path("userdata")) is not None:
-        from azureinit.run.readiness import settled_before
+        from azureinit.run.readiness import resumed
 
-        return settled_before(context, identity)
+        return resumed(context, identity)
     memory = recall(context, identity)
     early = begin_early(context, memory)
     try:

@@ -13,12 +13,13 @@ from azureinit.facts.gather import read_facts
 from azureinit.machine.durable import make_durable
 from azureinit.memory.pending import AWAITS, FAILURE, READY, TOLD, Pending, read_pending, read_verdict
 from azureinit.record import replace
+from azureinit.run.admin import with_admin_files
 from azureinit.run.deliver import Delivery
 from azureinit.run.desired import login_doubts, plan_login
 from azureinit.run.enact import best_effort, enact
 from azureinit.run.recall import recall
 from azureinit.run.saving import keep_pending
-from azureinit.run.serving import ACCESS, start_stages
+from azureinit.run.serving import ACCESS, can_start, start_stages
 from azureinit.run.stages import find_stage
 from azureinit.run.state import Asked, Settled
 from azureinit.sources.metadata import Metadata
@@ -36,31 +37,50 @@ TIMER_SECS = 10.0
 LEAST_SECS = 1.0
 
 
+def resumed(context: Context, identity: Identity) -> Settled:
+    """The machine as an earlier run left it. Where the run has no verdict to report, it is not looked at."""
+    if not _awaits(context, identity):
+        return settled_before(context, identity)
+    facts = read_facts(context.machine, context.config, ())
+    asked = Asked(identity=identity, memory=recall(context, identity), facts=facts)
+    return Settled(asked=asked, facts=facts, served=True)
+
+
 def settled_before(context: Context, identity: Identity) -> Settled:
-    """The machine as an earlier run and customData have made it."""
+    """The machine as an earlier run and customData have made it, and whether the admin can still log in."""
     from azureinit.memory.userdata import read_userdata
 
     assert identity.instance is not None
     saved = read_userdata(context.machine, identity.instance)
     metadata = saved.metadata if saved is not None else Metadata()
     facts = read_facts(context.machine, context.config)
-    memory = recall(context, identity)
-    asked = Asked(identity=identity, memory=memory, facts=facts, metadata=metadata)
+    facts = with_admin_files(context.machine, context.config, facts, metadata)
+    asked = Asked(identity=identity, memory=recall(context, identity), facts=facts, metadata=metadata)
     doubts: tuple[str, ...] = ()
     if metadata.username:
         doubts = login_doubts(asked, plan_login(context, metadata, facts, pending=False))
     return Settled(asked=asked, facts=facts, doubts=doubts, served=True)
 
 
-def reach(context: Context, channels: Channels, settled: Settled) -> Settled:
-    """Start the stages. `awaits` is set where one of them has the verdict, or where it was delivered before."""
-    identity = settled.asked.identity
+def _verdict(context: Context, identity: Identity) -> str:
     pending = read_pending(context.machine, identity.instance) if identity.instance is not None else None
-    verdict = pending.verdict if pending is not None else ""
-    if verdict == READY and context.booted is None:
+    return pending.verdict if pending is not None else ""
+
+
+def _awaits(context: Context, identity: Identity) -> bool:
+    """Whether a stage reports the verdict, or none is to be reported any more."""
+    verdict = _verdict(context, identity)
+    later = context.config.readiness.at != ACCESS and can_start(context.machine)
+    return verdict == TOLD or (later and verdict != READY)
+
+
+def reach(context: Context, channels: Channels, settled: Settled) -> Settled:
+    """Start the stages. `awaits` is set where the run has no verdict to report."""
+    identity = settled.asked.identity
+    if _verdict(context, identity) == READY and context.booted is None:
         return settled  # azure-init-resend
     started = start_stages(context)
-    if verdict == TOLD or (started and context.config.readiness.at != ACCESS and verdict != READY):
+    if _awaits(context, identity):
         return replace(settled, awaits=True)
     if not started:
         return settled
