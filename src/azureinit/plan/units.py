@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
-NAME, DISKS, STAGES = "hostname monitor", "temporary disks", "customData"
+NAME, DISKS, STAGES = "hostname monitor", "temporary disks", "customData stages"
 START_SECS = 10.0
 
 

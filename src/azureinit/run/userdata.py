@@ -118,7 +118,7 @@ class Work:
             if one not in document.errors:
                 self.context.events.tell(WARN, saved.source or NAME, in_words(one))
         if document.errors:
-            self._fail(DOCUMENT, tuple((saved.source, in_words(one), "") for one in document.errors))
+            self._fail(DOCUMENT, tuple(("", in_words(one), "") for one in document.errors))
             return None
         request = make_request(self.context, saved, document, vm_id=self.instance.vm_id, directory=directory)
         if self.marks.asked is None:

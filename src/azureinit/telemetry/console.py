@@ -20,7 +20,8 @@ CONSOLE = "/dev/console"
 WAITING = "waiting"
 READY, FAILURE = "report Ready", "report failure"
 HOST_KEYS = "/etc/ssh"
-CUSTOM_DATA = "customData"  # its failures; and, with a space and more behind it, the modules of its stages
+CUSTOM_DATA = "customData"  # its failures
+MODULE = "customData "  # begins the names of the modules of its stages
 LONGEST_KEY = 1 << 14
 NAMES = {
     "ssh-ed25519": "ED25519",
@@ -41,7 +42,7 @@ class ConsoleListener:
         self.told: set[str] = set()  # the host keys' files
 
     def __call__(self, event: Event) -> None:
-        if event.name.startswith(CUSTOM_DATA):
+        if event.name == CUSTOM_DATA or event.name.startswith(MODULE):
             self._tell_custom_data(event)
         cause = event.kind == "event" and event.name == "provision" and event.level >= ERROR
         if not self.begun and (cause or event.kind == "start"):
@@ -61,7 +62,7 @@ class ConsoleListener:
 
     def _tell_custom_data(self, event: Event) -> None:
         """A stage of customData: each module as it begins, and its failure."""
-        if event.kind == "start":
+        if event.kind == "start" and event.name.startswith(MODULE) and ":" in event.name:
             self.begun = True  # the run has said that it started
             self._say(one_line(event.name))
         elif event.kind == "event" and event.level >= ERROR:
