@@ -25,8 +25,12 @@ from azureinit.cli.options import Command  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
-UNITS = tuple(
-    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@", "-deadline")
+USERDATA = "azure-init-userdata"
+UNITS = (
+    *(f"azure-init{part}.service" for part in PARTS),
+    f"{USERDATA}.target",
+    *(f"{USERDATA}-{stage}.service" for stage in ("network", "config", "final")),
 )
 STATE = "var/lib/azure-init"  # mode 0700, as the agent creates it
 

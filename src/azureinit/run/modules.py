@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.memory.modules import ALWAYS as ALWAYS, INSTANCE as INSTANCE, ONCE as ONCE
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 NETWORK, CONFIG, FINAL = "network", "config", "final"
-ALWAYS, INSTANCE, ONCE = "at every boot", "once for each VM", "once"
 
 
 class Module(Record):
@@ -31,6 +31,7 @@ class Module(Record):
     planner: Callable[[Request, Any], Plan]
     apart: bool = False  # its steps do not depend on each other: one that fails does not stop the rest
     on_tree: bool = True  # also done under --root
+    veto: bool = False  # where it fails, nothing of the document is carried out, in no stage
 
 
 def keys(*names: str) -> Callable[[Request], object]:
