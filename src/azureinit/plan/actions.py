@@ -20,6 +20,8 @@ class Run(Record):
     Ready. `output`: the log file for its output, which goes nowhere else. `cleanup`: commands that end the
     processes of an earlier or late run; they run before the start and after the timeout, and may fail. `env`: more
     variables. `progress`: a file to which the program writes what it does, a line each; a failure quotes the last one.
+    `says`: how lines in `output` begin that say why it failed; a failure quotes them, and without any the last line.
+    `busy`: texts in `output` where another program holds a lock; it is started again, until the timeout.
     """
 
     argv: tuple[str, ...]
@@ -31,6 +33,8 @@ class Run(Record):
     cleanup: tuple[tuple[str, ...], ...] | None = None
     env: tuple[tuple[str, str], ...] = ()
     progress: str | None = None
+    says: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
 
 
 class Write(Record):
