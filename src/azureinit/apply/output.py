@@ -40,7 +40,9 @@ def run_and_quote(machine: Machine, action: Run, *, stdin: bytes, timeout: float
 def quoted(text: str, says: tuple[str, ...]) -> str:
     """The last lines that begin with one of `says`, each once; without any, the last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    reasons = list(dict.fromkeys(line for line in lines if line.startswith(says))) or lines[-1:]
+    # What follows a colon at the end of a line is on the next one.
+    whole = [f"{line} {after}" if line.endswith(":") else line for line, after in zip(lines, [*lines[1:], ""])]
+    reasons = list(dict.fromkeys(line for line in whole if line.startswith(says))) or lines[-1:]
     return without_passwords("; ".join(reasons[-MOST_LINES:]))[:MOST_QUOTED]
 
 

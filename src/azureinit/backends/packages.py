@@ -28,20 +28,14 @@ APT_BUSY = ("Could not get lock ", "Unable to lock directory ", "Unable to acqui
 ZYPPER_RUN = 'zypper --non-interactive "$@"; status=$?; case $status in 10[0-3]) exit 0;; esac; exit $status'
 # $1: a file for what could not be installed. Then for each package two words: what apt is given, and what it is
 # called in a failure. Those that apt can install are installed.
-REST = """
-failed=; status=0; told=$1; shift; : >"$told"
-for word; do
-    shift
-    if [ -n "${package+x}" ]; then
-        if {simulate} "$package" >/dev/null; then set -- "$@" "$package"
-        else status=100; failed="${failed:+$failed, }$word"; fi
-        unset package
-    else package=$word; fi
-done
-if [ $# -gt 0 ]; then {install} "$@" || exit; fi
-if [ -n "$failed" ]; then echo "not installed: $failed" >"$told"; fi
-exit $status
-"""
+REST = (
+    'told=$1; shift; : >"$told"; failed=; package=; '
+    'for word; do shift; if [ -z "$package" ]; then package=$word; continue; fi; '
+    'if {simulate} "$package" >/dev/null; then set -- "$@" "$package"; else failed="${failed:+$failed, }$word"; fi; '
+    "package=; done; "
+    'if [ $# -gt 0 ]; then {install} "$@" || exit; fi; '
+    'if [ -n "$failed" ]; then echo "not installed: $failed" >"$told"; exit 100; fi'
+)
 
 
 class Manager(Record):
@@ -65,7 +59,7 @@ MANAGERS: dict[str, Manager] = {
         version="=",
         update_first=True,
         env=APT_ENV,
-        says=("E: ", "dpkg: error"),
+        says=("E: ", "dpkg: error", "W: GPG error", "W: OpenPGP"),
         busy=APT_BUSY,
     ),
     DNF: Manager(
