@@ -184,7 +184,7 @@ def _edit_image(request: Request, files: Files, apt: Node, chosen: Chosen) -> Pl
             plan += plan_key(request, files, entry, what=name, path=key)
         mirrors[kind] = Mirror(uri=chosen.uris.get(kind, ""), key=key)
         node = entry or apt
-        if chosen.uris.get(kind) and kind not in here and (kind == PRIMARY or PRIMARY not in here):
+        if entry is not None and chosen.uris.get(kind) and kind not in here:
             why = f"no source of {facts.codename or 'this release'} is in {' or '.join(paths)}; use sources_list"
             plan += (impossible(named(MODULE, node, name), why, reason="another mirror is to be used"),)
         listed = mirror_file(here.get(kind, ""))
