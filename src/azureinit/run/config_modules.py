@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from azureinit.run.package_modules import APT, YUM_REPOS, ZYPPER
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.modules import Module
 
-# In this order: ssh_import_id, keyboard, locale, apt_configure, yum_add_repo, ntp, timezone.
-MODULES: tuple[Module, ...] = ()
+MODULES: tuple[Module, ...] = (APT, YUM_REPOS, ZYPPER)
