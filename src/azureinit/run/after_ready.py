@@ -49,12 +49,13 @@ def situation_of(context: Context, settled: Settled) -> Situation:
         hostname=metadata.hostname if metadata is not None else None,
         facts=settled.facts,
         done=settled.asked.memory.journal.done,
+        instance=settled.asked.identity.instance,
     )
 
 
 def keep_up(context: Context, identity: Identity) -> int:
     """For a provisioned machine: the jobs of every boot, and those after Ready that failed in an earlier boot."""
-    at = Situation(machine=context.machine, config=context.config)
+    at = Situation(machine=context.machine, config=context.config, instance=identity.instance)
     due: tuple[str, ...] = (BOOT,)
     done = _recall_unfinished(context, identity.instance)
     if done is not None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
+    from azureinit.memory.instance import Instance
     from azureinit.plan.actions import Plan
     from azureinit.run.state import Context
 
@@ -40,6 +41,7 @@ class Situation(Record):
     facts: Facts | None = None
     done: frozenset[str] = frozenset()
     own_keys: frozenset[str] | None = None
+    instance: Instance | None = None
 
 
 class Job(Record):
@@ -66,8 +68,10 @@ def _plan_entropy(_at: Situation, entropy: Any) -> Plan:
 
 
 def _read_root_disk(at: Situation) -> object:
-    from azureinit.facts.disks import read_root_disk
+    from azureinit.facts.disks import is_grow_off, read_root_disk
 
+    if at.instance is not None and is_grow_off(at.machine, at.instance.path("d")):
+        return None
     return read_root_disk(at.machine) if at.machine.privileged else None
 
 

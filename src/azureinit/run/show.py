@@ -52,6 +52,7 @@ def _situation(context: Context, asked: Asked) -> Situation:
         hostname=asked.metadata.hostname if asked.metadata is not None else None,
         facts=asked.facts,
         done=asked.memory.journal.done,
+        instance=asked.identity.instance,
         own_keys=own_keys(context, asked, asked.facts) if is_provisioned_anew(asked) else None,
     )
 
