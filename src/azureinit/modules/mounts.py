@@ -29,6 +29,7 @@ MODULE, FSTAB = "mounts", "/etc/fstab"
 COMMENT = "comment=cloudconfig"
 OPTIONS = "defaults,nofail,x-systemd.after=cloud-init-network.service,_netdev"
 DEFAULTS: tuple[str | None, ...] = (None, None, "auto", OPTIONS, "0", "2")
+DEVICES = ("/dev/", "LABEL=", "UUID=", "PARTLABEL=", "PARTUUID=")
 SWAP_ROW = ("none", "swap", "sw", "0", "0")
 # Written as octal numbers: they end a field, or the line.
 ESCAPED = str.maketrans({" ": "\\040", "\t": "\\011", "\n": "\\012", "\r": "\\015"})
@@ -92,10 +93,11 @@ def plan_mounts(request: Request, facts: MountFacts, *, on_temporary_disk: str =
     items: list[Item] = []
     rows = []
     for row in kept_rows([_row(request, node, device, facts) for node, device in mount_nodes(request)]):
-        told = _doubt(row, facts)
-        if told is not None:
-            items.append(told)
-        if told is None or row.missing:
+        why = _left_out(row, facts)
+        if why or row.missing:
+            own = f"{row.device} is not there: the row is written, and nothing is mounted now"
+            items.append(Caution(name=named(MODULE, row.node, row.text), why=why or own))
+        if not why:
             rows.append(row)
     lines = [row.line for row in rows]
     for row in rows:
@@ -162,7 +164,7 @@ def _in_fstab(device: Named, found: Found | None, facts: MountFacts) -> str:
 def _is_missing(device: Named, found: Found | None) -> bool:
     if not device.device:
         return True
-    is_device = device.device.startswith(("/dev/", "LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="))
+    is_device = device.device.startswith(DEVICES)
     return is_device and (found is None or not found.kernel)
 
 
@@ -178,18 +180,15 @@ def kept_rows(rows: list[Row | None]) -> list[Row]:
     return kept[::-1]
 
 
-def _doubt(row: Row, facts: MountFacts) -> Caution | None:
-    name = named(MODULE, row.node, row.text)
-    if row.missing and not row.device.startswith(("/dev/", "LABEL=", "UUID=", "PARTLABEL=", "PARTUUID=")):
-        return Caution(name=name, why="no device here has this name: no row is written")
+def _left_out(row: Row, facts: MountFacts) -> str:
+    """Why no row is written."""
+    if row.missing and not row.device.startswith(DEVICES):
+        return "no device here has this name: no row is written"
     for entry in facts.entries:
         if COMMENT in entry.line or row.is_swap or entry.point.rstrip("/") != (row.point or "").rstrip("/"):
             continue
-        why = f"{FSTAB} has a row of others for {entry.point} ({entry.source}): no second one is written"
-        return Caution(name=name, why=why)
-    if row.missing:
-        return Caution(name=name, why=f"{row.device} is not there: the row is written, and nothing is mounted now")
-    return None
+        return f"{FSTAB} has a row of others for {entry.point} ({entry.source}): no second one is written"
+    return ""
 
 
 # ---- steps
@@ -220,11 +219,12 @@ def _table(lines: list[str], facts: MountFacts, *, asked: bool) -> list[Item]:
     if data == facts.fstab:
         return [Satisfied(name=f"{MODULE} {FSTAB}", why="the rows are in it")]
     write = Write(path=FSTAB, data=data, was=facts.fstab)
+    count = f"{len(lines)} {'row' if len(lines) == 1 else 'rows'}"
     return [
         Step(
             name=f"{MODULE} {FSTAB}",
-            why=f"customData asks for {len(lines)} rows",
-            did=f"wrote {len(lines)} rows to {FSTAB}",
+            why=f"customData asks for {count}",
+            did=f"wrote {count} to {FSTAB}",
             ways=(Way(backend="native", actions=(write, reload_units()) if facts.systemd else (write,)),),
             failure=CustomDataFailed,
         )
@@ -232,12 +232,16 @@ def _table(lines: list[str], facts: MountFacts, *, asked: bool) -> list[Item]:
 
 
 def edited(data: bytes, lines: list[str]) -> bytes:
-    """The rows with our comment are replaced by `lines`; every other line stays as it is."""
-    kept = [line for line in data.splitlines(keepends=True) if COMMENT.encode() not in line]
+    """The rows with our comment are replaced by `lines`, unless they are the same; every other line stays as it is."""
+    own = [line.encode("utf-8", "surrogateescape") + b"\n" for line in lines]
+    before = data.splitlines(keepends=True)
+    if all(line in before for line in own) and all(line in own for line in before if COMMENT.encode() in line):
+        return data
+    kept = [line for line in before if COMMENT.encode() not in line and line not in own]
     text = b"".join(kept)
     if text and not text.endswith(b"\n"):
         text += b"\n"
-    return text + b"".join(line.encode("utf-8", "surrogateescape") + b"\n" for line in lines)
+    return text + b"".join(own)
 
 
 def _use(row: Row, facts: MountFacts, *, rooted: bool) -> list[Item]:

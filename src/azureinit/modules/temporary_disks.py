@@ -148,7 +148,7 @@ def plan_temporary_disks(request: Request, facts: TemporaryFacts) -> Plan:
         return (Caution(name=name, why="this VM has no temporary disk"),)
     kind = SCSI if any(disk.kind == SCSI for disk in disks) else NVME
     size = sum(disk.size for disk in disks if disk.kind == kind)
-    settings = _with_swap(replace(settings, scsi="off", nvme="off", **{kind: "data"}), request, asked, facts, size)
+    settings = _with_swap(replace(settings, **{SCSI: "off", NVME: "off", kind: "data"}), request, asked, facts, size)
     plan = plan_disks(settings, facts.disks, facts.sets, vm_id=request.vm_id, sets_path=facts.sets_path)
     remarks = [Caution(name=name, why=text) for text in asked.remarks]
     return (*remarks, *(_told(item) for item in plan))
