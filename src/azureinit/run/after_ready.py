@@ -49,6 +49,7 @@ def situation_of(context: Context, settled: Settled) -> Situation:
         hostname=metadata.hostname if metadata is not None else None,
         facts=settled.facts,
         done=settled.asked.memory.journal.done,
+        instance=settled.asked.identity.instance,
     )
 
 

@@ -69,8 +69,10 @@ def _plan_entropy(_at: Situation, entropy: Any) -> Plan:
 
 
 def _read_root_disk(at: Situation) -> object:
-    from azureinit.facts.disks import read_root_disk
+    from azureinit.facts.disks import is_grow_off, read_root_disk
 
+    if at.instance is not None and is_grow_off(at.machine, at.instance.path("d")):
+        return None
     return read_root_disk(at.machine) if at.machine.privileged else None
 
 

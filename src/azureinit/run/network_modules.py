@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from azureinit.run.command_modules import BOOTCMD
+from azureinit.run.disk_modules import DISK_MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.modules import Module
 
-MODULES: tuple[Module, ...] = (BOOTCMD,)
+MODULES: tuple[Module, ...] = (BOOTCMD, *DISK_MODULES)
