@@ -31,7 +31,8 @@ SECS = 120.0
 ENTER = """
 mount --make-rprivate / &&
 mount -t overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" overlay "$1/root" || exit 125
-mount -t proc proc "$1/root/proc" && mount -t tmpfs tmpfs "$1/root/dev" && mount --bind "$1/run" "$1/root/run" || exit 125
+mount -t proc proc "$1/root/proc" && mount -t tmpfs tmpfs "$1/root/dev" || exit 125
+mount --bind "$1/run" "$1/root/run" || exit 125
 for device in null zero full random urandom tty; do
     touch "$1/root/dev/$device" && mount --bind "/dev/$device" "$1/root/dev/$device" || exit 125
 done
@@ -53,6 +54,7 @@ for stage in network config final; do
     /usr/bin/python3 -B -m azureinit --stage $stage || echo "stage $stage: status $?" >&2
 done
 """
+MAKE_ADMIN = f"useradd --create-home --shell /bin/bash {ADMIN}"
 CONFIG = f"""
 [platform]
 require_azure = false
@@ -111,7 +113,7 @@ def by_cloud_init(place: Path, data: bytes, *, configuration: str = "") -> Layer
     # The admin is the default user, as DataSourceAzure makes it.
     admin = f"system_info: {{default_user: {{name: {ADMIN}, lock_passwd: true, gecos: '', groups: [], sudo: null}}}}\n"
     (settings / "95-test.cfg").write_text(f"datasource_list: [NoCloud]\n{admin}{configuration}")
-    layer.run(PEER_STAGES)
+    layer.run(f"{MAKE_ADMIN}\n{PEER_STAGES}")
     return layer
 
 
@@ -125,7 +127,7 @@ def by_azure_init(place: Path, data: bytes, *, settings: str = "") -> Layer:
     metadata = Metadata(username=ADMIN, hostname=HOSTNAME, vm_id=VM_ID)
     saved = SavedUserdata(source=CUSTOM_DATA, data=Secret(data), metadata=metadata)
     write_userdata(machine, Instance(data_dir=data_dir, vm_id=VM_ID), saved)
-    layer.run(f"useradd --create-home --shell /bin/bash {ADMIN}\n{OUR_STAGES}")
+    layer.run(f"{MAKE_ADMIN}\n{OUR_STAGES}")
     return layer
 
 
