@@ -241,7 +241,7 @@ WAY = Way(backend="shutdown", actions=())
     ],
 )
 def test_a_reboot_only_where_it_is_asked_for_and_needed(text: str, marker: str, expected: list[type]) -> None:
-    plan = plan_package_reboot(request_of(text, rooted=False), marker, WAY)
+    plan = plan_package_reboot(request_of(text, rooted=False), marker, (WAY,))
     assert [type(item) for item in plan] == expected
     assert all(item.name == "power_state reboot (line 2)" for item in plan)
 

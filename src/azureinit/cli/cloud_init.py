@@ -113,14 +113,14 @@ def status_values(state: State) -> dict[str, Any]:
             warnings.setdefault(level, []).extend(texts)
     running = running_status(state)
     extended = f"{ERROR} - {running}" if errors else f"degraded {running}" if warnings else running
-    times = [stage.get(key) or 0 for stage in stages.values() for key in ("start", "finished")]
+    times = [float(stage.get(key) or 0.0) for stage in stages.values() for key in ("start", "finished")]
     return {
         "boot_status_code": "disabled-by-marker-file" if state.disabled else "enabled-by-generator",
         "datasource": "azure" if stages else "",
         "detail": state.disabled or state.stages.get("datasource") or "azure-init provisions this VM",
         "errors": errors,
         "extended_status": extended,
-        "last_update": _date(max(times)) if times and max(times) else "",
+        "last_update": _date(max(times)) if any(times) else "",
         "recoverable_errors": warnings,
         "stage": state.stages.get("stage"),
         "status": ERROR if errors else running,
@@ -229,7 +229,7 @@ def clean_up(asked: argparse.Namespace, machine: Machine) -> int:
         for path in ("/var/log/cloud-init.log", "/var/log/cloud-init-output.log"):
             machine.remove(path)
     if asked.reboot and status == 0:
-        from azureinit.backends.service import REBOOT
+        from azureinit.backends.shell import REBOOT
 
         machine.run(REBOOT, timeout=60).check()
     return status
@@ -239,4 +239,4 @@ def run_single(asked: argparse.Namespace, machine: Machine) -> int:
     from azureinit.cli.single import main as single
 
     name = asked.name[3:] if asked.name.startswith("cc_") else asked.name
-    return single(name.replace("-", "_"), machine=machine, frequency=asked.frequency or "", files=asked.file)
+    return single(name.replace("-", "_"), machine=machine, frequency=asked.frequency or "", files=list(asked.file))

@@ -35,7 +35,7 @@ PAUSE = 1.0
 
 def userdata(context: Context, identity: Identity, stage: str) -> int:
     """Returns the exit code: 1 if a module failed."""
-    instance = identity.instance or _only_instance(context)
+    instance = identity.instance or only_instance(context)
     if instance is None or not is_on(context.config):
         why = "no VM id is known" if instance is None else "switched off"
         context.events.tell(INFO, NAME, f"nothing to do: {why}")
@@ -51,7 +51,7 @@ def userdata(context: Context, identity: Identity, stage: str) -> int:
     return status
 
 
-def _only_instance(context: Context) -> Instance | None:
+def only_instance(context: Context) -> Instance | None:
     """Where the firmware has no VM id, IMDS gave it to the run: the one VM whose customData was saved."""
     data_dir = context.config.azure_init_data_dir.path
     names = [name for name in context.machine.names(data_dir) or () if name.endswith(".userdata")]
@@ -247,7 +247,7 @@ def report_failure(context: Context, identity: Identity, error: AzureInitError) 
 
 def deadline(context: Context, identity: Identity) -> int:
     """readiness.deadline_secs are over: a failure that names what is still being done, unless there is a verdict."""
-    instance = identity.instance or _only_instance(context)
+    instance = identity.instance or only_instance(context)
     if instance is None or not _holds_verdict(_anew(context), instance):
         context.events.tell(INFO, "deadline", "no verdict waits for customData: nothing to add")
         return 0
