@@ -129,7 +129,7 @@ def test_rpm_is_asked_once_for_all_names(tree: Path) -> None:
     found = read_packages(machine, ("bash", "nginx", "@group", "https://x/y.rpm"))
     assert found.managers[0] == DNF
     assert found.known_to_rpm == {"bash"}
-    assert told.read_text() == "--query -- bash nginx\n"
+    assert told.read_text() == "--query bash nginx\n"
     assert read_packages(running(tree, rpm="echo error: x >&2; exit 0"), ("bash",)).known_to_rpm == frozenset()
 
 

@@ -17,7 +17,7 @@ from azureinit.modules.apt_sources import (
     with_mirrors,
     without_suites,
 )
-from azureinit.plan.actions import Caution, Remove, Satisfied
+from azureinit.plan.actions import Caution, Remove, Satisfied, Step
 from support.apt_plans import DEB822, ONE_LINE, PARTS, found, planned, refusals, written
 from support.module_runs import request_of
 
@@ -104,6 +104,8 @@ def test_sources_of_the_document() -> None:
     plan = planned(text)
     assert list(written(plan)) == [f"{PARTS}/debian.sources"]
     assert any(isinstance(action, Remove) for way in plan[0].ways for action in way.actions)
+    beside = planned('apt: {sources_list: "deb x y z"}', found({f"{PARTS}/debian.sources": DEB822}))
+    assert [type(item) for item in beside] == [Caution, Step]
     assert "jinja" in refusals(planned('apt: {sources_list: "## template:jinja\\n{{mirror}}"}'))[0]
 
 

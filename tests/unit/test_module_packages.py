@@ -168,7 +168,7 @@ def test_rpm_is_asked_and_dnf_reads_its_lists_itself() -> None:
     assert asked_of_rpm(request.config) == ("git", "bash-5", "nginx")
     plan = planned('packages: [git, [bash, "5"], nginx]', found(DNF, known_to_rpm=frozenset({"git", "bash-5"})))
     (install,) = steps(plan)
-    assert run_of(install).argv == ("dnf", "-y", "install", "--", "nginx")
+    assert run_of(install).argv == ("dnf", "-y", "install", "nginx")
 
 
 def test_a_manager_by_name() -> None:

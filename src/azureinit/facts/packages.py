@@ -145,7 +145,7 @@ def _ask_rpm(machine: Machine, names: tuple[str, ...]) -> frozenset[str]:
     if not names:
         return frozenset()
     try:
-        ran = machine.run(("rpm", "--query", "--", *names), timeout=RPM_TIMEOUT)
+        ran = machine.run(("rpm", "--query", *names), timeout=RPM_TIMEOUT)
     except AzureInitError:
         return frozenset()
     return parse_rpm_answer(names, ran.out) if ran.status >= 0 and not ran.err.strip() else frozenset()

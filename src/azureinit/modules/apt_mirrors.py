@@ -164,7 +164,9 @@ def _own_list(files: Files, apt: Node, values: dict[str, str]) -> Plan:
     if is_deb822(text) and facts.distro:
         path = f"{SOURCES_PARTS}/{facts.distro}.sources"
         return files.write(name, why, path, data, gone=SOURCES_LIST)
-    return files.write(name, why, SOURCES_LIST, data)
+    kept = [path for path in own_sources(facts) if path != SOURCES_LIST and files.content(path) is not None]
+    cautions = tuple(Caution(name=name, why=f"{path} stays in use beside {SOURCES_LIST}") for path in kept)
+    return (*cautions, *files.write(name, why, SOURCES_LIST, data))
 
 
 def _edit_image(request: Request, files: Files, apt: Node, chosen: Chosen) -> Plan:
