@@ -47,6 +47,7 @@ class Passwd(Record):
     gid: int
     home: str
     shell: str
+    comment: str = ""
 
 
 class Group(Record):
@@ -211,7 +212,15 @@ def _is_number(text: str) -> bool:
 
 def parse_passwd(data: bytes) -> tuple[Passwd, ...]:
     return tuple(
-        Passwd(name=row[0], password=Secret(row[1]), uid=int(row[2]), gid=int(row[3]), home=row[5], shell=row[6])
+        Passwd(
+            name=row[0],
+            password=Secret(row[1]),
+            uid=int(row[2]),
+            gid=int(row[3]),
+            comment=row[4],
+            home=row[5],
+            shell=row[6],
+        )
         for row in _rows(data, fields=7)
         if _is_number(row[2]) and _is_number(row[3])
     )
