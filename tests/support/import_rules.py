@@ -64,8 +64,8 @@ EFFECTS = ("machine", "http")
 ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
-    "settle", "confirm", "resend", "deliver", "modules", "network_modules", "config_modules", "final_modules",
-    "module_tables", "maintenance", "after_ready", "termination", "show", "mounts", "local",
+    "settle", "confirm", "resend", "deliver", "modules", "user_modules", "network_modules", "config_modules",
+    "final_modules", "module_tables", "maintenance", "after_ready", "termination", "show", "mounts", "local",
     "failed", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 

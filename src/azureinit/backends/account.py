@@ -310,7 +310,7 @@ def choose_ids(name: str, accounts: Accounts, intent: AccountIntent | None = Non
     system = intent is not None and intent.system
     taken = {user.uid for user in users}
     asked = intent.uid if intent is not None else None
-    low, high = (policy.system_uids if system else (policy.uid_min, policy.uid_max))
+    low, high = policy.system_uids if system else (policy.uid_min, policy.uid_max)
     uid = free_id(taken, low=low, high=high, system=system) if asked is None else asked
     if uid is None:
         return f"no user number from {low} to {high} is free"
@@ -327,7 +327,7 @@ def choose_ids(name: str, accounts: Accounts, intent: AccountIntent | None = Non
         default = next((group for group in groups if policy.group in (group.name, str(group.gid))), None)
         return Ids(uid=uid, gid=default.gid) if default else f"the default group {policy.group!a} does not exist"
     gids = {group.gid for group in groups}
-    low, high = (policy.system_gids if system else (policy.gid_min, policy.gid_max))
+    low, high = policy.system_gids if system else (policy.gid_min, policy.gid_max)
     if uid not in gids and low <= uid <= high:
         return Ids(uid=uid, gid=uid)
     gid = free_id(gids, low=low, high=high, system=system)

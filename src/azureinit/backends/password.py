@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PasswordIntent(Record):
-    """The new content of the password field: a hash, or NO_PASSWORD. `expired`: it must be changed at the next login."""
+    """The new content of the password field: a hash, or NO_PASSWORD. `expired`: to be changed at the next login."""
 
     name: str
     field: Secret

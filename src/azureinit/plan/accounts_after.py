@@ -38,16 +38,7 @@ def _with_member(accounts: Accounts, group: str, member: str) -> Accounts:
 
 def _with_line(accounts: Accounts, path: str, row: list[str]) -> Accounts:
     if path == "/etc/passwd":
-        user = Passwd(
-            name=row[0],
-            password=Secret(row[1]),
-            uid=int(row[2]),
-            gid=int(row[3]),
-            comment=row[4],
-            home=row[5],
-            shell=row[6],
-        )
-        return replace(accounts, users=(*accounts.users, user))
+        return replace(accounts, users=(*accounts.users, Passwd.of_row(row)))
     if path == "/etc/group":
         return replace(accounts, groups=(*accounts.groups, Group(name=row[0], gid=int(row[2]), members=())))
     ids = SubIds(name=row[0], start=int(row[1]), count=int(row[2]))

@@ -31,6 +31,7 @@ class Module(Record):
     planner: Callable[[Request, Any], Plan]
     apart: bool = False  # its steps do not depend on each other: one that fails does not stop the rest
     on_tree: bool = True  # also done under --root
+    veto: bool = False  # a step in its plan refuses the document: nothing of any stage is carried out
 
 
 def keys(*names: str) -> Callable[[Request], object]:
