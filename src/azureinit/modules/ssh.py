@@ -42,9 +42,6 @@ def root_keys(request: Request) -> tuple[PublicKey, ...]:
 def plan_ssh(request: Request, facts: Users) -> Plan:
     config = request.config
     node = config.get("ssh_authorized_keys")
-    refusals = wrong_keys(MODULE, node)
-    if refusals:
-        return refusals
     plan = plan_asked_host_keys(request, facts)
     admin = request.metadata.username
     if node is not None and admin:
@@ -53,7 +50,8 @@ def plan_ssh(request: Request, facts: Users) -> Plan:
     elif node is not None:
         why = "the platform asks for no admin: these keys are not written"
         plan = (*plan, Caution(name=named(MODULE, node, "ssh_authorized_keys"), why=why))
-    return (*plan, *_plan_root(request, facts), *_plan_rest(request))
+    # Last: an unusable key is a failure, and does not keep the rest from being done.
+    return (*plan, *_plan_root(request, facts), *_plan_rest(request), *wrong_keys(MODULE, node))
 
 
 def _plan_root(request: Request, facts: Users) -> Plan:

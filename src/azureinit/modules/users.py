@@ -76,7 +76,13 @@ def plan_users(request: Request, facts: Users) -> Plan:
     late = tuple(group for group in groups if new.intersection(group.members))
     others = frozenset(name for group in late for name in group.members) - new
     more, accounts = plan_members(late, request, facts, accounts, new=others)
-    return (*plan, *more)
+    # Last: an unusable key is a failure, and does not keep the rest from being done.
+    wrong = (_wrong_keys(user) for user in asked.everyone)
+    return (*plan, *more, *(item for items in wrong for item in items))
+
+
+def _wrong_keys(user: UserAsked) -> Plan:
+    return () if user.flag("ssh_redirect_user") else wrong_keys(MODULE, user.get("ssh_authorized_keys"))
 
 
 # ---- what cannot be done at all
@@ -87,8 +93,7 @@ def _refusals(user: UserAsked, facts: Users) -> Plan:
     name = named(MODULE, user.node, user.name)
     why = _why_refused(user, facts)
     refusals = (refused(name, why, reason="the account cannot be made as it is asked for"),) if why else ()
-    keys = () if user.flag("ssh_redirect_user") else wrong_keys(MODULE, user.get("ssh_authorized_keys"))
-    return (*refusals, *keys, *wrong_passwords(user))
+    return (*refusals, *wrong_passwords(user))
 
 
 def _why_refused(user: UserAsked, facts: Users) -> str:
