@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,13 @@ def make_vm(root: Path) -> Path:
     ssh = root / "home/ada/.ssh"
     ssh.mkdir(parents=True, mode=0o700)
     (ssh / "authorized_keys").write_text(PLATFORM + "\n")
+    for path in (root / "home/ada", ssh, ssh / "authorized_keys"):
+        os.chown(path, 1000, 1000)
+        path.chmod(0o600 if path.is_file() else 0o700)
+    (root / "home/legacy").mkdir(mode=0o700)
+    os.chown(root / "home/legacy", 1001, 1001)
+    (root / "etc/pam.d").mkdir()
+    (root / "etc/pam.d/sshd").write_text("auth required pam_unix.so\naccount required pam_unix.so\n")
     shadow = root / "etc/shadow"
     old = shadow.read_text()
     shadow.write_text(old.replace("ada:*:", f"ada:{HASH}:").replace("legacy:*:", f"legacy:{HASH}:"))

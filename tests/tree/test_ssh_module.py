@@ -118,7 +118,7 @@ chpasswd:
 """
     plan = applied(SET_PASSWORDS, root, text)
     assert line_of(root, "shadow", "ada").split(":")[1].startswith("$6$")
-    assert line_of(root, "shadow", "ada").split(":")[2] == "0"
+    assert line_of(root, "shadow", "ada").split(":")[2] == "20000"  # the admin must be able to log in
     assert line_of(root, "shadow", "legacy") == f"legacy:{HASH[:-1]}x:0:0:99999:7:::"
     assert line_of(root, "shadow", "root").startswith("root:*:")
     assert "shown on the console only" in cautions(plan)["set_passwords root (line 6)"]
@@ -190,3 +190,15 @@ def test_ids_are_imported_only_online_and_by_the_tool(tmp_path: Path) -> None:
     assert isinstance(refusal, Step) and not any(isinstance(way, Way) for way in refusal.ways)
     assert not SSH_IMPORT_ID.asked(asked("users: [bob]\n"))
     assert WITH_PASSWORD != WITH_KEY
+
+
+def test_passwords_stay_on_where_the_admins_key_was_not_written(tmp_path: Path) -> None:
+    """The module ssh may have failed before it wrote the key that admin_check counted on."""
+    root = make_vm(tmp_path)
+    (root / "home/ada/.ssh/authorized_keys").unlink()
+    text = f"ssh_pwauth: false\nssh_authorized_keys: ['{KEY}']\n"
+    with pytest.raises(AzureInitError, match="has no key yet"):
+        applied(SET_PASSWORDS, root, text, metadata=WITH_PASSWORD)
+    applied(SSH, root, text, metadata=WITH_PASSWORD)
+    applied(SET_PASSWORDS, root, text, metadata=WITH_PASSWORD)
+    assert "PasswordAuthentication no\n" in (root / DROPIN[1:]).read_text()

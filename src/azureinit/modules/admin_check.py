@@ -8,7 +8,7 @@ from __future__ import annotations
 from azureinit.facts.access import REFUSING
 from azureinit.modules.passwords import HASH, expires, given_passwords, pwauth
 from azureinit.modules.steps import refused, where
-from azureinit.modules.user_keys import usable_keys
+from azureinit.modules.user_keys import free_keys
 from azureinit.modules.user_passwords import is_hash
 from azureinit.modules.users_asked import asked_users, flag_of, lines_of
 from azureinit.record import Secret
@@ -40,16 +40,16 @@ def admin_conflicts(request: Request, facts: Users) -> tuple[str, ...]:
         return ()
     asked = asked_users(request.config, admin)
     own = asked.admin
-    keys = bool(request.metadata.keys) or bool(own and usable_keys(own.get("ssh_authorized_keys"))[0])
-    keys = keys or bool(usable_keys(request.config.get("ssh_authorized_keys"))[0])
-    if own is not None and own.flag("ssh_redirect_user"):
-        keys = False
+    redirected = own is not None and own.flag("ssh_redirect_user")
+    # Those that are there before the password is locked; and those that are there before sshd's setting is changed.
+    early = not redirected and (bool(request.metadata.keys) or bool(own and free_keys(own.get("ssh_authorized_keys"))))
+    keys = early or (not redirected and bool(free_keys(request.config.get("ssh_authorized_keys"))))
     found: list[str] = []
     user = request.config.get("user")
     if asked.renamed and user is not None:
         found.append(f"{where(user)}: user names another admin than the platform's, which is {admin}")
     if own is not None:
-        found += _of_account(own, admin, keys=keys)
+        found += _of_account(own, admin, keys=early)
     found += _of_login(request, facts, admin, keys=keys)
     return tuple(dict.fromkeys(found))
 
@@ -89,7 +89,7 @@ def _of_login(request: Request, facts: Users, admin: str, *, keys: bool) -> Iter
     for one in given_passwords(request):
         if one.account != admin or keys:
             continue
-        if expires(request):
+        if expires(request, admin):
             yield (
                 f"{where(one.node)}: the password of {admin}, who has no key, expires at once: "
                 "set chpasswd.expire to false"

@@ -9,6 +9,7 @@ from azureinit.modules.user_passwords import LOCK, Setting, is_hash, plan_settin
 from azureinit.modules.users_asked import FALSE, TRUE, flag_of, lines_of, text_of
 from azureinit.plan.actions import Caution, Step
 from azureinit.plan.sshd import plan_sshd
+from azureinit.pubkey import key_identity, options_of
 from azureinit.record import Record, Secret, replace
 from azureinit.userdata.node import FLAG, LIST
 
@@ -77,10 +78,14 @@ def _kind_of(password: str) -> str:
     return HASH if password.startswith(HASHES) and password.count("$") > 2 and ":" not in password else TEXT
 
 
-def expires(request: Request) -> bool:
-    """Whether passwords must be changed at the next login: the default."""
+def expires(request: Request, account: str) -> bool:
+    """Whether the password must be changed at the next login: the default, except for the admin.
+
+    Until then sshd refuses every login without a terminal, also with a key: the admin's must work at once.
+    """
     chpasswd = request.config.get("chpasswd")
-    return flag_of(chpasswd.get("expire") if chpasswd is not None else None, default=True)
+    default = account != request.metadata.username
+    return flag_of(chpasswd.get("expire") if chpasswd is not None else None, default=default)
 
 
 def to_hash(request: Request) -> tuple[Plain, ...]:
@@ -141,7 +146,10 @@ def _plan_password(one: Given, request: Request, facts: Users) -> Plan:
         notes = (Caution(name=name, why="this is no hash of a password: no password will be accepted"),)
     if one.kind == TEXT:
         notes = (Caution(name=name, why="the password can be read in the VM's customData: give its hash"),)
-    expired = expires(request)
+    expired = expires(request, one.account)
+    if expired and one.account == request.metadata.username:
+        why = "chpasswd.expire is true: the admin cannot log in without a terminal before the password is changed"
+        notes = (*notes, Caution(name=name, why=why))
     did = f"set the password of {one.account}" + (", to be changed at the next login" if expired else "")
     setting = Setting(name=name, account=one.account, field=field, why="was given", did=did, expired=expired)
     shown = facts.random.get(one.key)
@@ -164,6 +172,17 @@ def pwauth(request: Request) -> bool | None:
     return word in TRUE if word in TRUE + FALSE else None
 
 
+def _has_key(request: Request, facts: Users) -> bool:
+    """Whether the admin has a key without a password: the platform's, or one that the modules before have written."""
+    admin = request.metadata.username
+    if not admin or request.metadata.keys:
+        return True
+    files = facts.key_files.get(admin)
+    lines = [line for file in files.keys_files for line in (file.data or b"").split(b"\n")] if files else []
+    texts = (line.decode("utf-8", "replace") for line in lines)
+    return any(key_identity(line) is not None and not options_of(line) for line in texts)
+
+
 def _plan_pwauth(request: Request, facts: Users) -> Plan:
     """In the file that the run writes for the platform's setting: the last one that is written counts."""
     node = request.config.get("ssh_pwauth")
@@ -175,6 +194,9 @@ def _plan_pwauth(request: Request, facts: Users) -> Plan:
         return (Caution(name=name, why="is neither true, false nor unchanged: sshd's setting stays as it is"),)
     if wanted is None:
         return ()
+    if not wanted and not _has_key(request, facts):
+        why = f"{request.metadata.username} has no key yet, and would not be able to log in"
+        return (refused(name, why, reason="must refuse passwords"),)
     plan = plan_sshd(allow_password=wanted, host=facts.host, ssh=facts.ssh, config=request.settings)
     return tuple(
         replace(item, name=name, failure=CustomDataFailed) if isinstance(item, Step) else replace(item, name=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.modules.ssh_host_keys import plan_asked_host_keys
 from azureinit.modules.steps import named
 from azureinit.modules.user_keys import REDIRECT, plan_lines, restricted, usable_keys, wrong_keys
-from azureinit.modules.users_asked import flag_of, text_of
+from azureinit.modules.users_asked import asked_users, flag_of, text_of
 from azureinit.plan.actions import Caution, Satisfied
 
 TYPE_CHECKING = False
@@ -21,6 +21,13 @@ ROOT = "root"
 
 def admin_keys(request: Request) -> tuple[PublicKey, ...]:
     return usable_keys(request.config.get("ssh_authorized_keys"))[0]
+
+
+def keys_of_admin(request: Request) -> tuple[PublicKey, ...]:
+    """All of the document, also those in `users`."""
+    own = asked_users(request.config, request.metadata.username).admin
+    more = usable_keys(own.get("ssh_authorized_keys"))[0] if own is not None else ()
+    return (*admin_keys(request), *more)
 
 
 def root_keys(request: Request) -> tuple[PublicKey, ...]:

@@ -47,6 +47,11 @@ def usable_keys(node: Node | None) -> tuple[tuple[PublicKey, ...], tuple[tuple[N
     return tuple(dict.fromkeys(keys)), tuple(wrong)
 
 
+def free_keys(node: Node | None) -> tuple[PublicKey, ...]:
+    """The keys that let their owner in from everywhere and with any command."""
+    return tuple(key for key in usable_keys(node)[0] if not options_of(parse_key(key.data)))
+
+
 def restricted(keys: tuple[PublicKey, ...], options: str, *, use: str, instead_of: str) -> tuple[PublicKey, ...]:
     """The keys with these options instead of their own."""
     said = options.replace("$USER", use).replace("$DISABLE_USER", instead_of)

@@ -69,10 +69,11 @@ def plan_users(request: Request, facts: Users) -> Plan:
         plan += more
         if accounts.user(user.name) is None:
             continue  # the step fails
+        # Before the password, which may be locked: a failure leaves a way in.
+        plan += plan_user_keys(user, request, facts, accounts)
         plan += plan_user_password(user, request, facts, accounts, new=is_new, admin=own)
         more, rules = plan_rules(user, rules, facts)
         plan += more
-        plan += plan_user_keys(user, request, facts, accounts)
     late = tuple(group for group in groups if new.intersection(group.members))
     others = frozenset(name for group in late for name in group.members) - new
     more, accounts = plan_members(late, request, facts, accounts, new=others)

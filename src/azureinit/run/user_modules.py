@@ -162,10 +162,21 @@ def _plan_ssh(request: Request, facts: Users) -> Plan:
 def _password_facts(machine: Machine, request: Request) -> Users:
     from azureinit.facts.users import Users, read_hashes
     from azureinit.modules.passwords import to_hash
+    from azureinit.modules.ssh import keys_of_admin
 
     facts = _read(machine, request, "ssh", "accounts")
     hashes, random = read_hashes(machine, request.settings, facts.accounts, to_hash(request))
-    return Users(host=facts.host, accounts=facts.accounts, ssh=facts.ssh, hashes=hashes, random=random)
+    admin = request.metadata.username
+    # The files that the modules before may have written keys to.
+    given = {admin: keys_of_admin(request)} if admin and keys("ssh_pwauth")(request) else {}
+    return Users(
+        host=facts.host,
+        accounts=facts.accounts,
+        ssh=facts.ssh,
+        key_files=_read_key_files(machine, request, facts, given, {}),
+        hashes=hashes,
+        random=random,
+    )
 
 
 def _plan_passwords(request: Request, facts: Users) -> Plan:
