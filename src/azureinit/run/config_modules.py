@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from azureinit.run.package_modules import APT, YUM_REPOS, ZYPPER
+from azureinit.run.user_modules import SSH_IMPORT_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.modules import Module
 
-MODULES: tuple[Module, ...] = (APT, YUM_REPOS, ZYPPER)
+MODULES: tuple[Module, ...] = (SSH_IMPORT_ID, APT, YUM_REPOS, ZYPPER)
