@@ -69,7 +69,8 @@ ORDER: tuple[str, ...] = (
     "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
     "modules", "command_modules", "disk_modules", "package_modules", "user_modules", "network_modules",
     "config_modules", "final_modules", "module_tables", "request", "explain",
-    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local", "carry",
+    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local",
+    "compat", "carry",
     "failed", "userdata", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
