@@ -6,7 +6,10 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from azureinit.config.model import Config
+    from azureinit.record import Secret
     from azureinit.sources.metadata import Metadata
     from azureinit.userdata.node import Node
     from azureinit.userdata.values import Part
@@ -27,6 +30,8 @@ class Request(Record):
     done: frozenset[str] = frozenset()
     # In days since 1970, as /etc/shadow counts.
     today: int = 0
+    # `source.uri` of write_files -> content. One that could not be fetched is absent.
+    fetched: Mapping[str, Secret] = {}
     rooted: bool = False  # this is a file tree, not the running system
 
     @property
