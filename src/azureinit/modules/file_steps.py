@@ -53,9 +53,17 @@ def texts(node: Node | None) -> tuple[str, ...]:
 
 
 def write_file(
-    name: str, path: str, data: bytes | Secret, facts: SystemFiles, *, why: str, mode: int | None = 0o644
+    name: str,
+    path: str,
+    data: bytes | Secret,
+    facts: SystemFiles,
+    *,
+    why: str,
+    mode: int | None = 0o644,
+    above: int = 0o755,
 ) -> Item:
-    """A whole file, unless it is there already. `mode` None: an existing file keeps its own."""
+    """A whole file, unless it is there already. `mode` None: an existing file keeps its own. `above`: the mode of
+    missing directories."""
     target = facts.files[path]
     if target.problem:
         return refuse(name, target.problem, reason=why)
@@ -63,7 +71,7 @@ def write_file(
     if target.data == content and (mode is None or target.mode == mode):
         return Satisfied(name=name, why=f"{path} is as asked for")
     old = target.content if isinstance(data, Secret) else target.data
-    parents = tuple(MakeDir(path=one, mode=0o755, beneath=target.beneath) for one in target.missing)
+    parents = tuple(MakeDir(path=one, mode=above, beneath=target.beneath) for one in target.missing)
     write = Write(path=path, data=data, mode=mode, beneath=target.beneath, was=old)
     return step(name, why, *parents, write, *labels((*target.missing, path), facts.host), did=f"wrote {path}: {why}")
 

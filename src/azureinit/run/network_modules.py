@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.run.modules import INSTANCE, NETWORK, Module, keys
+from azureinit.run.modules import ALWAYS, INSTANCE, NETWORK, Module, keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,40 @@ def _plan_write_files(request: Request, facts: Any) -> Plan:
     return plan_write_files(request, facts)
 
 
+def _read_hostname(machine: Machine, request: Request) -> object:
+    from azureinit.facts.hostnames import read_host_names
+    from azureinit.facts.system_files import read_system_files
+    from azureinit.modules.hostname import kept_name
+
+    return read_system_files(machine, files=(kept_name(request),)), read_host_names(machine)
+
+
+def _plan_set_hostname(request: Request, facts: Any) -> Plan:
+    from azureinit.modules.hostname import plan_set_hostname
+
+    return plan_set_hostname(request, facts)
+
+
+def _plan_update_hostname(request: Request, facts: Any) -> Plan:
+    from azureinit.modules.hostname import plan_update_hostname
+
+    return plan_update_hostname(request, facts)
+
+
+def _read_hosts(machine: Machine, request: Request) -> object:  # noqa: ARG001
+    from azureinit.facts.distros import choose_distro, read_release
+    from azureinit.facts.system_files import read_system_files
+    from azureinit.modules.etc_hosts import HOSTS, template_path
+
+    return read_system_files(machine, files=(HOSTS, template_path(choose_distro(read_release(machine)))))
+
+
+def _plan_hosts(request: Request, facts: Any) -> Plan:
+    from azureinit.modules.etc_hosts import plan_etc_hosts
+
+    return plan_etc_hosts(request, facts)
+
+
 # In this order: seed_random, bootcmd (boothooks first), write_files, growpart, resizefs, disk_setup, mounts,
 # set_hostname, update_hostname, manage_etc_hosts, ca_certs, rsyslog, users_groups, ssh, set_passwords.
 MODULES: tuple[Module, ...] = (
@@ -38,5 +72,29 @@ MODULES: tuple[Module, ...] = (
         facts=_read_write_files,
         planner=_plan_write_files,
         apart=True,
+    ),
+    Module(
+        name="set_hostname",
+        stage=NETWORK,
+        frequency=INSTANCE,
+        asked=keys("hostname", "fqdn"),
+        facts=_read_hostname,
+        planner=_plan_set_hostname,
+    ),
+    Module(
+        name="update_hostname",
+        stage=NETWORK,
+        frequency=ALWAYS,
+        asked=keys("hostname", "fqdn"),
+        facts=_read_hostname,
+        planner=_plan_update_hostname,
+    ),
+    Module(
+        name="update_etc_hosts",
+        stage=NETWORK,
+        frequency=ALWAYS,
+        asked=keys("manage_etc_hosts"),
+        facts=_read_hosts,
+        planner=_plan_hosts,
     ),
 )
