@@ -75,6 +75,8 @@ class Distro(Record):
     hosts: str = HOSTS_RPM
     ca: CaStore = CaStore()
     locale_file: str = "/etc/locale.conf"
+    # The package that makes locales.
+    locale_package: str = ""
     # The locale's file is read by the shell.
     locale_export: bool = False
     # The name of the time zone is kept in /etc/timezone, too.
@@ -95,6 +97,7 @@ DEBIAN = Distro(
     hosts_line=True,
     hosts=HOSTS_DEBIAN,
     locale_file="/etc/default/locale",
+    locale_package="locales",
     timezone_file=True,
     keyboard_file="/etc/default/keyboard",
     chrony_file="/etc/chrony/chrony.conf",

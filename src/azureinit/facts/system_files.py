@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 
 from azureinit.errors import LocalError
+from azureinit.facts.distros import Distro, choose_distro, read_release
 from azureinit.facts.host import Host, read_host
 from azureinit.facts.path_safety import directories_above, kind, link_problem, read_trail
 from azureinit.machine import TOOLS
@@ -71,6 +72,10 @@ def read_system_files(
         users={name: ids[0] for name in users if (ids := _ids(machine, name))},
         groups={name: ids[1] for name in groups if (ids := _ids(machine, f"0:{name}"))},
     )
+
+
+def read_distro(machine: Machine) -> Distro:
+    return choose_distro(read_release(machine))
 
 
 def is_installed(machine: Machine, tool: str) -> bool:

@@ -13,6 +13,20 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 
+def _read_seed(machine: Machine, request: Request) -> object:
+    from azureinit.facts.system_files import read_system_files
+    from azureinit.modules.seed_random import looked_at
+
+    files, tools = looked_at(request)
+    return read_system_files(machine, files=files, tools=tools)
+
+
+def _plan_seed(request: Request, facts: Any) -> Plan:
+    from azureinit.modules.seed_random import plan_seed_random
+
+    return plan_seed_random(request, facts)
+
+
 def _read_write_files(machine: Machine, request: Request) -> object:
     from azureinit.facts.system_files import read_system_files
     from azureinit.modules.write_files import looked_at
@@ -48,11 +62,10 @@ def _plan_update_hostname(request: Request, facts: Any) -> Plan:
 
 
 def _read_hosts(machine: Machine, request: Request) -> object:  # noqa: ARG001
-    from azureinit.facts.distros import choose_distro, read_release
-    from azureinit.facts.system_files import read_system_files
+    from azureinit.facts.system_files import read_distro, read_system_files
     from azureinit.modules.etc_hosts import HOSTS, template_path
 
-    return read_system_files(machine, files=(HOSTS, template_path(choose_distro(read_release(machine)))))
+    return read_system_files(machine, files=(HOSTS, template_path(read_distro(machine))))
 
 
 def _plan_hosts(request: Request, facts: Any) -> Plan:
@@ -61,9 +74,45 @@ def _plan_hosts(request: Request, facts: Any) -> Plan:
     return plan_etc_hosts(request, facts)
 
 
+def _read_ca_certs(machine: Machine, request: Request) -> object:
+    from azureinit.facts.system_files import read_distro, read_system_files
+    from azureinit.modules.ca_certs import looked_at
+
+    files, tools = looked_at(request, read_distro(machine).ca)
+    return read_system_files(machine, files=files, tools=tools)
+
+
+def _plan_ca_certs(request: Request, facts: Any) -> Plan:
+    from azureinit.modules.ca_certs import plan_ca_certs
+
+    return plan_ca_certs(request, facts)
+
+
+def _read_rsyslog(machine: Machine, request: Request) -> object:
+    from azureinit.facts.system_files import read_system_files
+    from azureinit.modules.rsyslog import looked_at
+
+    files, tools = looked_at(request)
+    return read_system_files(machine, files=files, tools=tools)
+
+
+def _plan_rsyslog(request: Request, facts: Any) -> Plan:
+    from azureinit.modules.rsyslog import plan_rsyslog
+
+    return plan_rsyslog(request, facts)
+
+
 # In this order: seed_random, bootcmd (boothooks first), write_files, growpart, resizefs, disk_setup, mounts,
 # set_hostname, update_hostname, manage_etc_hosts, ca_certs, rsyslog, users_groups, ssh, set_passwords.
 MODULES: tuple[Module, ...] = (
+    Module(
+        name="seed_random",
+        stage=NETWORK,
+        frequency=INSTANCE,
+        asked=keys("random_seed"),
+        facts=_read_seed,
+        planner=_plan_seed,
+    ),
     Module(
         name="write_files",
         stage=NETWORK,
@@ -96,5 +145,21 @@ MODULES: tuple[Module, ...] = (
         asked=keys("manage_etc_hosts"),
         facts=_read_hosts,
         planner=_plan_hosts,
+    ),
+    Module(
+        name="ca_certs",
+        stage=NETWORK,
+        frequency=INSTANCE,
+        asked=keys("ca_certs", "ca-certs"),
+        facts=_read_ca_certs,
+        planner=_plan_ca_certs,
+    ),
+    Module(
+        name="rsyslog",
+        stage=NETWORK,
+        frequency=INSTANCE,
+        asked=keys("rsyslog"),
+        facts=_read_rsyslog,
+        planner=_plan_rsyslog,
     ),
 )
