@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from errno import EACCES
 
 from azureinit.errors import LocalError
 from azureinit.facts.distros import Distro, choose_distro, read_release
@@ -90,8 +91,12 @@ def is_installed(machine: Machine, tool: str) -> bool:
 def read_target(machine: Machine, path: str) -> Target:
     try:
         return _read_target(machine, path)
-    except (LocalError, UnicodeEncodeError) as error:
-        return Target(path=path, problem=str(error) if isinstance(error, LocalError) else "it is not a path")
+    except UnicodeEncodeError:
+        return Target(path=path, problem="it is not a path")
+    except LocalError as error:
+        if error.errno == EACCES and not machine.privileged:
+            return Target(path=path)  # a plan that is only shown: root would see the file
+        return Target(path=path, problem=str(error))
 
 
 def _read_target(machine: Machine, path: str) -> Target:
