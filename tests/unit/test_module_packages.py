@@ -109,8 +109,8 @@ def test_apk_s_database_and_rpm_s_answer() -> None:
 
 @given(st.binary())
 def test_no_database_ends_in_an_exception(data: bytes) -> None:
-    names = {*parse_dpkg_status(data), *parse_apk_installed(data)}
-    assert all(isinstance(name, str) for name in names)
+    assert parse_dpkg_status(data) is not None
+    assert parse_apk_installed(data) is not None
     assert parse_rpm_answer(("a",), data) <= {"a"}
 
 

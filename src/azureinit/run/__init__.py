@@ -15,8 +15,8 @@ settle, confirm            the machine that was asked for; media that IMDS has t
 resend, deliver            the service that sends Ready again; the verdict
 fetching, rendering, expand, instance_data
                            customData with its includes and templates expanded; what is known about the VM
-modules, command_modules, disk_modules, package_modules, user_modules, network_modules, config_modules
-final_modules, module_tables
+modules, command_modules, disk_modules, package_modules, system_modules, user_modules
+network_modules, config_modules, final_modules, module_tables
                            the modules of a cloud-config, as rows
 request, explain, stage_plans
                            what they are given; the plans that customData becomes
