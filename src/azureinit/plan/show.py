@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Action, Item, Plan
 
 WIDTH = 80
-HIDDEN = ("was", "changes", "regions")  # fields of an action that only the executor needs
+HIDDEN = ("was", "changes", "regions", "says", "busy")  # fields of an action that only the executor needs
 
 
 def as_text(plan: Plan, *, privileged: bool) -> str:
@@ -179,7 +179,8 @@ def _item(item: Item) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "as_dict"):
-        inner = {key: _plain(one) for key, one in value.as_dict().items() if one is not None and key not in HIDDEN}
+        seen = {key: one for key, one in value.as_dict().items() if key not in HIDDEN and one is not None}
+        inner = {key: _plain(one) for key, one in seen.items() if key != "env" or one}
         if "mode" in inner:
             inner["mode"] = f"{inner['mode']:04o}"
         return {"action": type(value).__name__, **inner}
