@@ -1,4 +1,4 @@
-"""The disk modules of a cloud-config on a real kernel: a data disk, the temporary disk, swap, a second run, a reboot."""
+"""The disk modules of a cloud-config on a real kernel: data disk, temporary disk, swap, a second run, a reboot."""
 
 from __future__ import annotations
 
