@@ -12,7 +12,7 @@ admin, custom_data         facts that need the admin's name; customData
 desired, converge          the plan; plan, apply, plan again
 saving, settle, confirm    what the next boot needs; the machine that was asked for; media that IMDS has to confirm
 resend, deliver            the service that sends Ready again; the verdict
-modules, network_modules, config_modules, final_modules, module_tables
+modules, user_modules, network_modules, config_modules, final_modules, module_tables
                            the modules of a cloud-config, as rows
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, show          SIGTERM; the same walk for `azure-init plan`
