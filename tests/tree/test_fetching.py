@@ -211,6 +211,15 @@ def test_a_name_without_an_address_is_told(tmp_path: Path) -> None:
     assert "link-local" in why(Machine(root=str(tmp_path)), "https://169.254.169.254/x")
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["https://files.example:x/?s=S3cret", "https://[::1/?s=S3cret", "https://a\\b/?s=S3cret", "https://?s=S3cret",
+     "https://u:S3cret@h/", "gopher://S3cret/", "https://a b/S3cret", "https://[fe80::1]/S3cret", "https://0x7f.1/S3cret"],
+)  # fmt: skip
+def test_a_url_that_is_no_url_is_not_printed(machine: Resolving, url: str) -> None:
+    assert "S3cret" not in why(machine, url)
+
+
 # ---- includes
 
 
