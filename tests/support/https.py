@@ -57,6 +57,7 @@ class Site:
     def __init__(self, port: int, scheme: str) -> None:
         self.port, self.scheme = port, scheme
         self.requests: list[tuple[str, dict[str, str]]] = []
+        self.bodies: list[bytes] = []
 
     def url(self, path: str, host: str = HOST) -> str:
         return f"{self.scheme}://{host}:{self.port}{path}"
@@ -77,6 +78,10 @@ def serving(pages: dict[str, Page | Callable[[], Page]], certificate: Path | Non
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            site.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass

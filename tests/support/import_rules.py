@@ -44,7 +44,8 @@ MAY: dict[str, set[str]] = {
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
     "userdata": {*VALUES, "plan", "backends", "modules", "config.model", "sources.metadata", "facts"},
-    "apply": {*VALUES, "plan", "machine", "memory", "telemetry.events"},
+    # http: a module of customData sends a form to a URL of the user's
+    "apply": {*VALUES, "plan", "machine", "memory", "telemetry.events", "http"},
     "telemetry": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "report": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "observe": {*VALUES, "memory", "kvp", "machine", "config", "telemetry"},
@@ -65,10 +66,11 @@ EFFECTS = ("machine", "http")
 ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
-    "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
-    "modules", "network_modules", "config_modules", "final_modules",
-    "module_tables", "explain", "maintenance", "after_ready", "termination", "show", "mounts", "local",
-    "failed", "hostname_watch", "disks", "dispatch",
+    "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
+    "modules", "command_modules", "disk_modules", "package_modules", "user_modules", "network_modules",
+    "config_modules", "final_modules", "module_tables", "request", "explain",
+    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local", "carry",
+    "failed", "userdata", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

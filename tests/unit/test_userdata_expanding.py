@@ -80,7 +80,10 @@ def test_a_secure_url_has_another_scheme_and_port() -> None:
 
 def test_an_include_is_replaced_by_its_content() -> None:
     text = f"#include\n{URLS[0]}\n{URLS[1]}\n".encode()
-    fetched: dict[str, bytes | Failed] = {URLS[0]: b"#cloud-config\nlocale: C\n", URLS[1]: Failed(why="status 404")}
+    fetched: dict[str, bytes | Failed] = {
+        URLS[0]: b"#cloud-config\nlocale: C\n",
+        URLS[1]: Failed(why="status 404"),
+    }
     found = parse_userdata(text, expansion=Expansion(fetched=fetched))
     assert [(part.kind, part.place.part, part.inside) for part in found.parts] == [
         ("cloud-config", "include, line 2", ("include",))

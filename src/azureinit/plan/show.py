@@ -13,6 +13,7 @@ from azureinit.plan.actions import (
     Locked,
     MakeDir,
     OnDevices,
+    Post,
     Remove,
     Run,
     Satisfied,
@@ -89,6 +90,8 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
         yield f"remove {action.path}" + (", with everything in it" if action.whole else "")
     elif isinstance(action, SetHostname):
         yield f"set the kernel's host name to {action.name}"
+    elif isinstance(action, Post):
+        yield f"send a form to {action.shown}"
     elif isinstance(action, OnDevices):
         sizes = {device.path: device.size for device in action.devices}
         yield "only if still as seen, and not in use: " + ", ".join(f"{path} ({_size(sizes[path])})" for path in sizes)
