@@ -102,8 +102,10 @@ def join_url(base: str, location: str) -> str:
     if location.startswith("//"):
         return f"{scheme}:{location}"
     authority, _, path = rest.partition("?")[0].partition("/")
-    if not location.startswith("/"):
-        location = f"/{path.rpartition('/')[0]}/{location}".replace("//", "/")
+    if location[:1] in ("", "?"):
+        location = f"/{path}{location}"
+    elif not location.startswith("/"):
+        location = f"/{''.join(path.rpartition('/')[:2])}{location}"
     return f"{scheme}://{authority}{location}"
 
 

@@ -87,7 +87,7 @@ def serving(pages: dict[str, Page | Callable[[], Page]], certificate: Path | Non
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign,assignment]
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)

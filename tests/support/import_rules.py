@@ -66,10 +66,11 @@ EFFECTS = ("machine", "http")
 ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
-    "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
-    "modules", "network_modules", "config_modules", "final_modules",
-    "module_tables", "maintenance", "after_ready", "termination", "show", "mounts", "local",
-    "failed", "hostname_watch", "disks", "dispatch",
+    "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
+    "modules", "command_modules", "disk_modules", "package_modules", "user_modules", "network_modules",
+    "config_modules", "final_modules", "module_tables", "request", "explain",
+    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local", "carry",
+    "failed", "userdata", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

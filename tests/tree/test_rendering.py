@@ -94,10 +94,25 @@ def test_a_mistake_in_the_template_names_the_line_of_the_template() -> None:
 
 
 def test_a_template_that_becomes_something_else_is_refused() -> None:
-    (found,) = expanded("## template: jinja\n#cloud-config{% raw %}\n{% endraw %}\n").errors or (None,)
-    assert found is None
+    (found,) = expanded("## template: jinja\n#cloud-config{{ '-archive' }}\n- a\n").errors
+    assert found.message == "the rendered template is no cloud-config, script or boothook"
     (found,) = expanded("## template: jinja\n#{{ '' }}!/bin/sh\n").errors
-    assert found is not None and "does not say what it becomes" in found.message
+    assert "does not say what it becomes" in found.message
+
+
+def test_later_stages_use_what_the_first_one_rendered(tmp_path: Path) -> None:
+    machine = Machine(root=str(tmp_path))
+    data = make_instance_data(machine, Metadata(hostname="vm1"), vm_id="0-1")
+    text = f"{HEAD}hostname: {{{{ local_hostname }}}}\n".encode()
+    deadline = machine.clock.monotonic() + 60
+
+    def later() -> Document:
+        return expand(machine, text, Config(), directory="/d", deadline=deadline, fetch=False, earlier_only=True)
+
+    (found,) = later().errors
+    assert found.message == "the template cannot be rendered: the network stage did not render it"
+    expand(machine, text, Config(), directory="/d", deadline=deadline, fetch=False, instance_data=data)
+    assert plain(later().config) == {"hostname": "vm1"}
 
 
 def test_what_is_sensitive_needs_a_setting() -> None:

@@ -28,11 +28,33 @@ NO_PASSWORD = "*"
 
 
 class AccountIntent(Record):
-    """An account to create, in these groups. `today` in days, as in /etc/shadow."""
+    """An account to create, in these groups. `today` in days, as in /etc/shadow. The defaults are those of an admin."""
 
     name: str
     groups: tuple[str, ...]
     today: int
+    comment: str = COMMENT
+    password: str = NO_PASSWORD  # of /etc/shadow, and no secret: it admits no login
+    home: str = ""  # empty: by the policy
+    # An existing directory that is not this account's own: neither its owner nor its content is changed.
+    home_stays: bool = False
+    parents: tuple[str, ...] = ()  # directories above the home that do not exist
+    make_home: bool = True
+    shell: str | None = None  # None: the one that the image configures
+    uid: int | None = None
+    group: str = ""  # the primary group; empty: by the policy
+    user_group: bool = True  # False: never a group of its own
+    system: bool = False
+    log_init: bool = True
+    expires: str = ""  # a date such as 2030-12-31
+    inactive: str = ""  # days
+    selinux_user: str = ""
+
+    def home_of(self, accounts: Accounts) -> str:
+        return self.home or accounts.home_of(self.name)
+
+    def shell_of(self, accounts: Accounts) -> str:
+        return accounts.shell if self.shell is None else self.shell
 
 
 class GroupsIntent(Record):
@@ -56,17 +78,35 @@ def useradd(intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | D
         why = "it cannot complete an existing account"
     if why:
         return Declined(backend="useradd", why=why)
-    home = accounts.home_of(intent.name)
-    argv = ["useradd", "--create-home", "--home-dir", home, "--shell", accounts.shell, "--comment", COMMENT]
-    argv += ["--password", NO_PASSWORD]
-    if accounts.group(intent.name):
-        argv += ["--gid", intent.name]  # useradd refuses otherwise
+    home, shell = intent.home_of(accounts), intent.shell_of(accounts)
+    argv = ["useradd", "--create-home" if intent.make_home else "--no-create-home", "--home-dir", home]
+    argv += ["--shell", shell] if shell else []
+    argv += ["--comment", intent.comment, "--password", intent.password]
+    if intent.group or accounts.group(intent.name):
+        argv += ["--gid", intent.group or intent.name]  # useradd refuses otherwise
+    elif not intent.user_group:
+        argv.append("--no-user-group")
     if intent.groups:
         argv += ["--groups", ",".join(intent.groups)]
+    argv += _more_options(intent)
     run = Run(argv=(*argv, "--", intent.name))
     # useradd leaves an existing home as it is, whatever its owner.
-    left = tuple(make_home(home, owner=intent.name, accounts=accounts)) if accounts.home(home) else ()
-    return Way(backend="useradd", actions=(run, *left))
+    stays = intent.home_stays or not intent.make_home or not accounts.home(home)
+    left = () if stays else tuple(make_home(home, owner=intent.name, accounts=accounts))
+    parents = tuple(MakeDir(path=path, mode=0o755) for path in intent.parents)
+    return Way(backend="useradd", actions=(*parents, run, *left))
+
+
+def _more_options(intent: AccountIntent) -> list[str]:
+    said = {
+        "--uid": "" if intent.uid is None else str(intent.uid),
+        "--expiredate": intent.expires,
+        "--inactive": intent.inactive,
+        "--selinux-user": intent.selinux_user,
+    }
+    flags = {"--system": intent.system, "--no-log-init": not intent.log_init}
+    words = [word for option, value in said.items() if value for word in (option, value)]
+    return words + [flag for flag, wanted in flags.items() if wanted]
 
 
 def usermod(intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined:  # noqa: ARG001
@@ -90,22 +130,27 @@ def why_no_tool(tool: str, host: Host) -> str:
 
 def files(intent: AccountIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
     """Home first and passwd last: after an interruption there is no account yet, and the next run does the rest."""
-    ids = choose_ids(intent.name, accounts)
-    why = why_no_files(host=host, accounts=accounts) or accounts.skeleton_problem
+    ids = choose_ids(intent.name, accounts, intent)
+    why = why_no_files(host=host, accounts=accounts) or (accounts.skeleton_problem if intent.make_home else "")
     new = accounts.user(intent.name) is None
     if not why and new and accounts.beside and not host.rooted and "useradd" in host.tools:
         why = f"only useradd can apply {accounts.beside}"
     if not why and _expiry(accounts.policy.expires) is None:
         why = f"EXPIRE={accounts.policy.expires!a} in useradd's defaults is not a date like 2030-12-31"
+    if not why and _expiry(intent.expires) is None:
+        why = f"{intent.expires!a} is not a date like 2030-12-31"
+    if not why and intent.selinux_user:
+        why = "only useradd maps an account to a user of SELinux"
     if why or isinstance(ids, str):
         return Declined(backend="files", why=why or str(ids))
     actions: list[Action] = []
-    if new:
+    if new and intent.make_home and not intent.home_stays:
         owner = f"{ids.uid}:{ids.gid}"
-        actions += make_home(accounts.home_of(intent.name), owner=owner, accounts=accounts)
+        actions += [MakeDir(path=path, mode=0o755) for path in intent.parents]
+        actions += make_home(intent.home_of(accounts), owner=owner, accounts=accounts)
+    if new and intent.make_home:
         actions += _make_mailbox(intent.name, ids, accounts)
-    edits = tuple(_account_lines(intent, ids, accounts))
-    return Way(backend="files", actions=(Locked(edits=edits, first=tuple(actions)),))
+    return Way(backend="files", actions=(Locked(edits=account_lines(intent, ids, accounts), first=tuple(actions)),))
 
 
 def files_groups(intent: GroupsIntent, *, host: Host, accounts: Accounts) -> Way | Declined:
@@ -166,8 +211,12 @@ def _make_mailbox(name: str, ids: Ids, accounts: Accounts) -> Iterator[Action]:
     yield Write(path=f"{spool}/{name}", data=b"", mode=mode, owner=f"{ids.uid}:{gid}", beneath=spool)
 
 
-def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Iterator[EditLine]:
+def account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> tuple[EditLine, ...]:
     """Only the missing lines, so that an incomplete account is completed."""
+    return tuple(_account_lines(intent, ids, accounts))
+
+
+def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Iterator[EditLine]:
     name, uid = intent.name, ids.uid
     user = accounts.user(name)
     own_group = not any(group.gid == ids.gid or group.name == name for group in accounts.groups)
@@ -182,13 +231,15 @@ def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Itera
     yield from _shadow_line(intent, accounts)
     if user is None:
         policy = accounts.policy
-        yield from _subids(
-            "/etc/subuid", name=name, taken=accounts.subuid, wanted=policy.sub_uids, last=policy.sub_uid_max
-        )
-        yield from _subids(
-            "/etc/subgid", name=name, taken=accounts.subgid, wanted=policy.sub_gids, last=policy.sub_gid_max
-        )
-        line = f"{name}:x:{uid}:{ids.gid}:{COMMENT}:{accounts.home_of(name)}:{accounts.shell}"
+        if not intent.system:
+            yield from _subids(
+                "/etc/subuid", name=name, taken=accounts.subuid, wanted=policy.sub_uids, last=policy.sub_uid_max
+            )
+            yield from _subids(
+                "/etc/subgid", name=name, taken=accounts.subgid, wanted=policy.sub_gids, last=policy.sub_gid_max
+            )
+        home, shell = intent.home_of(accounts), intent.shell_of(accounts)
+        line = f"{name}:x:{uid}:{ids.gid}:{intent.comment}:{home}:{shell}"
         yield EditLine(path="/etc/passwd", key=name, line=line, unique=2)
 
 
@@ -203,9 +254,11 @@ def _memberships(intent: GroupsIntent, accounts: Accounts) -> Iterator[EditLine]
 
 def _shadow_line(intent: AccountIntent, accounts: Accounts) -> Iterator[EditLine]:
     policy = accounts.policy
-    days = (policy.min_days, policy.max_days, policy.warn_days, policy.inactive_days)
-    told = ("" if number is None else str(number) for number in days)
-    fields = (NO_PASSWORD, day_field(intent.today), *told, _expiry(policy.expires) or "", "")
+    days = (policy.min_days, policy.max_days, policy.warn_days)
+    told = ("" if number is None or intent.system else str(number) for number in days)
+    inactive = intent.inactive or ("" if policy.inactive_days is None else str(policy.inactive_days))
+    expires = _expiry(intent.expires or policy.expires) or ""
+    fields = (intent.password, day_field(intent.today), *told, inactive, expires, "")
     if accounts.shadow_fields(intent.name) is None:
         yield EditLine(path="/etc/shadow", key=intent.name, line=":".join((intent.name, *fields)))
     elif accounts.user(intent.name) is None:  # left by a removed account, or by an interrupted run
@@ -247,35 +300,48 @@ def _subids(path: str, *, name: str, taken: tuple[SubIds, ...] | None, wanted: S
 # ---- numbers, as useradd chooses them
 
 
-def choose_ids(name: str, accounts: Accounts) -> Ids | str:
+def choose_ids(name: str, accounts: Accounts, intent: AccountIntent | None = None) -> Ids | str:
     """The account's uid and gid, or why none can be had."""
     policy = accounts.policy
     user = accounts.user(name)
     if user:
         return Ids(uid=user.uid, gid=user.gid)
     users, groups = (*accounts.users, *accounts.vendor_users), (*accounts.groups, *accounts.vendor_groups)
-    uid = _after_highest((user.uid for user in users), low=policy.uid_min, high=policy.uid_max)
+    system = intent is not None and intent.system
+    taken = {user.uid for user in users}
+    asked = intent.uid if intent is not None else None
+    low, high = policy.system_uids if system else (policy.uid_min, policy.uid_max)
+    uid = free_id(taken, low=low, high=high, system=system) if asked is None else asked
     if uid is None:
-        return f"no user number from {policy.uid_min} to {policy.uid_max} is free"
-    own = accounts.group(name)
+        return f"no user number from {low} to {high} is free"
+    if uid in taken:
+        return f"user number {uid} is in use"
+    primary = intent.group if intent is not None else ""
+    own = next((group for group in groups if primary in (group.name, str(group.gid))), None)
+    if primary and own is None:
+        return f"the group {primary!a} does not exist"
+    own = own or accounts.group(name)
     if own:
         return Ids(uid=uid, gid=own.gid)
-    if not policy.user_group:
+    if not (policy.user_group or system) or (intent is not None and not intent.user_group):
         default = next((group for group in groups if policy.group in (group.name, str(group.gid))), None)
         return Ids(uid=uid, gid=default.gid) if default else f"the default group {policy.group!a} does not exist"
-    taken = {group.gid for group in groups}
-    if uid not in taken and policy.gid_min <= uid <= policy.gid_max:
+    gids = {group.gid for group in groups}
+    low, high = policy.system_gids if system else (policy.gid_min, policy.gid_max)
+    if uid not in gids and low <= uid <= high:
         return Ids(uid=uid, gid=uid)
-    gid = _after_highest(taken, low=policy.gid_min, high=policy.gid_max)
-    return Ids(uid=uid, gid=gid) if gid is not None else f"no group from {policy.gid_min} to {policy.gid_max} is free"
+    gid = free_id(gids, low=low, high=high, system=system)
+    return Ids(uid=uid, gid=gid) if gid is not None else f"no group from {low} to {high} is free"
 
 
-def _after_highest(taken: Iterable[int], *, low: int, high: int) -> int | None:
+def free_id(taken: Iterable[int], *, low: int, high: int, system: bool = False) -> int | None:
+    """Ordinary accounts get the number after the highest, accounts of the system the one below the lowest."""
     used = {number for number in taken if low <= number <= high}
-    following = max(used, default=low - 1) + 1
-    if following <= high:
+    following = min(used, default=high + 1) - 1 if system else max(used, default=low - 1) + 1
+    if low <= following <= high:
         return following
-    return next((number for number in range(low, high + 1) if number not in used), None)
+    numbers = range(high, low - 1, -1) if system else range(low, high + 1)
+    return next((number for number in numbers if number not in used), None)
 
 
 CREATE: dict[str, Create] = {"useradd": useradd, "files": files}

@@ -13,6 +13,7 @@ SHELL, LINE_END = "/bin/sh", "\n"
 SHUTDOWN = {"poweroff": "-P", "reboot": "-r", "halt": "-H"}
 SHUTDOWN_TOOLS = ("shutdown", *SHUTDOWN)
 SHUTDOWN_SECS = 60.0
+REBOOT = ("shutdown", "-r", "now")
 # `azure_init_begin` leaves the exit status of the item before for the next one to read, except under `set -e`.
 PROLOGUE = """#!/bin/sh
 azure_init_status=0

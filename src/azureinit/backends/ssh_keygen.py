@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 TOOL = "ssh-keygen"
 # The file appears with its whole content, by the rename.
 PUBLIC_HALF = 'umask 022; ssh-keygen -y -P "" -f "$1" >"$1.pub.new" && mv -f "$1.pub.new" "$1.pub"'
+# With the comment that cloud-init appends.
+PUBLIC_HALF_OF_GIVEN = (
+    'umask 022; key=$(ssh-keygen -y -P "" -f "$1") && echo "$key root@localhost" >"$1.pub.new" '
+    '&& mv -f "$1.pub.new" "$1.pub"'
+)
 
 
 def make_key(key: HostKey, host: Host) -> Way | Declined:
@@ -32,7 +37,7 @@ def make_key(key: HostKey, host: Host) -> Way | Declined:
     return Way(backend=TOOL, actions=actions)
 
 
-def make_public_half(key: HostKey, host: Host) -> Way:
-    """The .pub file of a private key that is there."""
-    run = Run(argv=("sh", "-c", PUBLIC_HALF, TOOL, key.real))
+def make_public_half(key: HostKey, host: Host, *, given: bool = False) -> Way:
+    """The .pub file of a private key that is there. `given`: customData gave the key."""
+    run = Run(argv=("sh", "-c", PUBLIC_HALF_OF_GIVEN if given else PUBLIC_HALF, TOOL, key.real))
     return Way(backend=TOOL, actions=(run, *relabel((f"{key.path}.pub",), host)))

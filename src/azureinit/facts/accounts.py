@@ -47,6 +47,15 @@ class Passwd(Record):
     gid: int
     home: str
     shell: str
+    comment: str = ""
+
+    @classmethod
+    def of_row(cls, row: list[str]) -> Passwd:
+        """From the fields of a line whose numbers are numbers."""
+        name, password, uid, gid, comment, home, shell = row[:7]
+        return cls(
+            name=name, password=Secret(password), uid=int(uid), gid=int(gid), comment=comment, home=home, shell=shell
+        )
 
 
 class Group(Record):
@@ -210,11 +219,7 @@ def _is_number(text: str) -> bool:
 
 
 def parse_passwd(data: bytes) -> tuple[Passwd, ...]:
-    return tuple(
-        Passwd(name=row[0], password=Secret(row[1]), uid=int(row[2]), gid=int(row[3]), home=row[5], shell=row[6])
-        for row in _rows(data, fields=7)
-        if _is_number(row[2]) and _is_number(row[3])
-    )
+    return tuple(Passwd.of_row(row) for row in _rows(data, fields=7) if _is_number(row[2]) and _is_number(row[3]))
 
 
 def parse_group(data: bytes) -> tuple[Group, ...]:

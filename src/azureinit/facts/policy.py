@@ -39,6 +39,9 @@ class Policy(Record):
     skeleton: str
     mail_dir: str | None
     program: str  # run for every new account (SUSE)
+    # First and last number of the system's own accounts and groups.
+    system_uids: tuple[int, int] = (101, 999)
+    system_gids: tuple[int, int] = (101, 999)
 
 
 def parse_login_defs(data: bytes) -> dict[str, str]:
@@ -68,6 +71,9 @@ def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
     def subids(kind: str) -> SubIds:
         return SubIds(name="", start=id_number(f"SUB_{kind}_MIN", 100000), count=number(f"SUB_{kind}_COUNT", 65536))
 
+    def system_ids(kind: str, *, below: int) -> tuple[int, int]:
+        return id_number(f"SYS_{kind}_MIN", 101), id_number(f"SYS_{kind}_MAX", max(below - 1, 101))
+
     spool = useradd.get("CREATE_MAIL_SPOOL", "").lower() == "yes"
     return Policy(
         uid_min=id_number("UID_MIN", 1000),
@@ -92,6 +98,8 @@ def parse_policy(login_defs: bytes, useradd_defaults: bytes) -> Policy:
         skeleton=useradd.get("SKEL") or "/etc/skel",
         mail_dir=defs.get("MAIL_DIR", "/var/mail" if "MAIL_FILE" not in defs else None) if spool else None,
         program=defs.get("USERADD_CMD", ""),
+        system_uids=system_ids("UID", below=id_number("UID_MIN", 1000)),
+        system_gids=system_ids("GID", below=id_number("GID_MIN", 1000)),
     )
 
 

@@ -18,6 +18,10 @@ LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2")
 SALT_LETTERS = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 LONGEST_SETTING = 192  # libcrypt's CRYPT_GENSALT_OUTPUT_SIZE
 OPENSSL_LONGEST = 256  # openssl truncates longer passwords with only a warning on stderr
+# Without letters that look alike.
+RANDOM_KINDS = ("abcdefghijkmnopqrstuvwxyz", "ABCDEFGHJKLMNPQRSTUVWXYZ", "23456789", "+-.=_@%")
+RANDOM_LETTERS = "".join(RANDOM_KINDS)
+RANDOM_LENGTH = 20
 FIPS = "/proc/sys/crypto/fips_enabled"
 AUTO = ("y", "6")
 
@@ -78,6 +82,23 @@ def hash_password(
             warn(told)
         return made
     raise PasswordFailed("password hash", failures, hint=_hint(library))
+
+
+def is_hash_of(password: Secret, hashed: Secret) -> bool:
+    """False also where libcrypt is missing or does not know the method."""
+    library = _library({})
+    if library is None or not hashed.reveal().startswith(b"$") or b"\0" in password.reveal() + hashed.reveal():
+        return False
+    return bool(library.crypt(password.reveal(), hashed.reveal()) == hashed.reveal())
+
+
+def random_password() -> Secret:
+    """With a letter of each kind, as rules for passwords want it."""
+    while True:
+        # 64 divides 256, so that every letter is equally likely.
+        letters = "".join(RANDOM_LETTERS[byte % len(RANDOM_LETTERS)] for byte in os.urandom(RANDOM_LENGTH))
+        if all(set(letters) & set(kind) for kind in RANDOM_KINDS):
+            return Secret(letters)
 
 
 def _marks(machine: Machine, crypt_id: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.facts.commands import Commands
     from azureinit.modules.request import Request
-    from azureinit.plan.actions import Plan
+    from azureinit.plan.actions import Declined, Plan, Way
     from azureinit.userdata.node import Node
 
 KEY = "power_state"
@@ -58,6 +58,13 @@ def plan_power_state(request: Request, facts: PowerFacts) -> Plan:
     )
     why = f"{ASKED}, if its condition holds" if command else ASKED
     return (Step(name=name, why=why, ways=ways, did=f"{mode} was asked for", failure=CustomDataFailed),)
+
+
+def reboot_ways(request: Request, facts: PowerFacts) -> tuple[Way | Declined, ...]:
+    """A reboot at once."""
+    place = place_of(request, facts.commands, "power_state.log", seconds=request.settings.userdata.final_secs)
+    path = f"{request.directory}/{KEY}"
+    return shutdown_ways("reboot", minutes=0, message="", tools=facts.tools, condition="", path=path, place=place)
 
 
 def minutes_of(node: Node | None) -> int | None:

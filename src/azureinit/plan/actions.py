@@ -21,6 +21,8 @@ class Run(Record):
     processes of an earlier or late run; they run before the start and after the timeout, and may fail. `env`: more
     variables; an empty value takes one away. `progress`: a file to which the program writes what it does, a line each;
     a failure quotes the last one.
+    `says`: how lines in `output` begin that say why it failed; a failure quotes them, and without any the last line.
+    `busy`: texts in `output` where another program holds a lock; it is started again, until the timeout.
     """
 
     argv: tuple[str, ...]
@@ -32,6 +34,8 @@ class Run(Record):
     cleanup: tuple[tuple[str, ...], ...] | None = None
     env: tuple[tuple[str, str], ...] = ()
     progress: str | None = None
+    says: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
 
 
 class Write(Record):

@@ -73,7 +73,9 @@ def plan_keys(
     ssh: Ssh,
     admin: AdminFiles,
     config: Config,
+    replacing: bool = False,
 ) -> Plan:
+    """`replacing`: a key that is there with other options gets those of the given one."""
     name = f"ssh keys {username}"
     if not keys:
         return ()
@@ -91,7 +93,8 @@ def plan_keys(
         return (*cautions, step)
     actions: list[Action] = []
     for file, lines in files:
-        actions += [action for action in _plan_file(file, lines, owner, host) if action not in actions]
+        planned = _plan_file(file, lines, owner, host, replacing=replacing)
+        actions += [action for action in planned if action not in actions]
     where = ", ".join(targets.lines)
     if not targets.lines:
         return cautions
@@ -168,14 +171,16 @@ def groups_of_account(username: str, accounts: Accounts, config: Config) -> froz
 # ---- what is left to do there
 
 
-def _plan_file(file: KeysFile, lines: tuple[str, ...], account: KeyOwner, host: Host) -> list[Action]:
+def _plan_file(
+    file: KeysFile, lines: tuple[str, ...], account: KeyOwner, host: Host, *, replacing: bool
+) -> list[Action]:
     """Idempotent: the result is the same, whatever part of it exists already."""
     accounts, username = account.accounts, account.username
     owner, uid = owner_of(file, username, accounts)
     mode = 0o644 if file.home is None else 0o600
     actions = plan_directories(file, username, host=host, accounts=accounts)
     before = file.data if file.data is not None else _from_skeleton(file, username, accounts)
-    after = with_keys(before or b"", lines)
+    after = with_keys(before or b"", lines, replacing=replacing)
     right = file.home is None or (_is_mode(file.mode, mode, account.ssh) and is_owner(file.uid, uid, host))
     if file.data is None or after != file.data or not right:
         # An existing file outside the home keeps its mode and owner: the image configured it.
@@ -242,12 +247,21 @@ def _from_skeleton(file: KeysFile, username: str, accounts: Accounts) -> bytes |
     return next((entry.data for entry in accounts.skeleton if entry.path == relative), None)
 
 
-def with_keys(data: bytes, lines: tuple[str, ...]) -> bytes:
-    """The file with every key in it once; what was there stays byte for byte."""
+def with_keys(data: bytes, lines: tuple[str, ...], *, replacing: bool = False) -> bytes:
+    """The file with every key in it once; what was there stays byte for byte, unless its options are replaced."""
     there = data.decode("utf-8", "surrogateescape").split("\n")
+    if replacing:
+        given = {key_identity(line): line for line in lines}
+        there = [_with_options(line, given.get(key_identity(line))) for line in there]
+        data = "\n".join(there).encode("utf-8", "surrogateescape")
     # A cert-authority line authorises certificates, not the key itself.
     present = {key_identity(line) for line in there if "cert-authority" not in options_of(line)}
     missing = [line for line in lines if key_identity(line) not in present]
     if missing and data and not data.endswith(b"\n"):
         data += b"\n"
     return data + "".join(missing).encode("utf-8")
+
+
+def _with_options(line: str, given: str | None) -> str:
+    same = given is None or options_of(given) == options_of(line) or "cert-authority" in options_of(line)
+    return line if given is None or same else given.rstrip("\n")

@@ -93,3 +93,8 @@ def _hostname_problem(name: str) -> str:
 def listed(names: tuple[str, ...]) -> str:
     """As text: a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def name_problem(name: str) -> str:
+    """Why this cannot be the name of a new account or group; else empty."""
+    return _username_problem(name)

@@ -93,6 +93,7 @@ KEYS: tuple[Key, ...] = (
     row("apt", CONFIG, "apt_configure", shapes.APT, "package sources and keys of apt"),
     row("yum_repos", CONFIG, "yum_add_repo", shapes.YUM_REPOS, "package sources of yum and dnf"),
     row("yum_repo_dir", CONFIG, "yum_add_repo", PATH, "the directory of those files"),
+    row("zypper", CONFIG, "zypper_add_repo", shapes.ZYPPER, "package sources of zypper"),
     # ---- last
     row("package_update", FINAL, "packages", FLAG_, "read the lists of packages again"),
     row("package_upgrade", FINAL, "packages", FLAG_, "upgrade all packages"),
@@ -158,6 +159,5 @@ KEYS: tuple[Key, ...] = (
     not_done("vendor_data2", MAPPING, "a vendor's scripts"),
     not_done("version", ANYTHING, "the version of a network configuration"),
     not_done("wireguard", either(MAPPING, NOTHING), "WireGuard"),
-    not_done("zypper", shapes.ZYPPER, "package sources of zypper"),
 )  # fmt: skip
 BY_NAME = {key.name: key for key in KEYS}
