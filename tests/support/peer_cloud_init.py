@@ -12,7 +12,7 @@ from types import ModuleType
 from support.container import made_once
 
 # The package and those that its modules import at once, all without compiled code.
-PURE = ("cloudinit", "requests", "urllib3", "idna", "chardet", "certifi", "configobj", "validate")
+PURE = ("cloudinit", "requests", "urllib3", "idna", "chardet", "certifi", "configobj", "validate", "six")
 SUITES = ("bookworm", "trixie")
 
 

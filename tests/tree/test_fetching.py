@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from azureinit.cli import main
 from azureinit.config.model import Config
 from azureinit.errors import HttpFailed
 from azureinit.http import Retry
@@ -211,6 +212,15 @@ def test_a_name_without_an_address_is_told(tmp_path: Path) -> None:
     assert "link-local" in why(Machine(root=str(tmp_path)), "https://169.254.169.254/x")
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["https://files.example:x/?s=S3cret", "https://[::1/?s=S3cret", "https://a\\b/?s=S3cret", "https://?s=S3cret",
+     "https://u:S3cret@h/", "gopher://S3cret/", "https://a b/S3cret", "https://[fe80::1]/S3cret", "https://0x7f.1/S3cret"],
+)  # fmt: skip
+def test_a_url_that_is_no_url_is_not_printed(machine: Resolving, url: str) -> None:
+    assert "S3cret" not in why(machine, url)
+
+
 # ---- includes
 
 
@@ -315,6 +325,23 @@ def test_without_fetch_an_include_is_one_warning(machine: Resolving) -> None:
     document = expand(machine, text, Config(), deadline=1e9, fetch=False)
     assert [one.level for one in document.findings] == ["warning"] and machine.asked == []
     assert len(document.includes) == 2
+
+
+def test_the_command_fetches_if_it_is_asked_to(
+    site: Site, pages: Pages, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages["/a"] = b"#cloud-config\nruncm: [a]\n"
+    file = tmp_path / "include"
+    file.write_text(f"#include\n{site.url('/a', '127.0.0.1')}\n")
+    assert main(["userdata", "validate", str(file)]) == 0 and site.requests == []
+    capsys.readouterr()
+    assert main(["userdata", "validate", "--fetch", str(file)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{file} (include, line 2):2:1: error: unknown key runcm; did you mean runcmd?",
+        f"{file}: 1 error, 0 warnings (cloud-config in include)",
+    ]
+    pages["/a"] = b"#cloud-config\n{}\n"
+    assert main(["userdata", "explain", "--fetch", "--root", str(tmp_path), str(file)]) == 0
 
 
 def test_a_damaged_record_is_as_none(machine: Resolving, site: Site, pages: Pages) -> None:

@@ -100,6 +100,21 @@ def test_a_template_that_becomes_something_else_is_refused() -> None:
     assert "does not say what it becomes" in found.message
 
 
+def test_later_stages_use_what_the_first_one_rendered(tmp_path: Path) -> None:
+    machine = Machine(root=str(tmp_path))
+    data = make_instance_data(machine, Metadata(hostname="vm1"), vm_id="0-1")
+    text = f"{HEAD}hostname: {{{{ local_hostname }}}}\n".encode()
+    deadline = machine.clock.monotonic() + 60
+
+    def later() -> Document:
+        return expand(machine, text, Config(), directory="/d", deadline=deadline, fetch=False, earlier_only=True)
+
+    (found,) = later().errors
+    assert found.message == "the template cannot be rendered: the network stage did not render it"
+    expand(machine, text, Config(), directory="/d", deadline=deadline, fetch=False, instance_data=data)
+    assert plain(later().config) == {"hostname": "vm1"}
+
+
 def test_what_is_sensitive_needs_a_setting() -> None:
     text = HEAD + "hostname: {{ userdata }}\n"
     assert plain(expanded(text).config) == {"hostname": "redacted for non-root user"}

@@ -12,7 +12,7 @@ from azureinit.cli import main
 from azureinit.errors import CustomDataFailed
 from azureinit.machine import Machine
 from azureinit.modules.request import Request
-from azureinit.modules.steps import ON_TREE, named
+from azureinit.modules.steps import ON_TREE, named, refused
 from azureinit.plan.actions import Satisfied, Step, Way, Write
 from azureinit.record import Secret
 from azureinit.run import config_modules, final_modules, network_modules
@@ -89,7 +89,7 @@ def test_explain_shows_stages_modules_and_steps(root: Path, file: Path, capsys: 
 def test_run_carries_out_what_explain_shows(root: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["userdata", "run", "--root", str(root), str(file)]) == 0
     told = capsys.readouterr()
-    assert told.out.splitlines() == ["network name: done", f"final later: not done: {ON_TREE}"]
+    assert told.out.splitlines() == ["network name: done", f"final later: {ON_TREE}"]
     assert (root / "etc/name").read_text() == "ada\n"
     assert main(["userdata", "explain", "--root", str(root), str(file)]) == 0
     assert "= name (line 2): it is so already" in capsys.readouterr().out
@@ -101,7 +101,7 @@ def test_a_module_that_fails_is_told_and_the_next_one_runs(
     file.write_text(DOCUMENT.format(name="impossible"))
     assert main(["userdata", "run", "--root", str(root), str(file)]) == 1
     first, second = capsys.readouterr().out.splitlines()
-    assert first.startswith("network name: name (line 2)") and second == f"final later: not done: {ON_TREE}"
+    assert first.startswith("network name: name (line 2)") and second == f"final later: {ON_TREE}"
 
 
 @pytest.mark.parametrize("command", ["explain", "run"])
@@ -112,6 +112,22 @@ def test_with_an_error_nothing_is_planned(
     assert main(["userdata", command, "--root", str(root), str(file)]) == 1
     told = capsys.readouterr()
     assert told.out == "" and ":4:1: error: unknown key runcm" in told.err
+    assert not (root / "etc/name").exists()
+
+
+def test_a_module_that_refuses_the_document_is_the_last_one(
+    root: Path, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "it would lock everybody out"
+    refusal = refused("check", why, reason="the admin keeps a way in")
+    check = Module(
+        name="check", stage=NETWORK, frequency=INSTANCE, asked=lambda _: True, facts=lambda *_: None,
+        planner=lambda *_: (refusal,), veto=True,
+    )  # fmt: skip
+    monkeypatch.setattr(network_modules, "MODULES", (check, ROW))
+    assert main(["userdata", "run", "--root", str(root), str(file)]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("network check: ") and why in line
     assert not (root / "etc/name").exists()
 
 

@@ -119,9 +119,11 @@ def test_finished_items_are_left_out_and_the_interrupted_one_is_named() -> None:
     assert isinstance(way, Way)
     (key,) = [one.data for one in way.actions if isinstance(one, Write) and isinstance(one.data, bytes)]
     progress = Progress(key=key.decode().strip(), finished=frozenset({1}), begun=2)
-    again = step_of(plan_scripts_user(request, Commands(env=(), progress=progress)))
-    why = "2 of 3 commands: the others ran before the machine restarted"
-    assert again.why == f"{why}, which interrupted runcmd item 2 (line 2)"
+    told, *steps = plan_scripts_user(request, Commands(env=(), progress=progress))
+    again = step_of(steps)
+    assert again.why == "2 of 3 commands: the others ran before the machine restarted"
+    assert isinstance(told, Caution)
+    assert told.name == "runcmd item 2 (line 2)"
     assert "eval 'a\n'" not in script_of(again)
     assert "eval 'b\n'" in script_of(again)
     all_done = Progress(key=progress.key, finished=frozenset({1, 2, 3}), begun=3)
@@ -135,8 +137,7 @@ def test_finished_items_are_left_out_and_the_interrupted_one_is_named() -> None:
 @given(st.binary(max_size=200))
 @settings(max_examples=60, deadline=None)
 def test_any_progress_is_read(data: bytes) -> None:
-    found = parse_progress(b"runcmd 1\nrun item 3 (line 4): finished\n" + data)
-    assert found.begun >= 0
+    assert 3 in parse_progress(b"runcmd 1\nruncmd item 3 (line 4): finished\n" + data).finished
 
 
 def test_a_torn_progress() -> None:

@@ -57,6 +57,8 @@ def explain(
         out.write(_body(first, machine))
     stage = ""
     for one in planned(machine, _request(machine, config, document)):
+        if not one.plan and not one.failure:
+            continue
         if one.stage != stage:
             stage = one.stage
             out.write(f"{stage} stage\n")
@@ -86,6 +88,8 @@ def run(machine: Machine, config: Config, data: bytes, *, name: str, fetch: bool
     request = _request(machine, config, document)
     done = 0
     for one in planned(machine, request):
+        if not one.plan and not one.failure:
+            continue
         tell(f"{one.stage} stage: {one.module.name}")
         failure = carry_out(machine, one, events=events, deadline=deadline)
         done += 1
@@ -98,7 +102,7 @@ def run(machine: Machine, config: Config, data: bytes, *, name: str, fetch: bool
 
 def _outcome(plan: Plan) -> str:
     left = [item.why for item in plan if isinstance(item, Caution)]
-    return f"not done: {left[0]}" if left and len(left) == len(plan) else "done"
+    return left[0] if left and len(left) == len(plan) else "done"
 
 
 def _expanded(

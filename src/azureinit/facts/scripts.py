@@ -26,16 +26,17 @@ class Scripts(Record):
 
 
 def read_scripts(machine: Machine, directories: tuple[str, ...]) -> Scripts:
-    """Regular files, links followed; anything else there is ignored."""
+    """Regular files, links followed; anything else there is ignored. Without privileges some cannot be read."""
     files = []
     for directory in directories:
-        for name in sorted(machine.names(directory) or ()):
+        for name in sorted((machine.names(directory) if machine.is_open(directory) else None) or ()):
             path = f"{directory}/{name}"
             status = machine.stat(path)
             if status is None or not S_ISREG(status.st_mode):
                 continue
             executable = bool(status.st_mode & 0o111)
-            files.append(ScriptFile(path=path, executable=executable, head=_head(machine, path) if executable else b""))
+            head = _head(machine, path) if executable and machine.is_open(path) else b""
+            files.append(ScriptFile(path=path, executable=executable, head=head))
     return Scripts(files=tuple(files), commands=Commands(env=read_environment(machine)))
 
 

@@ -16,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.machine import Machine
 
-MOST_ADDRESSES = 4  # of a name; each is tried in turn
+MOST_ADDRESSES = 4  # of a name; each is tried in turn, and has its share of the time
+SHORTEST = 0.1  # seconds
 
 
 class Refused(Exception):
@@ -39,10 +40,12 @@ def connect(machine: Machine, host: str, port: int, seconds: float, *, secure: b
         if is_of_platform(socket.inet_pton(_family(address), address)):
             raise Refused("the host's address is link-local or the platform's own")
     failure: OSError = OSError(0, "the host's name has no address")
-    for address in addresses[:MOST_ADDRESSES]:
+    tried = addresses[:MOST_ADDRESSES]
+    ends = machine.clock.monotonic() + seconds
+    for left, address in zip(range(len(tried), 0, -1), tried):
         connection = socket.socket(_family(address), socket.SOCK_STREAM)
         try:
-            connection.settimeout(seconds)
+            connection.settimeout(max(SHORTEST, (ends - machine.clock.monotonic()) / left))
             connection.connect((address, port))
             return _secured(connection, host) if secure else connection
         except OSError as error:

@@ -34,8 +34,7 @@ def plan_bootcmd(request: Request, facts: Commands) -> Plan:
     node = request.config.get(KEY)
     if node is not None:
         place = place_of(request, facts, "bootcmd.log", seconds=seconds)
-        step = plan_commands(request, KEY, node, facts, place=place, once=False)
-        plan += [] if step is None else [step]
+        plan += plan_commands(request, KEY, node, facts, place=place, once=False)
     return tuple(plan)
 
 

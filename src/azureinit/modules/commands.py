@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.facts.commands import Commands
     from azureinit.modules.request import Request
-    from azureinit.plan.actions import Item
+    from azureinit.plan.actions import Plan
     from azureinit.userdata.node import Node
 
 RAN = "ran, and succeeded"
@@ -60,34 +60,35 @@ def progress_path(request: Request, key: str) -> str:
     return f"{request.directory}/{key}.progress"
 
 
-def plan_commands(request: Request, key: str, node: Node, facts: Commands, *, place: Place, once: bool) -> Item | None:
-    """The step of a whole list; None for one without any command. `once`: it goes on where a reboot interrupted it."""
+def plan_commands(request: Request, key: str, node: Node, facts: Commands, *, place: Place, once: bool) -> Plan:
+    """A whole list is one step. `once`: it goes on where a restart of the machine interrupted it."""
     commands = commands_of(key, node)
     name = named(key, node)
     count = "1 command" if len(commands) == 1 else f"{len(commands)} commands"
     if not commands:
-        return None
+        return ()
     if once and name in request.done:
-        return Satisfied(name=name, why=RAN)
+        return (Satisfied(name=name, why=RAN),)
     if request.rooted:
-        return Caution(name=name, why=f"{count} not run: {ON_TREE}")
+        return (Caution(name=name, why=f"{count} not run: {ON_TREE}"),)
     for command in commands:
         if command.broken:
-            return replace(refused(command.label, command.broken, reason=count), failure=CustomDataFailed)
+            return (replace(refused(command.label, command.broken, reason=count), failure=CustomDataFailed),)
     checksum = f"{key} {crc32(chr(0).join(one.text for one in commands).encode()):08x}"
     left, why = commands, count
+    cautions: Plan = ()
     earlier = facts.progress if once and facts.progress is not None and facts.progress.key == checksum else None
     if earlier is not None:
         left = tuple(one for one in commands if one.number not in earlier.finished)
         if not left:
-            return Satisfied(name=name, why="all of it ran before the machine restarted")
+            return (Satisfied(name=name, why="all of it ran before the machine restarted"),)
         why = f"{len(left)} of {count}: the others ran before the machine restarted"
-        interrupted = [one for one in left if one.number == earlier.begun]
-        why += f", which interrupted {interrupted[0].label}" if interrupted else ""
+        interrupted = "a restart interrupted it: it runs again, in a new shell"
+        cautions = tuple(Caution(name=one.label, why=interrupted) for one in left if one.number == earlier.begun)
     path, progress = f"{request.directory}/{key}", progress_path(request, key)
     pairs = tuple((one.label, one.text) for one in left)
     script = commands_script(pairs, progress=progress, ignore=ignores_errors(request))
     keep = f"{checksum}\n".encode() if earlier is None else None
     way = run_commands(script, path, place=place, progress=progress, keep=keep)
     did = f"ran {count} of {key}; their output is in {place.output}"
-    return Step(name=name, why=why, ways=(way,), did=did, once=once, failure=CustomDataFailed)
+    return (*cautions, Step(name=name, why=why, ways=(way,), did=did, once=once, failure=CustomDataFailed))

@@ -46,7 +46,7 @@ def plan_scripts_user(request: Request, facts: Commands) -> Plan:
     """runcmd is one of them: cloud-init's file for it has that name."""
     seconds = request.settings.userdata.final_secs
     place = place_of(request, facts, "scripts.log", seconds=seconds, below="scripts")
-    found: list[tuple[str, Item | None]] = [
+    found: list[tuple[str, Item]] = [
         (file_name(part.name), plan_part(request, part, number=number, content=script_of(part), place=place, once=True))
         for number, part in enumerate(request.parts, 1)
         if part.kind == SCRIPT
@@ -54,8 +54,8 @@ def plan_scripts_user(request: Request, facts: Commands) -> Plan:
     node = request.config.get(RUNCMD)
     if node is not None:
         place = place_of(request, facts, "runcmd.log", seconds=seconds)
-        found.append((RUNCMD, plan_commands(request, RUNCMD, node, facts, place=place, once=True)))
-    return tuple(item for _name, item in sorted(found, key=lambda one: one[0]) if item is not None)
+        found += [(RUNCMD, item) for item in plan_commands(request, RUNCMD, node, facts, place=place, once=True)]
+    return tuple(item for _name, item in sorted(found, key=lambda one: one[0]))
 
 
 def plan_scripts(request: Request, facts: Scripts, *, kind: str) -> Plan:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROUNDS = MOST_DEPTH + 4  # includes in includes, then their templates
 TOO_MUCH = f"all URLs together have more than {MOST_FETCHED >> 20} MiB"
 NOT_KEPT = "the network stage did not fetch it"
+NOT_RENDERED = "the network stage did not render it"
 
 
 def expand(
@@ -62,7 +63,7 @@ def expand(
         from azureinit.userdata.instance_data import redacted
 
         instance_data = redacted(instance_data)
-    document = read_document(data, allow_http=allow_http, below=below)
+    document = read_document(data, allow_http=allow_http, expansion=work.expansion, below=below)
     for _round in range(ROUNDS):
         if not work.advance(document, instance_data):
             break
@@ -188,7 +189,11 @@ class _Work:
             return Failed(why=str(error))
 
     def _render(self, template: bytes, data: Mapping[str, Any] | None) -> None:
-        if template in self.rendered or data is None or self.earlier_only:
+        if template in self.rendered:
+            return
+        if self.earlier_only:
+            self.rendered[template] = Failed(why=NOT_RENDERED)
+        if self.earlier_only or data is None:
             return
         try:
             template.decode()

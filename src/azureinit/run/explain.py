@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError
 from azureinit.modules.steps import ON_TREE
-from azureinit.plan.actions import Caution
+from azureinit.plan.actions import Caution, work_left
 from azureinit.record import Record
 from azureinit.run.enact import enact, tell_cautions
 from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import CONFIG, FINAL, NETWORK
+from azureinit.run.state import declared
 from azureinit.userdata.values import INCLUDE, TEMPLATE, shown
 
 TYPE_CHECKING = False
@@ -35,7 +36,7 @@ class Planned(Record):
 
 def planned(machine: Machine, request: Request) -> Iterator[Planned]:
     """Every module that the request has work for. A plan is made when it is asked for: in a file tree the one before
-    it has been carried out by then."""
+    it has been carried out by then. A module that may refuse the whole document is the last one if it does."""
     for stage in STAGES:
         for module in modules_of(stage):
             if not module.asked(request):
@@ -44,24 +45,32 @@ def planned(machine: Machine, request: Request) -> Iterator[Planned]:
                 skipped = Caution(name=module.name, why=ON_TREE)
                 yield Planned(stage=stage, module=module, plan=(skipped,))
                 continue
-            try:
-                plan = module.planner(request, module.facts(machine, request))
-            except AzureInitError as error:
-                yield Planned(stage=stage, module=module, plan=(), failure=str(error))
-            else:
-                yield Planned(stage=stage, module=module, plan=plan)
+            made = _planned(machine, request, stage, module)
+            yield made
+            if module.veto and (made.failure or work_left(made.plan)):
+                return
+
+
+def _planned(machine: Machine, request: Request, stage: str, module: Module) -> Planned:
+    try:
+        plan = module.planner(request, module.facts(machine, request))
+    except Exception as error:  # noqa: BLE001 - a module that fails does not hide the next one
+        return Planned(stage=stage, module=module, plan=(), failure=str(declared(error)))
+    return Planned(stage=stage, module=module, plan=plan)
 
 
 def carry_out(machine: Machine, one: Planned, *, events: Events, deadline: float) -> str:
-    """Why it failed; empty if it did not."""
+    """Why it failed; empty if it did not. The steps of a module with `apart` do not depend on each other."""
     if one.failure:
         return one.failure
     tell_cautions(one.plan, events)
-    try:
-        enact(machine, one.plan, events=events, deadline=deadline)
-    except AzureInitError as error:
-        return str(error)
-    return ""
+    failures: list[str] = []
+    for part in [(step,) for step in work_left(one.plan)] if one.module.apart else [one.plan]:
+        try:
+            enact(machine, part, events=events, deadline=deadline)
+        except AzureInitError as error:
+            failures.append(str(error))
+    return "; ".join(failures)
 
 
 def cautions(document: Document) -> tuple[Caution, ...]:

@@ -5,7 +5,7 @@ No message contains the part of a URL that may be a secret: its query.
 
 from __future__ import annotations
 
-from azureinit.addresses import join_url
+from azureinit.addresses import join_url, parse_url
 from azureinit.errors import HttpFailed
 from azureinit.http import Retry, send
 from azureinit.userdata.include import check_url
@@ -55,6 +55,7 @@ def fetch(
         _, wrong, _ = check_url(url, allow_http=allow_http)
         if not wrong and sent.startswith(HTTPS) and not url.startswith(HTTPS):
             wrong = "it is not an https:// URL"
+        wrong = wrong or _malformed(url)
         if wrong:
             raise HttpFailed(f"it redirects to a URL that is refused: {wrong}" if sent else wrong)
         try:
@@ -85,6 +86,15 @@ def fetch(
 
 def _connector(machine: Machine, *, secure: bool) -> Connect:
     return lambda host, port, seconds: machine.connect(host, port, seconds, secure=secure)
+
+
+def _malformed(url: str) -> str:
+    """`send` would print the whole URL."""
+    try:
+        parse_url(url, secure=url.startswith(HTTPS))
+    except HttpFailed:
+        return "the URL is malformed"
+    return ""
 
 
 def _is_header(text: str) -> bool:

@@ -54,10 +54,10 @@ def make_instance_data(
     )
 
 
-def write_instance_data(machine: Machine, data: Mapping[str, Any], *, place: str = PLACE) -> None:
+def write_instance_data(machine: Machine, data: Mapping[str, Any], *, place: str = PLACE, mode: int = 0o711) -> None:
     """The directory is opened for others: they may read the public file by its name, and nothing else in there."""
-    machine.make_dirs(place, mode=0o711)
-    machine.make_dir(place, mode=0o711)
+    machine.make_dirs(place, mode=mode)
+    machine.make_dir(place, mode=mode)
     machine.write(f"{place}/{SENSITIVE}", _encoded(data), mode=0o600, sync=False)
     machine.write(f"{place}/{PUBLIC}", _encoded(redacted(data)), mode=0o644, sync=False)
 
