@@ -53,6 +53,12 @@ def make_filesystem(kind: str, device: str, *, uuid: str, label: str, overwrite:
     return Run(argv=argv, timeout=LONG)
 
 
+def make_swap_area(device: str, *, uuid: str, label: str, overwrite: bool, size_mib: int = 0) -> Run:
+    """`size_mib`: of the area, on a device that is larger."""
+    run = make_filesystem("swap", device, uuid=uuid, label=label, overwrite=overwrite)
+    return Run(argv=(*run.argv, *((str(size_mib * 1024),) if size_mib else ())), timeout=run.timeout)
+
+
 def wiped_first(disks: tuple[str, ...], run: Run) -> Run:
     """Remove the signatures and the partition tables of these disks, then run the program."""
     return Run(argv=("sh", "-c", WIPE, "wipefs", *disks, "--", *run.argv), timeout=run.timeout)
