@@ -130,8 +130,8 @@ def test_lvm_stripes_where_mdadm_is_missing() -> None:
     made = plan(facts(nvme(0), nvme(1), tools=TOOLS - {"mdadm"}))
     (argv,) = argvs(made)
     assert argv[3:] == (
-        "lvm", "azure-ephemeral-md", "data", "512k", "", "111100-0000-0040-0080-0000-0000-000000", "/dev/nvme0n1",
-        "111100-0000-0040-0080-0000-0000-000001", "/dev/nvme1n1",
+        "lvm", "azure-ephemeral-md", "data", "512k", "", "swap", "0", "111100-0000-0040-0080-0000-0000-000000",
+        "/dev/nvme0n1", "111100-0000-0040-0080-0000-0000-000001", "/dev/nvme1n1",
     )  # fmt: skip
 
 
