@@ -310,6 +310,15 @@ def test_a_swap_volume_that_holds_something_else_is_left_alone() -> None:
 # ---- what is finished
 
 
+@pytest.mark.parametrize(("table", "ours"), [(FRESH[2], True), (FRESH[6], False)])
+def test_the_table_of_the_array_shows_through_at_the_end_of_its_last_disk(table: str, ours: bool) -> None:
+    last = holding(sign("md", FRESH[0]), sign("gpt", table, offset=SIZE - 512))
+    made = plan(facts(nvme(0, MD), nvme(1, last)), cut(begun="filesystem", finished=True), table="gpt")
+    assert bool(argvs(made)) is ours
+    made = plan(facts(nvme(0, MD), nvme(1, holding(sign("gpt", FRESH[2])))), cut(finished=True), table="gpt")
+    assert not argvs(made)  # a table and no superblock
+
+
 def test_a_finished_array_is_mounted_and_its_swap_is_used() -> None:
     parts = partition(1, SWAP_AREA), partition(2, EXT4)
     made = planned(raid(GPT_OF_TWO, *parts), beside(begun="filesystem", finished=True), **ASKED)
