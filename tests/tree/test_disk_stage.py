@@ -17,6 +17,7 @@ from azureinit.facts.temporary_disks import DiskFacts
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
 from azureinit.record import replace
 from azureinit.run.disks import LOCK, MOST_ROUNDS, RESULT, Look, converge, disks, set_up
+from azureinit.run.dispatch import RUN, run_stage
 from azureinit.run.identify import identify
 from azureinit.run.state import Context
 from azureinit.telemetry.events import WARN, Event, Events
@@ -157,6 +158,13 @@ def test_without_a_vm_id_nothing_is_done(tree: DiskTree) -> None:
     with pytest.raises(VmIdUnknown, match="temporary disks are left alone: the firmware gives no VM id"):
         world.set_up()
     assert not (tree.place / RESULT.lstrip("/")).exists()
+
+
+def test_the_log_of_a_stage_says_what_to_do(tree: DiskTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUN, "disk", set_up)  # as on the running system, which a tree is not
+    world = World(tree, vm_id="")
+    assert run_stage("disk", world.context) == VmIdUnknown.exit_code
+    assert world.warned() == ["temporary disks are left alone: the firmware gives no VM id; set platform.vm_id"]
 
 
 def test_without_the_data_directorys_mount_nothing_is_done(tree: DiskTree) -> None:
