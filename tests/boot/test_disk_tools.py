@@ -179,16 +179,27 @@ def test_an_old_table_goes_before_the_file_system_is_made(tmp_path: Path) -> Non
     subprocess.run([need("sfdisk"), "--quiet", path], input=script, check=True)
     assert probe(path)["PTTYPE"] == "dos"
     make = make_filesystem("ext4", path, uuid=UUID, label=LABEL, overwrite=True)
-    run(wiped_first((path,), make))
+    run(wiped_first(((path, Path(path).stat().st_size),), make))
     found = probe(path)
     assert (found["TYPE"], found["UUID"], found.get("PTTYPE")) == ("ext4", UUID, None)
+
+
+def test_both_ends_of_a_disk_are_overwritten_and_nothing_between_them(tmp_path: Path) -> None:
+    need("wipefs")
+    path = Path(image(tmp_path, 32 * MIB))
+    size = path.stat().st_size
+    path.write_bytes(b"x" * size)
+    run(wiped_first(((str(path), size),), Run(argv=("true",))))
+    data, end = path.read_bytes(), 5 * MIB
+    assert data == bytes(end) + b"x" * (size - 2 * end) + bytes(end)
+    run(wiped_first(((str(path), 15 * MIB),), Run(argv=("true",))), fails=True)
 
 
 def test_nothing_is_made_where_the_old_table_cannot_be_removed(tmp_path: Path) -> None:
     need("wipefs")
     path = image(tmp_path)
     make = make_filesystem("ext4", path, uuid=UUID, label=LABEL, overwrite=True)
-    run(wiped_first((str(tmp_path / "missing"), path), make), fails=True)
+    run(wiped_first(((str(tmp_path / "missing"), 64 * MIB), (path, 64 * MIB)), make), fails=True)
     assert probe(path) == {}
 
 

@@ -185,6 +185,10 @@ ROWS = (
          after="lvs --noheadings"),
     done("GPT and swap on an array, where there was another", nvme=2, size=128, disk=GPT + SWAP_AREA, before=OLD_ARRAY,
          runs=("disk setup --recreate",), swaps=("md127p1",), after=BESIDE_SWAP + SWAP_BYTES),
+    done("GPT on an array of three disks, where two had another", nvme=3, size=128, disk=GPT, before=OLD_ARRAY,
+         runs=("disk setup --recreate",), after=ON_ARRAY),
+    done("one disk with a boot sector", size=128, before='printf "\\125\\252" | dd of="$D0" bs=1 seek=510 status=none; '
+         'printf "\\125" | dd of="$D0" bs=1 seek=446 status=none', runs=("disk setup --recreate",)),
     done("LVM with a swap volume, where there was another", nvme=2, size=128, disk=LVM + SWAP_AREA, before=OLD_VOLUMES,
          runs=("disk setup --recreate",), swaps=("dm-",), after=SWAP_BYTES),
     left("a swap volume that does not fit", "a swap volume of 400 MiB", nvme=2, size=128,

@@ -205,8 +205,8 @@ def test_the_shipped_ntfs_is_formatted_after_both_looks_are_repeated() -> None:
         Untouched(path="/dev/sdb", size=SIZE, regions=((0, 2 * MIB),), digest="beef"),
         Untouched(path="/dev/sdb", size=SIZE, regions=((MIB, 512), (MIB + 4096, 1024)), digest="cafe"),
     )
-    assert format_.run.argv[3:6] == ("wipefs", "/dev/sdb", "--")
-    assert format_.run.argv[6] == "mkfs.ext4"
+    assert format_.run.argv[3:7] == ("wipefs", "/dev/sdb", str(SIZE), "--")
+    assert format_.run.argv[7] == "mkfs.ext4"
     assert "-F" in format_.run.argv
     assert steps(made)[1].why == "/dev/sdb holds only the NTFS that the platform ships"
 

@@ -267,7 +267,7 @@ def test_recreate_says_what_it_destroys() -> None:
     made = plan(facts(*disks), recreate=True)
     assert steps(made)[1].why == "--recreate destroys what is there: /dev/nvme0n1: it holds md"
     (format_,) = on_devices(made)
-    assert format_.run.argv[3:7] == ("wipefs", "/dev/nvme0n1", "--", "sh")
+    assert format_.run.argv[3:8] == ("wipefs", "/dev/nvme0n1", str(SIZE), "--", "sh")
     assert {device.path for device in format_.devices} == {"/dev/nvme0n1", "/dev/nvme1n1"}
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from azureinit.plan.disk_goals import Goal
     from azureinit.plan.disk_work import Assembly, Work
 
+MAKERS = ("mdadm", "lvm", "sfdisk")
+
 
 class Book:
     """The records while a plan is made: every write of the file holds all sets, also those of earlier steps."""
@@ -54,7 +56,7 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     unmark, mark = book.unchanged(), book.write(work.made)
     run, way = _program(work, settings)
     if work.wipe:
-        run = wiped_first(work.wipe, run)
+        run = wiped_first(tuple((disk.path, disk.size) for disk in work.disks if disk.path in work.wipe), run)
     # mdadm and LVM may leave a running array behind: its members are known by their UUIDs.
     back = unmark if work.what != ARRAY and unmark != mark else None
     actions = (OnDevices(devices=work.devices, run=run, mark=mark, unmark=back),)
@@ -63,6 +65,11 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     why = _why(work, disks) + _next(work)
     steps.append(Step(name=name, why=why, did=did, ways=(Way(backend=way, actions=(*actions, *done)),)))
     return tuple(steps)
+
+
+def makes_devices(step: Step) -> bool:
+    """An array, a volume or partitions appear, which the next plan has to see."""
+    return any(way.backend in MAKERS for way in step.ways)
 
 
 def _record(goal: Goal, work: Work, book: Book, disks: str) -> Step:
