@@ -16,7 +16,7 @@ from azureinit.errors import ConfigInvalid, LocalError, LockTimeout, NotConverge
 from azureinit.facts.temporary_disks import DiskFacts
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
 from azureinit.record import replace
-from azureinit.run.disks import LOCK, MOST_ROUNDS, RESULT, Look, converge, disks, set_up
+from azureinit.run.disks import LOCK, LOOKS, MOST_ROUNDS, RESULT, Look, converge, disks, set_up
 from azureinit.run.dispatch import RUN, run_stage
 from azureinit.run.identify import identify
 from azureinit.run.state import Context
@@ -104,6 +104,17 @@ def test_a_plan_that_was_stale_is_made_again(tree: DiskTree) -> None:
     world = World(tree)
     _last, looks = world.converge(stale, (step("fstab", "/etc/fstab"),), ())
     assert looks == 3 and (tree.place / "etc/fstab").read_bytes() == b"x"
+
+
+def test_what_is_refused_after_a_step_is_looked_at_again(tree: DiskTree) -> None:
+    """udev may be reading the partitions of a device that the step has written to."""
+    refusal = Caution(name="refused: local NVMe disks", why="in use")
+    world = World(tree)
+    last, looks = world.converge((step("table", "/etc/one"),), (refusal,), (step("mkfs", "/etc/two"),), ())
+    assert (looks, last.plan, world.warned()) == (4, (), [])
+    last, looks = world.converge((step("table", "/etc/one"),), (refusal,))
+    assert (looks, last.plan, world.warned()) == (2 + LOOKS, (refusal,), ["in use"])
+    assert World(tree).converge((refusal,))[1] == 1
 
 
 def test_a_caution_is_told_once_and_as_a_warning(tree: DiskTree) -> None:
