@@ -34,7 +34,7 @@ REST = (
     'if {simulate} "$package" >/dev/null; then set -- "$@" "$package"; else failed="${failed:+$failed, }$word"; fi; '
     "package=; done; "
     'if [ $# -gt 0 ]; then {install} "$@" || exit; fi; '
-    'if [ -n "$failed" ]; then echo "not installed: $failed" >"$told"; exit 100; fi'
+    'if [ -n "$failed" ]; then printf "not installed: %s\\n" "$failed" >"$told"; exit 100; fi'
 )
 
 
