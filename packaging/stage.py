@@ -25,10 +25,23 @@ from azureinit.cli.options import Command  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
-UNITS = tuple(
-    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@", "-deadline")
+USERDATA = "azure-init-userdata"
+UNITS = (
+    *(f"azure-init{part}.service" for part in PARTS),
+    f"{USERDATA}.target",
+    *(f"{USERDATA}-{stage}.service" for stage in ("network", "config", "final")),
 )
 STATE = "var/lib/azure-init"  # mode 0700, as the agent creates it
+
+CLOUD_INIT_UNITS = {
+    "cloud-init-local.service": "azure-init-local.service",
+    "cloud-init.service": "azure-init-userdata-network.service",
+    "cloud-init-network.service": "azure-init-userdata-network.service",
+    "cloud-config.service": "azure-init-userdata-config.service",
+    "cloud-final.service": "azure-init-userdata-final.service",
+    "cloud-init.target": "azure-init-userdata.target",
+}
 
 
 class Stage:
@@ -98,7 +111,7 @@ def packed(data: bytes) -> bytes:
 
 def azure_init(stage: Stage) -> None:
     stage.tree("src/azureinit", "usr/lib/azure-init/azureinit")
-    for name in ("bundle", "waagent", "azure-nvme-id", "initramfs-files"):
+    for name in ("bundle", "waagent", "cloud-init", "azure-nvme-id", "initramfs-files"):
         stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}", mode=0o755)
     for name in ("loader", "last-resort"):
         stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}")
@@ -141,6 +154,16 @@ def waagent_shim(stage: Stage) -> None:
     stage.docs("azure-init-waagent-shim")
 
 
+def cloud_init(stage: Stage) -> None:
+    """The units are known by cloud-init's names too, for units of others that are ordered after those."""
+    stage.link("usr/bin/cloud-init", "../lib/azure-init/cloud-init")
+    for theirs, ours in CLOUD_INIT_UNITS.items():
+        stage.link(f"usr/lib/systemd/system/{theirs}", ours)
+    setting = "azure-init-cloud-init.toml"
+    stage.file(f"packaging/{setting}", f"etc/azure-init/azure-init.toml.d/{setting}")
+    stage.docs("azure-init-cloud-init")
+
+
 def disks(stage: Stage) -> None:
     """The command itself is the agent's: this package names it, where azure-vm-utils does not."""
     for name in ("80-azure-init-disk.rules", "81-azure-init-disk-late.rules"):
@@ -162,6 +185,7 @@ PACKAGES = {
     "azure-init-fakeazure": fakeazure,
     "azure-init-waagent-shim": waagent_shim,
     "azure-init-disks": disks,
+    "azure-init-cloud-init": cloud_init,
 }
 
 

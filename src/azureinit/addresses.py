@@ -1,4 +1,4 @@
-"""IPv4 addresses, plain http:// URLs and the kernel's route table: parsed and formatted in one place. Pure."""
+"""Addresses, URLs and the kernel's route table: parsed and formatted in one place. Pure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ LOOPBACK = 127
 FIRST_MULTICAST = 224
 ROUTE_UP = 0x1
 HOST_MASK = 0xFFFFFFFF
+# IPv6 prefixes that an IPv4 address follows: ::ffff:0:0/96, ::/96, 64:ff9b::/96; and 2002::/16, which has it in front.
+EMBEDDING = (bytes(10) + b"\xff\xff", bytes(12), bytes.fromhex("0064ff9b") + bytes(8))
+SIX_TO_FOUR = b"\x20\x02"
 
 
 # ---- IPv4
@@ -54,11 +57,27 @@ def is_link_local(number: int) -> bool:
     return number >> 16 == LINK_LOCAL
 
 
+def is_of_platform(packed: bytes) -> bool:
+    """Whether an address, 4 or 16 bytes, is link-local or the wireserver's. IPv6 may have an IPv4 address in it."""
+    if len(packed) == 16:
+        if packed[0] == 0xFE and packed[1] & 0xC0 == 0x80:
+            return True
+        if packed.startswith(EMBEDDING):
+            packed = packed[12:]
+        elif packed.startswith(SIX_TO_FOUR):
+            packed = packed[2:6]
+    if len(packed) != 4:
+        return False
+    number = int.from_bytes(packed, "big")
+    return is_link_local(number) or number == parse_ipv4(WIRESERVER)
+
+
 # ---- URLs
 
 
-def parse_url(url: str) -> tuple[str, int, str]:
-    """Host, port and path of a plain http:// URL; HttpFailed for any other text."""
+def parse_url(url: str, *, secure: bool = False) -> tuple[str, int, str]:
+    """Host, port and path of a plain http:// URL, with `secure` of an https:// one; HttpFailed for any other text."""
+    wanted, usual = ("https", "443") if secure else ("http", "80")
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     host, colon, port = authority.partition(":")
@@ -66,12 +85,28 @@ def parse_url(url: str) -> tuple[str, int, str]:
         host, _, port = authority[1:].partition("]")
         colon, port = port[:1], port[1:]
     plain = url.isascii() and url.isprintable() and " " not in url and not set(authority) & set("@?#")
-    if scheme != "http" or not plain or not host or colon not in ("", ":"):
-        raise HttpFailed(f"not a plain http:// URL: {url!r}", endpoint=url)
-    port = port if colon else "80"
+    if scheme != wanted or not plain or not host or colon not in ("", ":"):
+        raise HttpFailed(f"not a plain {wanted}:// URL: {url!r}", endpoint=url)
+    port = port if colon else usual
     if not port.isdigit() or len(port) > 5 or not 0 < int(port) < 65536:
-        raise HttpFailed(f"not a plain http:// URL: {url!r}", endpoint=url)
+        raise HttpFailed(f"not a plain {wanted}:// URL: {url!r}", endpoint=url)
     return host, int(port), slash + path or "/"
+
+
+def join_url(base: str, location: str) -> str:
+    """Where a redirect leads to: `location` is a URL, or a path on the host of `base`."""
+    location = location.partition("#")[0]
+    if "://" in location.partition("?")[0]:
+        return location
+    scheme, _, rest = base.partition("://")
+    if location.startswith("//"):
+        return f"{scheme}:{location}"
+    authority, _, path = rest.partition("?")[0].partition("/")
+    if location[:1] in ("", "?"):
+        location = f"/{path}{location}"
+    elif not location.startswith("/"):
+        location = f"/{''.join(path.rpartition('/')[:2])}{location}"
+    return f"{scheme}://{authority}{location}"
 
 
 def host_of(url: str) -> str:

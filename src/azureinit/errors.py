@@ -312,6 +312,10 @@ class LoginImpossible(StepFailed):
 class CustomDataFailed(StepFailed):
     reason = "failed to run customData"
 
+    def supporting(self) -> dict[str, str]:
+        """`data`: of a module, its name, its stage and the exit status."""
+        return {**self.data, **super().supporting()}
+
 
 class NotConverged(AzureInitError):
     reason = "work left after provisioning"

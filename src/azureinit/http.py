@@ -1,7 +1,8 @@
 """HTTP requests: one request under a Retry policy and an overall deadline.
 
 Plain HTTP/1.1 to a given address: no redirects, no proxy, no bound device. Failed attempts are counted by kind, and the
-final error lists them.
+final error lists them. `connect` lends another connection: run/fetching.py uses TLS, which no boot without customData
+loads.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Clock
 
     Observe = Callable[..., None]
+    # Host, port and the seconds that it may take.
+    Connect = Callable[[str, int, float], socket]
 
 MAX_HEADERS = 64 * 1024
 MAX_RETRY_AFTER = 60.0
@@ -75,12 +78,19 @@ def send(
     accept: Callable[[Response], None] | None = None,
     observe: Observe | None = None,
     limit: int = 1 << 20,
+    connect: Connect | None = None,
+    also: frozenset[int] = frozenset(),
+    shown: str = "",
 ) -> Response:
     """The first usable answer. `accept` raises an AzureInitError for a malformed one, which is then retried.
 
-    Every attempt carries its own request id, which matches this log with the platform's.
+    Every attempt carries its own request id, which matches this log with the platform's. `connect`: opens the
+    connection; an exception of its own kind ends the request. `also`: statuses that are answers besides 2xx.
+    `shown`: the URL in messages, where it holds a secret.
     """
-    host, port, path = parse_url(url)
+    secure = connect is not None and url.startswith("https:")
+    host, port, path = parse_url(url, secure=secure)
+    usual, shown = 443 if secure else 80, shown or url
     started = clock.monotonic()
     until = min(deadline, started + retry.total)
     tally = _Tally()
@@ -90,14 +100,15 @@ def send(
         wait = delay * _jitter()
         begun = clock.monotonic()
         request_id = _uuid()
-        request = _request(method, path, _host_header(host, port), {REQUEST_ID: request_id, **headers}, body)
-        told = {"method": method, "url": url, "attempt": attempt, "request_id": request_id}
+        request = _request(method, path, _host_header(host, port, usual), {REQUEST_ID: request_id, **headers}, body)
+        told = {"method": method, "url": shown, "attempt": attempt, "request_id": request_id}
         status = TRANSPORT
         try:
-            response = _attempt(host, port, request, retry=retry, until=until, clock=clock, limit=limit)
+            door = connect or _connect
+            response = _attempt(host, port, request, retry=retry, until=until, clock=clock, limit=limit, door=door)
             status = response.status
             failure = _Failure(f"status {status}", status=status)
-            if 200 <= status < 300:
+            if 200 <= status < 300 or status in also:
                 if accept is not None:
                     accept(response)
                 if observe:
@@ -116,7 +127,7 @@ def send(
         over = now + wait >= until
         if final or over or attempt == retry.attempts:
             kind = HttpTimeout if over and not final else HttpFailed
-            raise tally.error(kind, method, url, now - started, final=final)
+            raise tally.error(kind, method, shown, now - started, final=final)
         clock.sleep(wait)
         delay = min(max(delay * retry.growth, SHORTEST_DELAY), retry.max_delay)
 
@@ -172,9 +183,9 @@ class _Tally:
         return self.kinds[kind], kind == self.same
 
 
-def _host_header(host: str, port: int) -> str:
+def _host_header(host: str, port: int, usual: int) -> str:
     name = f"[{host}]" if ":" in host else host
-    return name if port == 80 else f"{name}:{port}"
+    return name if port == usual else f"{name}:{port}"
 
 
 def _request(method: str, path: str, host: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
@@ -185,7 +196,17 @@ def _request(method: str, path: str, host: str, headers: Mapping[str, str], body
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 
 
-def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float, clock: Clock, limit: int) -> Response:
+def _attempt(
+    host: str,
+    port: int,
+    request: bytes,
+    *,
+    retry: Retry,
+    until: float,
+    clock: Clock,
+    limit: int,
+    door: Connect,
+) -> Response:
     ends = min(until, clock.monotonic() + retry.request_timeout)
 
     def left() -> float:
@@ -194,19 +215,28 @@ def _attempt(host: str, port: int, request: bytes, *, retry: Retry, until: float
             raise TimeoutError
         return seconds
 
-    # connect() takes an address directly: getaddrinfo would load the idna codec, 3 ms.
-    connection = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
     try:
-        connection.settimeout(min(retry.connect_timeout, left()))
-        try:
-            connection.connect((host, port))
-        except TIMED_OUT:
-            raise _ConnectTimeout from None
+        connection = door(host, port, min(retry.connect_timeout, left()))
+    except TIMED_OUT:
+        raise _ConnectTimeout from None
+    try:
         connection.settimeout(left())
         connection.sendall(request)
         return _response(_Stream(connection, left, limit))
     finally:
         connection.close()
+
+
+def _connect(host: str, port: int, seconds: float) -> socket:
+    # connect() takes an address directly: getaddrinfo would load the idna codec, 3 ms.
+    connection = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
+    try:
+        connection.settimeout(seconds)
+        connection.connect((host, port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 class _Stream:

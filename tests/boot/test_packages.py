@@ -19,8 +19,11 @@ from support.need import need, need_root
 from support.package_disks import Disk, install, older, python_minor
 
 SUITES = ("bullseye", "bookworm", "trixie")
-UNITS = tuple(
-    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@", "-deadline")
+UNITS = (
+    *(f"azure-init{part}.service" for part in PARTS),
+    "azure-init-userdata.target",
+    *(f"azure-init-userdata-{stage}.service" for stage in ("network", "config", "final")),
 )
 STATIC = UNITS[2:]
 SHIM = "azure-init-waagent-shim_*.deb"

@@ -27,7 +27,8 @@ MAY: dict[str, set[str]] = {
     "config": {*VALUES, "machine"},
     "kvp": {*VALUES, "machine"},
     "facts": {*VALUES, "machine", "config.model"},
-    "memory": {*VALUES, "machine", "plan.actions", "sources.metadata"},
+    # userdata.expanding: the record of what includes and templates became, which memory encodes
+    "memory": {*VALUES, "machine", "plan.actions", "sources.metadata", "userdata.expanding"},
     "sources": {*VALUES, "machine", "http", "config.model"},
     # memory.disk_sets: the record of a disk set and its encoding, which the plan writes
     "plan": {
@@ -43,7 +44,8 @@ MAY: dict[str, set[str]] = {
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
     "userdata": {*VALUES, "plan", "backends", "modules", "config.model", "sources.metadata", "facts"},
-    "apply": {*VALUES, "plan", "machine", "memory", "telemetry.events"},
+    # http: a module of customData sends a form to a URL of the user's
+    "apply": {*VALUES, "plan", "machine", "memory", "telemetry.events", "http"},
     "telemetry": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "report": {*VALUES, "machine", "http", "kvp", "config.model", "config.filters"},
     "observe": {*VALUES, "memory", "kvp", "machine", "config", "telemetry"},
@@ -64,9 +66,12 @@ EFFECTS = ("machine", "http")
 ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
-    "settle", "confirm", "resend", "deliver", "modules", "user_modules", "network_modules", "config_modules",
-    "final_modules", "module_tables", "maintenance", "after_ready", "termination", "show", "mounts", "local",
-    "failed", "hostname_watch", "disks", "dispatch",
+    "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
+    "modules", "command_modules", "disk_modules", "package_modules", "user_modules", "network_modules",
+    "config_modules", "final_modules", "module_tables", "request", "explain",
+    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local",
+    "compat", "carry",
+    "failed", "userdata", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system
@@ -123,7 +128,9 @@ NOT_BOOT: dict[str, set[str]] = {
     "config/docs.py": {"json"},  # `config schema`
     "config/where.py": {"functools", "re"},  # the line of an error in the configuration
     "kvp/cloudinit.py": {"json"},  # `libazureinit-kvp`
+    "machine/jinja_child.py": {"json"},  # a program of its own, for the templates of customData
     "machine/kmsg.py": {"collections"},  # after a failure
+    "machine/outgoing.py": {"socket", "ssl"},  # what customData fetches
     "machine/packets.py": {"socket"},  # a machine without a lease
     "machine/sockets.py": {"socket"},  # the fallback where CPython's private module is missing
     "plan/show.py": {"difflib", "json", "shlex"},  # `plan`

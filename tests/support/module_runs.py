@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from azureinit.config.model import Config
 from azureinit.machine import Machine
 from azureinit.modules.request import Request
 from azureinit.run.enact import enact
-from azureinit.run.modules import Module
+from azureinit.run.modules import Module, plans_of
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
 from azureinit.userdata.document import read_document
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
@@ -44,8 +43,11 @@ def plan_module(module: Module, machine: Machine, request: Request) -> Plan:
 
 
 def apply_module(module: Module, root: Path, text: str | bytes, **fields: Any) -> Plan:
-    """Carry the module out in the tree; returns the plan that was carried out."""
+    """Carry the module out in the tree; returns the plans that were carried out."""
     machine = Machine(root=str(root))
-    plan = plan_module(module, machine, request_of(text, **fields))
-    enact(machine, plan, events=Events(clock=machine.clock), deadline=machine.clock.monotonic() + 60)
-    return plan
+    request = request_of(text, **fields)
+    made: Plan = ()
+    for plan in plans_of(module, machine, request) if module.asked(request) else ():
+        enact(machine, plan, events=Events(clock=machine.clock), deadline=machine.clock.monotonic() + 60)
+        made += plan
+    return made

@@ -20,7 +20,13 @@ from support.need import need
 
 pytestmark = pytest.mark.newer
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("azure-init", "azure-init-fakeazure", "azure-init-waagent-shim", "azure-init-disks")
+PACKAGES = (
+    "azure-init",
+    "azure-init-fakeazure",
+    "azure-init-waagent-shim",
+    "azure-init-disks",
+    "azure-init-cloud-init",
+)
 PAGES = (
     "man8/azure-init.8",
     "man5/azure-init.toml.5",
@@ -34,6 +40,7 @@ LAUNCHERS = {
     "usr/bin/azure-init": "#!/usr/bin/python3 -IS",
     "usr/bin/libazureinit-kvp": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/waagent": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/cloud-init": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/azure-nvme-id": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/initramfs-files": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/bundle": "#!/usr/bin/python3 -ISXno_debug_ranges",
@@ -328,6 +335,7 @@ def test_debian_is_told_which_file_belongs_to_the_administrator(debs: Path) -> N
         **dict.fromkeys(PACKAGES, ()),
         "azure-init": ("/etc/azure-init/azure-init.toml",),
         "azure-init-disks": ("/etc/azure-init/azure-init.toml.d/azure-init-disks.toml",),
+        "azure-init-cloud-init": ("/etc/azure-init/azure-init.toml.d/azure-init-cloud-init.toml",),
     }
 
 
@@ -337,7 +345,13 @@ def test_every_manual_page_is_in_the_package_of_its_program(debs: Path) -> None:
     agent, platform, disks = (
         {f"./usr/share/man/{page}.gz" for page in some} for some in (PAGES[:3], PAGES[3:4], PAGES[4:])
     )
-    assert pages == {PACKAGES[0]: agent, PACKAGES[1]: platform, PACKAGES[2]: set(), PACKAGES[3]: disks}
+    assert pages == {
+        PACKAGES[0]: agent,
+        PACKAGES[1]: platform,
+        PACKAGES[2]: set(),
+        PACKAGES[3]: disks,
+        PACKAGES[4]: set(),
+    }
     assert platform == {"./usr/share/man/man1/fakeazure.1.gz"}
 
 

@@ -86,7 +86,7 @@ def test_no_url_is_printed() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["userdata"], 2, "a command is required: validate, schema"),
+        (["userdata"], 2, "a command is required: validate, explain, run, schema"),
         (["userdata", "validate"], 2, "the following arguments are required: <FILE>"),
         (["userdata", "validate", "/nowhere/at/all"], 1, "there is no /nowhere/at/all"),
         (["userdata", "validate", "/"], 1, "cannot read /"),

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from azureinit.backends.shell import interpreted
 from azureinit.config.model import Config, CustomData as Settings, Waagent
 from azureinit.errors import CustomDataFailed
 from azureinit.facts.custom_data import CustomData
 from azureinit.facts.waagent import Kept
 from azureinit.plan.actions import Caution, Declined, MakeDir, Run, Satisfied, Step, Way, Write
-from azureinit.plan.custom_data import command, plan_custom_data, plan_program, why_no_program
+from azureinit.plan.custom_data import plan_custom_data, plan_program, why_no_program
 from azureinit.plan.show import as_json, as_text
 from azureinit.record import Secret
 from azureinit.sources.metadata import decoded
@@ -157,7 +158,7 @@ def test_in_a_file_tree_nothing_is_run() -> None:
 )
 def test_what_runs_it(data: bytes, argv: tuple[str, ...]) -> None:
     assert why_no_program(data) == ""
-    assert command(data, PATH) == argv
+    assert interpreted(data, PATH) == argv
 
 
 @pytest.mark.parametrize(
@@ -186,5 +187,5 @@ def test_what_is_no_program_is_a_failure_that_says_so(data: bytes, why: str) -> 
 @given(st.binary(max_size=300))
 def test_whatever_was_given_there_is_a_command_or_a_reason(data: bytes) -> None:
     if not why_no_program(data):
-        argv = command(data, PATH)
+        argv = interpreted(data, PATH)
         assert argv[-1] == PATH and argv[0].startswith("/") and len(argv) <= 3

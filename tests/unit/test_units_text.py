@@ -6,14 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from azureinit.config.load import MOST_SECS as MOST_SECONDS
 from azureinit.config.model import Config
 from azureinit.run.disks import LOCK_SECS, MOST_SECS, RESULT
 from azureinit.run.mounts import MOUNT_SECS
+from azureinit.run.userdata import LOCK_SECS as LOCK_STAGE
 
 ROOT = Path(__file__).parents[2]
-RUN, LOCAL, FAILURE, RESEND, HOSTNAME, DISK, LATE = UNITS = tuple(
-    f"azure-init{part}.service" for part in ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@")
+PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@", "-deadline")
+RUN, LOCAL, FAILURE, RESEND, HOSTNAME, DISK, LATE, DEADLINE = tuple(f"azure-init{part}.service" for part in PARTS)
+NETWORK, CONFIG, FINAL = USERDATA = tuple(
+    f"azure-init-userdata-{stage}.service" for stage in ("network", "config", "final")
 )
+TARGET = "azure-init-userdata.target"
+UNITS = (RUN, LOCAL, FAILURE, RESEND, HOSTNAME, DISK, LATE, DEADLINE, *USERDATA)
 AZURE = "smbios-field(chassis_asset_tag = 7783-7084-3265-9085-8269-3286-77)"
 WAAGENT = {"walinuxagent.service", "waagent.service"}
 LOGINS = {"ssh.service", "sshd.service", "systemd-user-sessions.service"}
@@ -45,6 +51,18 @@ ORDER: dict[str, dict[str, set[str]]] = {
         "Before": WAAGENT,
     },
     LATE: {},  # behind another unit, its condition would be checked too late
+    DEADLINE: {"After": {RUN}},
+    NETWORK: {"After": {RUN}, "Before": LOGINS | WAAGENT},
+    CONFIG: {
+        "After": {NETWORK, "network-online.target"},
+        "Wants": {"network-online.target"},
+        "OnFailure": {FAILURE},
+    },
+    FINAL: {
+        "After": {CONFIG, "network-online.target", "time-sync.target", "rc-local.service"},
+        "Before": {"apt-daily.service", "apt-daily-upgrade.service"},
+        "OnFailure": {FAILURE},
+    },
 }
 TOO_EARLY = {"sysinit.target", "basic.target", "sockets.target", "local-fs.target"}
 
@@ -69,7 +87,13 @@ def conditions(unit: dict[str, list[str]]) -> set[tuple[str, str]]:
 
 
 def test_these_are_all_the_units() -> None:
-    assert {path.name for path in (ROOT / "systemd").iterdir()} == set(UNITS)
+    assert {path.name for path in (ROOT / "systemd").iterdir()} == {*UNITS, TARGET}
+
+
+def test_the_target_wants_the_stages_of_custom_data_and_nothing_starts_it_by_itself() -> None:
+    unit = read_unit(TARGET)
+    assert words(unit, "Wants") == set(USERDATA)
+    assert set(unit) == {"Description", "Documentation", "Wants"}, "its order is that of the stages"
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -78,7 +102,7 @@ def test_a_unit_waits_for_and_holds_back_exactly_these(name: str) -> None:
     assert {key: words(unit, key) for key in RELATIONS if key in unit} == ORDER[name]
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", [name for name in UNITS if name not in (CONFIG, FINAL)])
 def test_no_unit_waits_for_the_whole_network_or_holds_back_what_starts_before_it(name: str) -> None:
     unit = read_unit(name)
     assert not words(unit, "After") & {"network-online.target", "network.target"}
@@ -111,6 +135,8 @@ def test_they_run_on_azure_or_where_they_are_forced_and_never_where_they_are_swi
         DISK: signs,
         LATE: {off, ("ConditionPathExists", RESULT)},
         FAILURE: set(),
+        DEADLINE: {off},
+        **dict.fromkeys(USERDATA, signs),
     }, "the others are started by the run, or after it"
 
 
@@ -142,6 +168,10 @@ def test_only_the_two_that_begin_a_boot_are_enabled() -> None:
         (HOSTNAME, "exec", "/usr/bin/azure-init --stage hostname", None),
         (DISK, "oneshot", "/usr/bin/azure-init --stage disk", ["yes"]),
         (LATE, "oneshot", "/usr/bin/azure-init --stage disk", None),
+        (DEADLINE, "oneshot", "/usr/bin/azure-init --stage deadline", None),
+        (NETWORK, "oneshot", "/usr/bin/azure-init --stage network", ["yes"]),
+        (CONFIG, "oneshot", "/usr/bin/azure-init --stage config", ["yes"]),
+        (FINAL, "oneshot", "/usr/bin/azure-init --stage final", ["yes"]),
     ],
 )
 def test_what_a_unit_runs_and_when_that_counts_as_started(
@@ -214,3 +244,29 @@ def test_udev_starts_an_instance_for_each_late_disk() -> None:
     assert jumps == labels and len(labels) == 2
     for sign in ("Microsoft NVMe Direct Disk*", "{00000000-0001-*}", "{f8b3781a-1e82-4818-a1c3-63d806ec15bb}"):
         assert f'=="{sign}"' in rules
+
+
+@pytest.mark.parametrize("name", USERDATA)
+def test_what_a_user_runs_is_not_restricted_and_what_it_leaves_running_stays(name: str) -> None:
+    unit = read_unit(name)
+    service = {"Type", "RemainAfterExit", "ExecStart", "TimeoutStartSec", "KillMode", "StandardOutput"}
+    assert {key for key in unit if not key.startswith("Condition")} <= service | {
+        *RELATIONS,
+        "Description",
+        "Documentation",
+    }
+    assert unit["KillMode"] == ["process"]
+
+
+def test_systemd_ends_a_stage_only_after_the_stage_would_have_ended_itself() -> None:
+    """Even with the longest times that the configuration accepts."""
+    verdict = Config.defaults_["wireserver"].total_retry_timeout_secs
+    stages = {NETWORK: ("network_secs", 0), CONFIG: ("config_secs", verdict), FINAL: ("final_secs", 2 * verdict)}
+    for name, (key, more) in stages.items():
+        assert int(read_unit(name)["TimeoutStartSec"][0]) > MOST_SECONDS[f"userdata.{key}"] + more + LOCK_STAGE
+
+
+def test_the_deadlines_unit_has_the_limits_of_the_unit_that_reports_a_death() -> None:
+    hardening = ("CapabilityBoundingSet", "Restrict", "SystemCall", "Lock", "Memory", "Protect", "NoNew", "Inaccess")
+    one, other = ({k: v for k, v in read_unit(n).items() if k.startswith(hardening)} for n in (DEADLINE, FAILURE))
+    assert one == other and len(one) > 8

@@ -20,6 +20,7 @@ from azureinit.plan.actions import (
     Locked,
     MakeDir,
     OnDevices,
+    Post,
     Remove,
     Run,
     SetHostname,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from azureinit.machine import Machine
+    from azureinit.machine.processes import Ran
     from azureinit.memory.journal import Journal
     from azureinit.plan.actions import Action, Plan
     from azureinit.telemetry.events import Events
@@ -86,7 +88,7 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
     _clean_up(machine, action)
     ended = False
     try:
-        ran = machine.run(action.argv, stdin=stdin, timeout=timeout, env=dict(action.env), output=action.output)
+        ran = _start(machine, action, stdin=stdin, timeout=timeout)
         ended = True
     except SubprocessTimeout as error:
         reached = _reached(machine, action)
@@ -110,6 +112,14 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
         machine.unsynced.changed(made)
     elif action.changes:
         machine.unsynced.unknown = True
+
+
+def _start(machine: Machine, action: Run, *, stdin: bytes, timeout: float) -> Ran:
+    if action.says:
+        from azureinit.apply.output import run_and_quote
+
+        return run_and_quote(machine, action, stdin=stdin, timeout=timeout)
+    return machine.run(action.argv, stdin=stdin, timeout=timeout, env=dict(action.env), output=action.output)
 
 
 def _reached(machine: Machine, action: Run) -> str:
@@ -216,6 +226,12 @@ def _on_devices(machine: Machine, action: OnDevices, journal: Journal, deadline:
     on_devices(machine, action, perform=lambda inner: perform(machine, inner, journal=journal, deadline=deadline))
 
 
+def _post(machine: Machine, action: Post, _journal: Journal, deadline: float) -> None:
+    from azureinit.apply.post import post
+
+    post(machine, action, deadline=deadline)
+
+
 def _bytes(data: bytes | Secret) -> bytes:
     return data.reveal() if isinstance(data, Secret) else data
 
@@ -229,4 +245,5 @@ PERFORM: dict[type, Callable[[Machine, Any, Journal, float], None]] = {
     SetHostname: _set_hostname,
     Locked: _locked,
     OnDevices: _on_devices,
+    Post: _post,
 }

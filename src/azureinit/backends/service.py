@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from azureinit.facts.host import Host
 
 UNIT = "{unit}"
+TIMER_SECS = 10.0
 
 
 class ServiceManager(Record):
@@ -59,6 +60,14 @@ def reload_unit(unit: str | None, host: Host) -> Run | None:
     if unit is None or manager is None or manager.tool not in host.tools:
         return None
     return _run(manager.reload, unit)
+
+
+def start_timer(unit: str, *, seconds: float) -> tuple[Run, ...]:
+    """Start a unit later. A timer of an earlier run of this boot is replaced."""
+    timer = f"{unit.rpartition('.')[0]}.timer"
+    words = (f"--on-active={seconds:.0f}", "--timer-property=AccuracySec=1s", f"--unit={unit}")
+    stop = ("systemctl", "stop", timer)
+    return (Run(argv=("systemd-run", "--quiet", *words), timeout=TIMER_SECS, changes=False, cleanup=(stop,)),)
 
 
 def run_program(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from azureinit.cli.options import COMMANDS, FILE, GLOBAL, Argument, Command, Option
 
+FETCH = Option(names=("--fetch",), help="fetch the URLs of includes and files, and take their content into account")
+ALLOW_HTTP = Option(names=("--allow-http",), help="accept http:// URLs")
+
 AZURE_INIT = Command(
     name="azure-init",
     help="provision this Linux machine from Azure's metadata, and report the result to the platform",
@@ -96,22 +99,44 @@ AZURE_INIT = Command(
         ),
         Command(
             name="userdata",
-            help="check customData in cloud-init's formats",
-            about="Check customData in cloud-init's formats: cloud-config, scripts, MIME, gzip, includes and others. "
-            "Such customData is checked, but this version of azure-init does not carry it out at boot.",
+            help="check customData in cloud-init's formats, and show what it becomes",
+            about="Check customData in cloud-init's formats: cloud-config, scripts, MIME, gzip, includes and others; "
+            "show what it becomes on this machine; carry it out in a file tree.",
             any_root=True,
             commands=(
                 Command(
                     name="validate",
                     help="print every mistake in customData, with line, column and suggestion; exit status 1 if one is "
                     "an error",
-                    options=(
-                        Option(names=("--json",), help="print JSON, for programs"),
-                        Option(names=("--allow-http",), help="accept includes from http:// URLs"),
-                    ),
+                    options=(Option(names=("--json",), help="print JSON, for programs"), FETCH, ALLOW_HTTP),
                     arguments=(Argument(name="FILE", kind=FILE, help="the file to check; - for standard input"),),
                 ),
+                Command(
+                    name="explain",
+                    help="show the stages, modules and steps that customData becomes here, and change nothing",
+                    options=(Option(names=("--json",), help="print JSON, for programs"), FETCH, ALLOW_HTTP),
+                    arguments=(Argument(name="FILE", kind=FILE, help="the file to explain; - for standard input"),),
+                ),
+                Command(
+                    name="run",
+                    help="carry out customData in the file tree of --root, all stages in their order; exit status 1 if "
+                    "a module fails",
+                    options=(FETCH, ALLOW_HTTP),
+                    arguments=(Argument(name="FILE", kind=FILE, help="the file to carry out; - for standard input"),),
+                ),
                 Command(name="schema", help="print the JSON Schema of a cloud-config, for editors"),
+            ),
+        ),
+        Command(
+            name="query",
+            help="print instance data, which the templates of customData use; what is sensitive only for root",
+            options=(
+                Option(names=("--all",), help="print all of it, as JSON"),
+                Option(names=("--list-keys",), help="print the names below KEY, or the first ones"),
+                Option(names=("--format",), value="TEXT", help="render TEXT as a jinja template, and print it"),
+            ),
+            arguments=(
+                Argument(name="KEY", required=False, help="a name, or names with dots between them: v1.region"),
             ),
         ),
         Command(

@@ -67,6 +67,18 @@ def disk(invocation: Invocation, machine: Machine) -> int:
 def userdata(invocation: Invocation, machine: Machine) -> int:
     from azureinit.cli.userdata import main
 
+    return main(
+        list(invocation.rest),
+        machine=machine,
+        out=sys.stdout,
+        err=sys.stderr,
+        configured=configured(invocation, machine),
+    )
+
+
+def query(invocation: Invocation, machine: Machine) -> int:
+    from azureinit.cli.query import main
+
     return main(list(invocation.rest), machine=machine, out=sys.stdout)
 
 
@@ -109,6 +121,7 @@ VERBS: dict[str, Callable[[Invocation, Machine], int]] = {
     "config": config,
     "disk": disk,
     "userdata": userdata,
+    "query": query,
     "clean": clean,
     "deprovision": deprovision,
     "kvp": kvp,

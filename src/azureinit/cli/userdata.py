@@ -1,4 +1,5 @@
-"""`azure-init userdata`: checks customData before a VM is made with it, and prints the schema of a cloud-config."""
+"""`azure-init userdata`: checks customData before a VM is made with it, shows what it becomes, carries it out in a file
+tree, and prints the schema of a cloud-config."""
 
 from __future__ import annotations
 
@@ -11,16 +12,27 @@ from azureinit.userdata.values import MOST_BYTES, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO, TextIO
 
+    from azureinit.config.model import Config
     from azureinit.machine import Machine
     from azureinit.userdata.validate import Report
     from azureinit.userdata.values import Finding, Part
 
 STDIN = "-"
+FETCH_SECS = 300.0
 
 
-def main(argv: list[str], *, machine: Machine, out: TextIO, stdin: BinaryIO | None = None) -> int:
+def main(
+    argv: list[str],
+    *,
+    machine: Machine,
+    out: TextIO,
+    err: TextIO,
+    configured: Callable[[], Config],
+    stdin: BinaryIO | None = None,
+) -> int:
     asked = parse(BY_NAME["userdata"], argv, prog="azure-init userdata", out=out)
     if asked is None:
         return 0
@@ -34,15 +46,47 @@ def main(argv: list[str], *, machine: Machine, out: TextIO, stdin: BinaryIO | No
 
         print(json.dumps(schema(), indent=2), file=out)
         return 0
-    from azureinit.userdata.validate import validate
-
+    if asked.command == "run" and not machine.rooted:
+        hint = "azure-init userdata run --root DIR FILE; a boot carries customData out on the running system"
+        raise UsageError("userdata run: --root is required", hint=hint)
     data = read_document(machine, asked.file, stdin)
-    report = validate(data, allow_http=asked.allow_http)
-    if asked.json:
-        out.write(as_json(report))
-    else:
-        out.write(as_text(report, "standard input" if asked.file == STDIN else asked.file))
-    return 1 if report.errors else 0
+    name = "standard input" if asked.file == STDIN else asked.file
+    if asked.command == "validate":
+        report = checked(machine, data, fetch=asked.fetch, allow_http=asked.allow_http, tell=progress(err))
+        out.write(as_json(report) if asked.json else as_text(report, name))
+        return 1 if report.errors else 0
+    from azureinit.cli.userdata_plan import explain, run
+    from azureinit.record import replace
+
+    config = configured()
+    if asked.allow_http:
+        config = replace(config, userdata=replace(config.userdata, allow_http=True))
+    if asked.command == "explain":
+        return explain(machine, config, data, name=name, fetch=asked.fetch, in_json=asked.json, out=out, err=err)
+    return run(machine, config, data, name=name, fetch=asked.fetch, out=out, err=err)
+
+
+def checked(machine: Machine, data: bytes, *, fetch: bool, allow_http: bool, tell: Callable[[str], None]) -> Report:
+    from azureinit.userdata.validate import Report, validate
+
+    if not fetch:
+        return validate(data, allow_http=allow_http)
+    from azureinit.config.model import Config, Userdata
+    from azureinit.run.expand import expand
+
+    settings = Config(userdata=Userdata(allow_http=allow_http))
+    deadline = machine.clock.monotonic() + FETCH_SECS
+    document = expand(machine, data, settings, deadline=deadline, fetch=True, tell=tell)
+    return Report(parts=document.parts, findings=document.findings)
+
+
+def progress(err: TextIO) -> Callable[[str], None]:
+    """Lines for a terminal; nothing where standard error is none."""
+
+    def tell(text: str) -> None:
+        err.write(f"azure-init: {text}\n")
+
+    return tell if err.isatty() else lambda _text: None
 
 
 def read_document(machine: Machine, path: str, stdin: BinaryIO | None) -> bytes:
@@ -64,7 +108,7 @@ def read_document(machine: Machine, path: str, stdin: BinaryIO | None) -> bytes:
 
 def as_text(report: Report, name: str) -> str:
     """A line for each finding, as compilers write them, and one for the whole."""
-    lines = [_line(one, name) for one in report.findings]
+    lines = [line_of(one, name) for one in report.findings]
     warnings = len(report.findings) - report.errors
     counted = f"{_counted(report.errors, 'error')}, {_counted(warnings, 'warning')}"
     parts = ", ".join(_described(part) for part in report.parts[:10]) or "no part"
@@ -73,7 +117,7 @@ def as_text(report: Report, name: str) -> str:
     return "".join(f"{line}\n" for line in [*lines, f"{name}: {told} ({parts}{more})"])
 
 
-def _line(one: Finding, name: str) -> str:
+def line_of(one: Finding, name: str) -> str:
     part = f" ({shown(one.part)})" if one.part else ""
     hint = f"; {one.hint}" if one.hint else ""
     return f"{name}{part}:{one.line}:{one.column}: {one.level}: {one.message}{hint}"

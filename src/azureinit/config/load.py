@@ -31,6 +31,13 @@ GROUPS_FLAG = "--groups"
 LARGEST_FILE = 1 << 26
 NO_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a directory, a link to itself, a socket
 MOST_WARNINGS = 20  # for each file
+# Longer ones would outlive the unit that observes them, or what the platform waits for.
+MOST_SECS = {
+    "userdata.network_secs": 1800,
+    "userdata.config_secs": 7200,
+    "userdata.final_secs": 86400,
+    "readiness.deadline_secs": 2100,
+}
 HINT = "`azure-init config schema` prints every key and its values, `azure-init config check FILE` tries one file"
 
 
@@ -68,6 +75,7 @@ def check(machine: Machine, path: str) -> tuple[tuple[str, ...], tuple[str, ...]
     """Problems and warnings of one file or directory, and whether there was anything to read."""
     layers = Layers(machine)
     layers.read_named(path, by="")
+    layers.check_together()
     return tuple(layers.problems), tuple(layers.warnings), bool(layers.texts)
 
 
@@ -95,6 +103,7 @@ def _read_layers(machine: Machine, *, config: str | None, groups: tuple[str, ...
     layers.read_ephemeral_setup()
     if layers.values.get("waagent", {}).get("honour"):
         layers.read_waagent()
+    layers.check_together()
     return layers
 
 
@@ -134,6 +143,17 @@ class Layers:
             warnings=tuple(self.warnings),
             texts=self.texts,
         )
+
+    def check_together(self) -> None:
+        """Keys that exclude each other, and durations that have an upper limit."""
+        executes = self.values.get("custom_data", {}).get("execute")
+        if executes and self.values.get("userdata", {}).get("enabled"):
+            what = "cannot be true together with custom_data.execute: customData would be carried out twice"
+            self._wrong(self.origin["userdata.enabled"], ("userdata", "enabled"), what)
+        for name, most in MOST_SECS.items():
+            section, _, key = name.partition(".")
+            if self.values.get(section, {}).get(key, 0) > most:
+                self._wrong(self.origin[name], (section, key), f"must be at most {most}")
 
     # ---- files
 

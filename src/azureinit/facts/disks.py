@@ -20,6 +20,7 @@ TOOLS = ("growpart", "sfdisk", "partx", "parted", "resize2fs", "xfs_growfs", "bt
 EXT, XFS, BTRFS = ("ext4", "ext3", "ext2"), "xfs", "btrfs"
 MOST_ON_DOS = 0xFFFFFFFF  # sectors of the disk's own size
 PRIMARIES = 4  # of a DOS table; the others lie inside one of these
+NO_GROW = "no-grow-root"  # in the VM's directory: customData has switched it off
 DM = {"LVM-": "a logical volume: lvextend -r grows it", "CRYPT-": "encrypted: cryptsetup resize grows it"}
 
 
@@ -99,6 +100,11 @@ def read_root_disk(machine: Machine, mount: str = "/") -> Disk | None:
     if not_ours:
         return Disk(mount=mount, filesystem=found.filesystem, device=block.path, size=block.size, not_ours=not_ours)
     return _measured(machine, found.filesystem, mount, block)
+
+
+def is_grow_off(machine: Machine, directory: str) -> bool:
+    """`directory`: the VM's own."""
+    return machine.stat(f"{directory}/{NO_GROW}", follow=False) is not None
 
 
 def parse_mount(data: bytes, point: str) -> Mount | None:

@@ -24,17 +24,19 @@ class Distro(Record):
     sshd_dropin: str = "/etc/ssh/sshd_config.d/00-azure-init.conf"
     # The image's own account for an admin, though its uid is in the system's range.
     admin: str | None = None
+    # The system's own package manager; None: the first one that is installed.
+    package_manager: str | None = None
 
 
 ROWS = {
     "default": Distro(id="default"),
     "debian": Distro(id="debian", hosts_line=True),
     "ubuntu": Distro(id="ubuntu", hosts_line=True),
-    "fedora": Distro(id="fedora"),
-    "rhel": Distro(id="rhel"),
+    "fedora": Distro(id="fedora", package_manager="dnf"),
+    "rhel": Distro(id="rhel", package_manager="dnf"),
     "azurelinux": Distro(id="azurelinux"),
     "mariner": Distro(id="mariner"),
-    "suse": Distro(id="suse"),
+    "suse": Distro(id="suse", package_manager="zypper"),
     "arch": Distro(id="arch"),
     "alpine": Distro(id="alpine", hosts_line=True),
     "flatcar": Distro(id="flatcar", admin="core"),

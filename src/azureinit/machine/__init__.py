@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from azureinit.machine.netlink import Address, Link, Route
     from azureinit.machine.packets import Broadcast
     from azureinit.machine.processes import Ran
+    from azureinit.machine.sockets import socket
     from azureinit.machine.watch import RouteWatch
 
 TOOLS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -66,11 +67,13 @@ class Machine(FileTree):
         timeout: float,
         env: Mapping[str, str] | None = None,
         output: str | None = None,
+        kept: int = 2 << 20,
     ) -> Ran:
-        """Run a program to its end. `output`: a log file that gets both streams; then the result holds neither."""
+        """Run a program to its end. `output`: a log file that gets both streams; then the result holds neither.
+        `kept`: bytes of each stream that the result holds."""
         from azureinit.machine.processes import run
 
-        return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output)
+        return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output, kept=kept)
 
     def start(self, argv: tuple[str, ...]) -> Callable[[float], Ran]:
         """Start a program and return. The returned function waits for its end, at most the given number of seconds."""
@@ -148,6 +151,18 @@ class Machine(FileTree):
         from azureinit.machine.watch import RouteWatch
 
         return RouteWatch()
+
+    def resolve(self, host: str) -> tuple[str, ...]:
+        """The addresses of a host. A test hands in made-up ones."""
+        from azureinit.machine.outgoing import resolve
+
+        return resolve(host)
+
+    def connect(self, host: str, port: int, seconds: float, *, secure: bool) -> socket:
+        """A connection to a host by name; with `secure` in TLS. OSError, or outgoing.Refused."""
+        from azureinit.machine.outgoing import connect
+
+        return connect(self, host, port, seconds, secure=secure)
 
     def broadcast(self, link: str) -> Broadcast:
         """UDP from the DHCP client's port on a link that may have no address."""

@@ -42,3 +42,8 @@ def rfc3339_ns(nanoseconds: int) -> str:
     while digits.endswith("000"):
         digits = digits[:-3]
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + (f".{digits}" if digits else "") + "+00:00"
+
+
+def rfc2822(seconds: float) -> str:
+    """`Tue, 17 Nov 2026 09:05:00 +0000`; the names are English in every locale, since the program never sets one."""
+    return time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(seconds))

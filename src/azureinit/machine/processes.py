@@ -23,6 +23,9 @@ LOGGED = 1 << 20  # of a log before it is rotated to `.1`
 TOLD = 500
 PIPE = 1 << 16
 MOST_LEFT = 16  # reads of a stream whose child has ended
+# Reads on for the processes that a program left running: 16384 pieces for the log, 2 MiB at most, then for nothing.
+# In the background of a shell that ends at once, so that it is no child of this process.
+RELAY = 'umask 077; exec 3<&0; (dd bs=128 count=16384 2>/dev/null >>"$1"; exec cat >/dev/null) <&3 3<&- &'
 LAST_BREATH = 1.0  # how long to wait for a killed child; one that is stuck in the kernel never ends
 PAUSE = 0.02
 
@@ -61,8 +64,9 @@ def run(
     timeout: float,
     env: Mapping[str, str],
     output: str | None = None,
+    kept: int = KEPT,
 ) -> Ran:
-    return start(machine, argv, stdin=stdin, env=env, output=output)(timeout)
+    return start(machine, argv, stdin=stdin, env=env, output=output, kept=kept)(timeout)
 
 
 def start(
@@ -72,14 +76,20 @@ def start(
     stdin: bytes = b"",
     env: Mapping[str, str] = NOTHING,
     output: str | None = None,
+    kept: int = KEPT,
 ) -> Callable[[float], Ran]:
-    """Start a program. The returned function waits for its end; until then its output must fit into a pipe."""
+    """Start a program. The returned function waits for its end; until then its output must fit into a pipe.
+
+    `env`: an empty value takes a variable away. `output`: processes that the program leaves running keep their output,
+    and may go on writing to it. `kept`: bytes of each stream.
+    """
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
         raise ToolMissing(f"{argv[0]} is not installed", command=argv[0])
     environ = {"PATH": ":".join(machine.search), "LC_ALL": "C", "LANG": "C", **env}
+    environ = {name: value for name, value in environ.items() if value}
     log = _log(machine, output) if output is not None else None
-    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log)
+    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log, most=kept)
     return lambda timeout: child.wait(machine, argv, timeout=timeout)
 
 
@@ -121,8 +131,10 @@ def _spawn(
 class _Child:
     """One child process and its three streams."""
 
-    def __init__(self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None) -> None:
-        self.child, self.stdin, self.log = child, memoryview(stdin), log
+    def __init__(
+        self, child: int, pipes: tuple[int, int, int], stdin: bytes, *, log: LogFile | None = None, most: int = KEPT
+    ) -> None:
+        self.child, self.stdin, self.log, self.most = child, memoryview(stdin), log, most
         self.feed, self.out, self.err = pipes
         self.kept = {self.out: bytearray(), self.err: bytearray()}
         self.open = set(pipes)
@@ -137,10 +149,12 @@ class _Child:
     def wait(self, machine: Machine, argv: tuple[str, ...], *, timeout: float) -> Ran:
         deadline = machine.clock.monotonic() + timeout
         status: int | None = None
+        late = False
         try:
             while status is None:
                 left = deadline - machine.clock.monotonic()
-                if left <= 0:
+                late = left <= 0
+                if late:
                     raise self.late(argv, timeout)
                 # Without a pidfd the child's end wakes nothing: a daemon that it started may hold its streams open.
                 for end, _event in self.poll.poll(1000 * (left if self.exited >= 0 else min(left, PAUSE))):
@@ -150,10 +164,13 @@ class _Child:
             for end in (self.out, self.err):
                 for _read in range(MOST_LEFT if end in self.open else 0):
                     if not self.move(end):
+                        self.close(end)
                         break
+            if self.log is not None and self.out in self.open:
+                _relay(self.out, machine.real(self.log.path, final=False))
         finally:
             if status is None:
-                self.kill()
+                self.kill(grace=LAST_BREATH if self.log is not None and not late else 0.0)
             for end in (*self.open, *((self.exited,) if self.exited >= 0 else ())):
                 os.close(end)
             if self.log is not None:
@@ -174,8 +191,16 @@ class _Child:
         pid, status = os.waitpid(self.child, os.WNOHANG)
         return status if pid else None
 
-    def kill(self) -> None:
-        """Kill the process group and reap the child. Give up reaping a child that is stuck in the kernel."""
+    def kill(self, *, grace: float = 0.0) -> None:
+        """Kill the process group and reap the child. Give up reaping a child that is stuck in the kernel.
+
+        `grace`: a program of the user's that asks for a reboot gets that long to end on its own, and to note that it
+        has asked.
+        """
+        for _pause in range(int(grace / PAUSE)):
+            if self.ended() is not None:
+                return
+            select.select((), (), (), PAUSE)
         try:
             os.killpg(self.child, SIGKILL)
         except OSError:
@@ -199,13 +224,29 @@ class _Child:
         if self.log is not None:
             self.log.write(data)
         else:
-            self.kept[end] += data[: KEPT - len(self.kept[end])]
+            self.kept[end] += data[: self.most - len(self.kept[end])]
         return bool(data)
 
     def close(self, end: int) -> None:
         self.poll.unregister(end)
         self.open.discard(end)
         os.close(end)
+
+
+def _relay(end: int, log: str) -> None:
+    """Without a reader the next output of a process that still holds the stream would end it by SIGPIPE."""
+    actions = [
+        (os.POSIX_SPAWN_DUP2, end, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    try:
+        os.set_blocking(end, True)
+        argv = ("sh", "-c", RELAY, "sh", log)
+        environ = {"PATH": os.defpath}
+        os.waitpid(os.posix_spawn("/bin/sh", argv, environ, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE]), 0)
+    except OSError:
+        pass
 
 
 def _pidfd(child: int) -> int:

@@ -7,6 +7,8 @@
 <vm id>.disks         the disk sets that were made on temporary disks
 <vm id>.userdata      customData as the first boot found it, for the stages that carry it out
 <vm id>.modules       which modules of customData were started and finished
+<vm id>.d             scripts of customData and their output: a directory
+once.modules          modules that ran once, whatever VM this machine was
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 UNFINISHED = b"unfinished\n"
 KINDS = ("provisioned", "pending", "saved", "journal", "disks", "userdata", "modules")
+DIRECTORY = "d"
+ONCE_FILE = "once.modules"
+VM_ID_LENGTH = 36
 
 
 class Instance(Record):
@@ -117,8 +122,12 @@ def mark_provisioned(machine: Machine, instance: Instance, *, unfinished: bool) 
 def _remove_others(machine: Machine, instance: Instance) -> None:
     """Remove the files of VMs that this machine was before: they do not describe its state any more."""
     for name in machine.names(instance.data_dir) or ():
-        if _is_state_file(name) and not name.startswith(f"{instance.vm_id}."):
+        if name.startswith(f"{instance.vm_id}.") or name == ONCE_FILE:
+            continue
+        if _is_state_file(name):
             machine.remove(f"{instance.data_dir.rstrip('/')}/{name}")
+        elif _is_directory(name):
+            _remove_directory(machine, f"{instance.data_dir.rstrip('/')}/{name}")
 
 
 def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:
@@ -128,12 +137,26 @@ def clean(machine: Machine, data_dir: str) -> tuple[str, ...]:
         shown = machine.shown(data_dir)
         raise LocalError(f"cannot clean {shown}: it does not exist", path=shown)
     ours = [name for name in names if _is_state_file(name) or is_temporary(name)]
-    return tuple(name for name in ours if machine.remove(f"{data_dir.rstrip('/')}/{name}"))
+    removed = [name for name in ours if machine.remove(f"{data_dir.rstrip('/')}/{name}")]
+    directories = [name for name in names if _is_directory(name)]
+    removed += [name for name in directories if _remove_directory(machine, f"{data_dir.rstrip('/')}/{name}")]
+    return tuple(removed)
 
 
 def _is_state_file(name: str) -> bool:
     vm_id, _, kind = name.rpartition(".")
     return bool(vm_id) and kind in KINDS
+
+
+def _is_directory(name: str) -> bool:
+    vm_id, _, kind = name.rpartition(".")
+    return kind == DIRECTORY and len(vm_id) == VM_ID_LENGTH and vm_id.count("-") == 4
+
+
+def _remove_directory(machine: Machine, path: str) -> bool:
+    from azureinit.machine.trees import remove_tree
+
+    return remove_tree(machine, path)
 
 
 def read_sealed(machine: Machine, path: str) -> dict[str, Any] | None:

@@ -17,27 +17,34 @@ if TYPE_CHECKING:
 
 VERDICT = "/run/azure-init/verdict"
 READY, FAILURE, UNFINISHED = "ready", "failure", "unfinished"
+AWAITS = "awaits customData"  # the machine is provisioned, and a stage of customData has the verdict
+TOLD = "failure, accepted"  # customData failed, and the platform knows
 MEDIA_ALONE = "media alone"
 UNDELIVERED = ", not delivered"
 
 
 class Pending(Record):
-    """`unconfirmed`: the media were applied, and IMDS has not agreed with them yet."""
+    """`unconfirmed`: the media were applied, and IMDS has not agreed with them yet.
+
+    `until`: seconds since 1970; of AWAITS, when a failure is reported.
+    """
 
     verdict: str
     failure: str = ""
     unconfirmed: bool = False
+    until: float = 0.0
 
 
 def read_pending(machine: Machine, instance: Instance) -> Pending | None:
     values = read_sealed(machine, instance.path("pending"))
     if values is None:
         return None
-    verdict, failure = values.get("verdict", ""), values.get("failure", "")
+    verdict, failure, until = values.get("verdict", ""), values.get("failure", ""), values.get("until", 0.0)
     return Pending(
         verdict=verdict if isinstance(verdict, str) else "",
         failure=failure if isinstance(failure, str) else "",
         unconfirmed=values.get("sources") == MEDIA_ALONE,
+        until=float(until) if isinstance(until, (int, float)) else 0.0,
     )
 
 
@@ -46,7 +53,8 @@ def write_pending(machine: Machine, instance: Instance, pending: Pending) -> Non
 
     values = {"verdict": pending.verdict, "failure": pending.failure}
     sources = {"sources": MEDIA_ALONE} if pending.unconfirmed else {}
-    machine.write(instance.path("pending"), seal({**values, **sources}), mode=0o600)
+    until = {"until": pending.until} if pending.until else {}
+    machine.write(instance.path("pending"), seal({**values, **sources, **until}), mode=0o600)
 
 
 def remove_pending(machine: Machine, instance: Instance) -> None:

@@ -6,7 +6,10 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from azureinit.config.model import Config
+    from azureinit.record import Secret
     from azureinit.sources.metadata import Metadata
     from azureinit.userdata.node import Node
     from azureinit.userdata.values import Part
@@ -23,6 +26,8 @@ class Request(Record):
     directory: str
     # Scripts and boothooks, in the order in which they were given.
     parts: tuple[Part, ...] = ()
+    # The sources of write_files, by URI, as far as they could be fetched.
+    fetched: Mapping[str, Secret] = {}
     # The steps that the stage's journal remembers.
     done: frozenset[str] = frozenset()
     # In days since 1970, as /etc/shadow counts.

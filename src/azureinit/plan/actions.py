@@ -19,7 +19,10 @@ class Run(Record):
     plan is stale. `changes`: it may change files that this plan does not name, so whole file systems are synced before
     Ready. `output`: the log file for its output, which goes nowhere else. `cleanup`: commands that end the
     processes of an earlier or late run; they run before the start and after the timeout, and may fail. `env`: more
-    variables. `progress`: a file to which the program writes what it does, a line each; a failure quotes the last one.
+    variables; an empty value takes one away. `progress`: a file to which the program writes what it does, a line each;
+    a failure quotes the last one.
+    `says`: how lines in `output` begin that say why it failed; a failure quotes them, and without any the last line.
+    `busy`: texts in `output` where another program holds a lock; it is started again, until the timeout.
     """
 
     argv: tuple[str, ...]
@@ -31,6 +34,8 @@ class Run(Record):
     cleanup: tuple[tuple[str, ...], ...] | None = None
     env: tuple[tuple[str, str], ...] = ()
     progress: str | None = None
+    says: tuple[str, ...] = ()
+    busy: tuple[str, ...] = ()
 
 
 class Write(Record):
@@ -139,6 +144,20 @@ class OnDevices(Record):
     unmark: Write | None = None
 
 
+class Post(Record):
+    """Send a form to a URL, until it is accepted. `shown`: the URL without what may be a secret.
+
+    Each try has `timeout` seconds; `pause` seconds lie between two.
+    """
+
+    url: Secret
+    shown: str
+    form: Secret
+    tries: int
+    pause: float = 3.0
+    timeout: float = 10.0
+
+
 class Way(Record):
     """One backend's answer."""
 
@@ -189,7 +208,7 @@ class Caution(Record):
 
 
 if TYPE_CHECKING:
-    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked, OnDevices]
+    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked, OnDevices, Post]
     Item = Union[Step, Satisfied, Unknown, Caution]
     Plan = tuple[Item, ...]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.backends.service import run_program
+from azureinit.backends.shell import interpreted
 from azureinit.errors import CustomDataFailed
 from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way
 from azureinit.plan.waagent import in_library, write_private
@@ -78,7 +79,7 @@ def plan_program(*, given: Secret, config: Config, custom_data: CustomData, root
         return (_refused(PROGRAM, why_not),)
     output = output_path(config)
     way = run_program(
-        command(data, custom_data_path(config)),
+        interpreted(data, custom_data_path(config)),
         unit=UNIT,
         description=DESCRIPTION,
         in_unit=custom_data.service,
@@ -100,17 +101,6 @@ def why_no_program(data: bytes) -> str:
     if first.startswith(b"#!") and (len(first) > MOST_LINE or not first[2:].strip().startswith(b"/")):
         return "its first line names no interpreter"
     return "" if data.strip() else "it is empty"
-
-
-def command(data: bytes, path: str) -> tuple[str, ...]:
-    """By the first line, as the kernel reads it, so that it runs on a noexec file system; else by /bin/sh."""
-    if data.startswith(b"\x7fELF"):
-        return (path,)
-    if not data.startswith(b"#!"):
-        return ("/bin/sh", path)
-    line = data[2:].partition(b"\n")[0].strip(b" \t").decode("utf-8", "surrogateescape")
-    interpreter, _, rest = line.replace("\t", " ").partition(" ")
-    return (interpreter, *((rest.strip(),) if rest.strip() else ()), path)
 
 
 def _refused(name: str, why: str) -> Step:

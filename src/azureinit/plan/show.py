@@ -13,6 +13,7 @@ from azureinit.plan.actions import (
     Locked,
     MakeDir,
     OnDevices,
+    Post,
     Remove,
     Run,
     Satisfied,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Action, Item, Plan
 
 WIDTH = 80
-HIDDEN = ("was", "changes", "regions")  # fields of an action that only the executor needs
+HIDDEN = ("was", "changes", "regions", "env", "says", "busy")  # fields of an action that only the executor needs
 
 
 def as_text(plan: Plan, *, privileged: bool) -> str:
@@ -89,6 +90,8 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
         yield f"remove {action.path}" + (", with everything in it" if action.whole else "")
     elif isinstance(action, SetHostname):
         yield f"set the kernel's host name to {action.name}"
+    elif isinstance(action, Post):
+        yield f"send a form to {action.shown}"
     elif isinstance(action, OnDevices):
         sizes = {device.path: device.size for device in action.devices}
         yield "only if still as seen, and not in use: " + ", ".join(f"{path} ({_size(sizes[path])})" for path in sizes)

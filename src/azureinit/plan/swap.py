@@ -100,14 +100,14 @@ def plan_swap_file(place: Place, size_mib: int, facts: DiskFacts) -> tuple[Item,
         Way(backend=how, actions=(*first, make_swap_file(path, size, how=how), swap_on(path)))
         if needs in facts.tools
         else Declined(backend=how, why=f"{needs} is not installed")
-        for how, needs in _how(place.filesystem)
+        for how, needs in ways_to_fill(place.filesystem)
     )
     had = "there is none" if existing is None else f"it has {existing / MIB:g} MiB"
     why = f"{size_mib} MiB are asked for, and {had}"
     return (Step(name=name, why=why, did=f"began to use {path} ({size_mib} MiB) as swap", ways=ways),)
 
 
-def _how(filesystem: str) -> tuple[tuple[str, str], ...]:
+def ways_to_fill(filesystem: str) -> tuple[tuple[str, str], ...]:
     """The ways to fill the file, and the tool that each needs. Old kernels refuse a file from fallocate on XFS."""
     return (("chattr", "chattr"),) if filesystem == "btrfs" else (("fallocate", "fallocate"), ("dd", "mkswap"))
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from azureinit.backends.service import start_unit
+from azureinit.backends.service import start_timer, start_unit
+from azureinit.errors import CustomDataFailed
 from azureinit.plan.actions import Satisfied, Step, Way
+from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
-NAME, DISKS = "hostname monitor", "temporary disks"
+NAME, DISKS, STAGES = "hostname monitor", "temporary disks", "customData stages"
 START_SECS = 10.0
 
 
@@ -38,3 +40,18 @@ def plan_mount(unit: str, *, seconds: float) -> Step:
     start = start_unit(unit, wait=True, timeout=seconds)
     ways = (Way(backend="systemctl", actions=(start,)),)
     return Step(name=f"mount {unit}", why="the data directory lies on it", did=f"mounted {unit}", ways=ways)
+
+
+def plan_stages(unit: str) -> Plan:
+    step = plan_start(STAGES, unit, why="its stages are units of their own; sshd starts after the first of them")
+    return (replace(step, failure=CustomDataFailed),)
+
+
+def plan_await(unit: str, *, seconds: float) -> Plan:
+    ways = (Way(backend="systemctl", actions=(start_unit(unit, wait=True, timeout=seconds),)),)
+    return (Step(name=unit, why="sshd starts after it", did=f"{unit} has ended", ways=ways),)
+
+
+def plan_deadline(unit: str, *, seconds: float) -> Plan:
+    ways = (Way(backend="systemd-run", actions=start_timer(unit, seconds=seconds)),)
+    return (Step(name="readiness deadline", why="readiness.deadline_secs", did=f"{seconds:.0f} s are left", ways=ways),)

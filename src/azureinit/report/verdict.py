@@ -38,10 +38,14 @@ def failure_report(
     return _fitting(head, _supporting({**error.supporting(), **extra}), tail, limit=limit, size=size)
 
 
-def success_report(subject: Subject, doubts: tuple[str, ...] = ()) -> str:
-    """`doubts`: why the admin may not be able to log in, cut to fit a record of the pool."""
+def success_report(subject: Subject, doubts: tuple[str, ...] = (), failures: tuple[str, ...] = ()) -> str:
+    """`doubts`: why the admin may not be able to log in. `failures`: modules of customData that failed so far.
+
+    Both are cut to fit a record of the pool.
+    """
     head = {"result": "success", "agent": AGENT}
-    supporting = {"access": "; ".join(doubts)} if doubts else {}
+    supporting = {"custom_data": "; ".join(failures)} if failures else {}
+    supporting |= {"access": "; ".join(doubts)} if doubts else {}
     return _fitting(head, supporting, _tail(subject), limit=MAX_POOLED, size=size_in_the_pool)
 
 

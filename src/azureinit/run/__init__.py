@@ -10,13 +10,23 @@ logins, channels           logins wait for the service; what goes on beside the 
 early, gather              what needs no platform; sources and facts, at the same time
 admin, custom_data         facts that need the admin's name; customData
 desired, converge          the plan; plan, apply, plan again
-saving, settle, confirm    what the next boot needs; the machine that was asked for; media that IMDS has to confirm
+saving, serving            what the next boot needs; customData for its stages
+settle, confirm            the machine that was asked for; media that IMDS has to confirm
 resend, deliver            the service that sends Ready again; the verdict
-modules, user_modules, network_modules, config_modules, final_modules, module_tables
+fetching, rendering, expand, instance_data
+                           customData with its includes and templates expanded; what is known about the VM
+modules, command_modules, disk_modules, package_modules, user_modules, network_modules, config_modules
+final_modules, module_tables
                            the modules of a cloud-config, as rows
+request, explain, stage_plans
+                           what they are given; the plans that customData becomes
 maintenance, after_ready   what every boot does, as rows; what follows Ready
-termination, show          SIGTERM; the same walk for `azure-init plan`
-mounts, local, failed      file systems that are not mounted yet; the stages before the run and after one that died
+termination, readiness     SIGTERM; Ready where there is customData
+show                       the same walk for `azure-init plan`
+mounts, local              file systems that are not mounted yet; the stage before the run
+compat                     the files in which other programs look for cloud-init's state
+carry, failed              the modules of a stage of customData; the stage after a run that died
+userdata                   the stages of customData, and the verdict that waits for one of them
 hostname_watch, disks      the stage that tells DNS of a new host name; the one that sets up temporary disks
 dispatch                   which stage is run
 """
@@ -56,6 +66,14 @@ def provision(context: Context) -> int:
             channels = open_channels(context)
             with SigtermStops(context):
                 settled = attempt(context, identity, channels)
+                if settled.served:
+                    from azureinit.run.readiness import reach
+
+                    settled = reach(context, channels, settled)
+            if settled.awaits:
+                from azureinit.run.readiness import hand_over
+
+                return hand_over(context, channels, settled)
         outcome = Outcome(known=known_of(settled.asked), settled=settled)
     except AlreadyProvisioned as done:
         told = f"VM {done.identity.vm_id} is already provisioned{done}: nothing to do"
@@ -80,6 +98,10 @@ def attempt(context: Context, identity: Identity, channels: Channels) -> Settled
         raise LocalError(f"the data directory cannot be used: {context.unmounted} is not mounted")
     logins.hold(identity)
     hold_lock(context, identity)
+    if identity.instance is not None and context.machine.stat(identity.instance.path("userdata")) is not None:
+        from azureinit.run.readiness import resumed
+
+        return resumed(context, identity)
     memory = recall(context, identity)
     early = begin_early(context, memory)
     try:

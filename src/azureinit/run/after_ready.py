@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, LockTimeout
 from azureinit.record import replace
 from azureinit.run.enact import best_effort
-from azureinit.run.maintenance import AFTER_READY, BOOT, LAST, RENAMED, Situation, maintain, plan_due
+from azureinit.run.maintenance import AFTER_READY, BOOT, LAST, RENAMED, SERVE, Situation, maintain, plan_due
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
@@ -49,12 +49,18 @@ def situation_of(context: Context, settled: Settled) -> Situation:
         hostname=metadata.hostname if metadata is not None else None,
         facts=settled.facts,
         done=settled.asked.memory.journal.done,
+        instance=settled.asked.identity.instance,
     )
 
 
-def keep_up(context: Context, identity: Identity) -> int:
-    """For a provisioned machine: the jobs of every boot, and those after Ready that failed in an earlier boot."""
-    at = Situation(machine=context.machine, config=context.config)
+def keep_up(context: Context, identity: Identity, *, starts: bool = True) -> int:
+    """For a provisioned machine: the jobs of every boot, and those after Ready that failed in an earlier boot.
+
+    `starts`: also the stages of customData, where they are due.
+    """
+    at = Situation(machine=context.machine, config=context.config, instance=identity.instance)
+    if starts:
+        maintain(context, (SERVE,), at)
     due: tuple[str, ...] = (BOOT,)
     done = _recall_unfinished(context, identity.instance)
     if done is not None:

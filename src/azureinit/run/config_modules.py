@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from azureinit.run.package_modules import APT, YUM_REPOS, ZYPPER
 from azureinit.run.user_modules import SSH_IMPORT_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.modules import Module
 
-# In this order: ssh_import_id, keyboard, locale, apt_configure, yum_add_repo, ntp, timezone.
-MODULES: tuple[Module, ...] = (SSH_IMPORT_ID,)
+MODULES: tuple[Module, ...] = (SSH_IMPORT_ID, APT, YUM_REPOS, ZYPPER)

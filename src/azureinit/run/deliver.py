@@ -70,8 +70,8 @@ class Delivery:
             with self.events.step("report Ready") as span:
                 if outcome.known.unconfirmed:
                     raise VerdictUndelivered("no network: IMDS has not agreed yet with the media that were applied")
-                self._eject(outcome.settled)
-                self._publish(success_report(self._subject(outcome.known), _doubts(outcome)))
+                self.eject(outcome.settled)
+                self._publish(success_report(self._subject(outcome.known), *_doubts(outcome)))
                 self.platform.wait(until=self.context.work_deadline)
                 self._send(None)
                 span.text = "reported Ready: the platform accepted it"
@@ -194,7 +194,7 @@ class Delivery:
         except AzureInitError as error:
             self.events.tell(DEBUG, "verdict", str(error))
 
-    def _eject(self, settled: Settled | None) -> None:
+    def eject(self, settled: Settled | None) -> None:
         device = settled.asked.device if settled is not None else None
         if settled is None or device is None or self.machine.rooted:
             return
@@ -246,8 +246,8 @@ class Delivery:
         events.flush()
 
 
-def _doubts(outcome: Outcome) -> tuple[str, ...]:
-    return outcome.settled.doubts if outcome.settled is not None else ()
+def _doubts(outcome: Outcome) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return ((), ()) if outcome.settled is None else (outcome.settled.doubts, outcome.settled.failures)
 
 
 def _ready_outlives(failure: AzureInitError) -> bool:

@@ -48,10 +48,10 @@ def plan_desired(context: Context, asked: Asked, facts: Facts, *, shown: bool = 
 
         plan = (*plan, *plan_saving(context, asked))
     pending = bool(work_left(plan))
-    return plan if pending and not shown else (*plan, *_plan_login(context, metadata, facts, pending=pending))
+    return plan if pending and not shown else (*plan, *plan_login(context, metadata, facts, pending=pending))
 
 
-def _plan_login(context: Context, metadata: Metadata, facts: Facts, *, pending: bool) -> Plan:
+def plan_login(context: Context, metadata: Metadata, facts: Facts, *, pending: bool) -> Plan:
     """The last item: whether the admin can log in to the machine that the rest of the plan makes."""
     facts = with_access(context.machine, context.config, facts, metadata)
     return plan_access(

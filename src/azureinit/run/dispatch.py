@@ -86,10 +86,38 @@ def _disk(context: Context, identity: Identity) -> int:
     return disks(context, identity)
 
 
+def _network(context: Context, identity: Identity) -> int:
+    from azureinit.run.userdata import userdata
+
+    return userdata(context, identity, "network")
+
+
+def _config(context: Context, identity: Identity) -> int:
+    from azureinit.run.userdata import userdata
+
+    return userdata(context, identity, "config")
+
+
+def _final(context: Context, identity: Identity) -> int:
+    from azureinit.run.userdata import userdata
+
+    return userdata(context, identity, "final")
+
+
+def _deadline(context: Context, identity: Identity) -> int:
+    from azureinit.run.userdata import deadline
+
+    return deadline(context, identity)
+
+
 RUN: dict[str, Callable[[Context, Identity], int]] = {
     "local": _local,
     "failed": _failed,
     "resend": _resend,
     "hostname": _hostname,
     "disk": _disk,
+    "network": _network,
+    "config": _config,
+    "final": _final,
+    "deadline": _deadline,
 }

@@ -6,7 +6,7 @@ from azureinit.errors import AzureInitError, LockTimeout, RunDied
 from azureinit.facts.mounts import missing_mount, unit_name
 from azureinit.facts.system_state import is_stopping
 from azureinit.memory.instance import prepare
-from azureinit.memory.pending import FAILURE, UNDELIVERED, read_verdict
+from azureinit.memory.pending import AWAITS, FAILURE, READY, TOLD, UNDELIVERED, read_pending, read_verdict
 from azureinit.run.channels import open_channels
 from azureinit.run.deliver import Delivery
 from azureinit.run.state import Known, Outcome
@@ -21,14 +21,20 @@ HOMES = "/home"
 
 def failed(context: Context, identity: Identity) -> int:
     """Always 0: the run's own unit shows the failure."""
-    error = _cause(context)
+    pending = read_pending(context.machine, identity.instance) if identity.instance is not None else None
+    awaited = pending is not None and pending.verdict == AWAITS
+    error = _cause(context, identity)
     if error is not None:
         with Delivery(context, open_channels(context)) as delivery:
             delivery.deliver(Outcome(known=Known(identity=identity), failure=error))
+        if awaited:
+            from azureinit.run.readiness import record_told
+
+            record_told(context, identity, error)
     return 0
 
 
-def _cause(context: Context) -> RunDied | None:
+def _cause(context: Context, identity: Identity) -> RunDied | None:
     """None where there is nothing to report."""
     machine, tell = context.machine, context.events.tell
     verdict = read_verdict(machine)
@@ -50,9 +56,36 @@ def _cause(context: Context) -> RunDied | None:
         return None
     except AzureInitError as error:
         tell(DEBUG, "lock", str(error))  # where nothing can be written there is no lock to respect
+    told = _left_to_others(context, identity)
+    if told:
+        tell(INFO, "failed", f"{told}: nothing to add")
+        return None
     environ = machine.environ
     how = " ".join(filter(None, (environ.get("MONITOR_SERVICE_RESULT"), environ.get("MONITOR_EXIT_STATUS"))))
     return RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}")
+
+
+def _left_to_others(context: Context, identity: Identity) -> str:
+    """Where customData has begun: a stage of it that failed is no run that died, and its own unit reports that."""
+    instance = identity.instance
+    if instance is None or context.unmounted is not None:
+        return ""
+    pending = read_pending(context.machine, instance)
+    if pending is None or context.machine.stat(instance.path("userdata")) is None:
+        return ""
+    if pending.verdict == TOLD:
+        return "customData failed in an earlier boot, and the platform has accepted that report"
+    if pending.verdict == READY:
+        return "azure-init-resend reports Ready"
+    if pending.verdict != AWAITS:
+        return ""
+    from azureinit.run.carry import RUNNING, read_result
+
+    at = context.config.readiness.at
+    stages = read_result(context.machine).get("stages")
+    row = stages.get(at) if isinstance(stages, dict) else None
+    died = isinstance(row, dict) and row.get("state") == RUNNING
+    return "" if died else f"the {at} stage of customData has the verdict"
 
 
 def _delivery(verdict: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from azureinit.run.command_modules import FINAL_MESSAGE, PHONE_HOME, POWER_STATE, SCRIPT_MODULES
+from azureinit.run.package_modules import PACKAGES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.modules import Module
 
-# In this order: packages, write_files_deferred, scripts_per_once, scripts_per_boot, scripts_per_instance, scripts_user
-# (runcmd and scripts), phone_home, final_message, power_state.
-MODULES: tuple[Module, ...] = ()
+MODULES: tuple[Module, ...] = (PACKAGES, *SCRIPT_MODULES, PHONE_HOME, FINAL_MESSAGE, POWER_STATE)

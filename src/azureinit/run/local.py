@@ -44,6 +44,9 @@ def local(context: Context, identity: Identity) -> int:
 
 
 def _is_kept(context: Context, identity: Identity) -> bool:
+    """Whether the machine keeps its name: it was provisioned, and customData may have given it another one since."""
+    if identity.instance is not None and context.machine.stat(identity.instance.path("userdata")) is not None:
+        return True
     if context.config.platform.changed_vm_id != "keep":
         return False
     if context.unmounted is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from azureinit.record import Record
 from azureinit.run.enact import best_effort, enact, tell_cautions
-from azureinit.run.stages import find_stage
+from azureinit.run.stages import SCRIPTS, find_stage
 from azureinit.telemetry.events import DEBUG, WARN
 
 TYPE_CHECKING = False
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.facts.gather import Facts
     from azureinit.machine import Machine
+    from azureinit.memory.instance import Instance
     from azureinit.plan.actions import Plan
     from azureinit.run.state import Context
 
 START = "at the start of the run"
+SERVE = "in every boot of a provisioned machine, before logins"
 BOOT = "in every boot, after the verdict"
 LAST = "in every boot, last: it may take long, and logins do not wait for it"
 RENAMED = "after a verdict, where the host name changed"
@@ -40,6 +42,7 @@ class Situation(Record):
     facts: Facts | None = None
     done: frozenset[str] = frozenset()
     own_keys: frozenset[str] | None = None
+    instance: Instance | None = None
 
 
 class Job(Record):
@@ -66,8 +69,10 @@ def _plan_entropy(_at: Situation, entropy: Any) -> Plan:
 
 
 def _read_root_disk(at: Situation) -> object:
-    from azureinit.facts.disks import read_root_disk
+    from azureinit.facts.disks import is_grow_off, read_root_disk
 
+    if at.instance is not None and is_grow_off(at.machine, at.instance.path("d")):
+        return None
     return read_root_disk(at.machine) if at.machine.privileged else None
 
 
@@ -174,7 +179,32 @@ def _plan_disk_service(_at: Situation, found: Any) -> Plan:
     return plan_disk_service(unit=DISK_UNIT, started=started, masked=masked)
 
 
+def _read_custom_data(at: Situation) -> object:
+    """Where customData was never given and there is no script directory: two questions to the file system."""
+    if at.instance is None:
+        return None
+    asked = at.machine.stat(at.instance.path("userdata")) or at.machine.stat(SCRIPTS)
+    if asked is None and not at.config.userdata.cloud_init_compat:
+        return None
+    from azureinit.run.serving import TARGET, can_start, is_due
+
+    return TARGET if can_start(at.machine) and is_due(at.machine, at.config, at.instance) else None
+
+
+def _plan_stages(_at: Situation, unit: Any) -> Plan:
+    from azureinit.plan.units import plan_stages
+
+    return plan_stages(unit)
+
+
 MAINTENANCE: tuple[Job, ...] = (
+    Job(
+        name="customData",
+        when=SERVE,
+        wanted=lambda config: config.userdata.enabled and not config.custom_data.execute,
+        facts=_read_custom_data,
+        planner=_plan_stages,
+    ),
     Job(
         name="entropy",
         when=START,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from azureinit.memory.modules import ALWAYS as ALWAYS, INSTANCE as INSTANCE, ONCE as ONCE
+from azureinit.plan.actions import work_left
 from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from azureinit.machine import Machine
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
 NETWORK, CONFIG, FINAL = "network", "config", "final"
-ALWAYS, INSTANCE, ONCE = "at every boot", "once for each VM", "once"
+LOCK_SECS = 240.0  # the disk stage makes file systems meanwhile
 
 
 class Module(Record):
@@ -31,7 +33,9 @@ class Module(Record):
     planner: Callable[[Request, Any], Plan]
     apart: bool = False  # its steps do not depend on each other: one that fails does not stop the rest
     on_tree: bool = True  # also done under --root
-    veto: bool = False  # a step in its plan refuses the document: nothing of any stage is carried out
+    veto: bool = False  # where it fails, nothing of the document is carried out, in no stage
+    rounds: int = 1  # plans, each from new facts: a later one needs what an earlier one made
+    lock: str = ""  # a file that is locked while it is carried out, until this process ends
 
 
 def keys(*names: str) -> Callable[[Request], object]:
@@ -41,3 +45,21 @@ def keys(*names: str) -> Callable[[Request], object]:
 
 def no_facts(_machine: Machine, _request: Request) -> object:
     return None
+
+
+def plans_of(module: Module, machine: Machine, request: Request) -> Iterator[Plan]:
+    """The plans of a module, for the caller to carry out one after the other.
+
+    Those after the first come only while there is something else left to do than before.
+    """
+    if module.lock and not machine.rooted:
+        machine.make_dirs(module.lock.rpartition("/")[0], mode=0o700)
+        machine.hold(module.lock, timeout=LOCK_SECS)
+    before: tuple[str, ...] = ()
+    for number in range(module.rounds):
+        plan = module.planner(request, module.facts(machine, request))
+        names = tuple(step.name for step in work_left(plan))
+        if number and (not names or names == before):
+            return
+        yield plan
+        before = names

@@ -11,6 +11,7 @@ from azureinit.run.desired import is_provisioned_anew, login_doubts, plan_desire
 from azureinit.run.early import record_own_keys
 from azureinit.run.enact import enact, tell_cautions
 from azureinit.run.saving import keep_pending, save_media
+from azureinit.run.stages import SCRIPTS
 from azureinit.run.state import Knowing, Settled, known_of
 from azureinit.telemetry.events import INFO
 
@@ -40,10 +41,22 @@ def settle(context: Context, asked: Asked, *, logins: Logins) -> Settled:
             deadline=context.work_deadline,
         )
         _run_custom_data(context, asked)
+        served = _serve(context, asked)
         _sync(context, asked, converged.facts)
         renamed = converged.facts.names.kernel != asked.facts.names.kernel or DHCP_NAME in converged.taken
         doubts = login_doubts(asked, converged.plan)
-        return Settled(asked=asked, facts=converged.facts, renamed=renamed, doubts=doubts)
+        return Settled(asked=asked, facts=converged.facts, renamed=renamed, doubts=doubts, served=served)
+
+
+def _serve(context: Context, asked: Asked) -> bool:
+    """Whether the stages of customData have anything to do; it costs nothing where there is none."""
+    metadata = asked.metadata
+    found = metadata is not None and (metadata.custom_data is not None or metadata.user_data is not None)
+    if not found and not context.config.userdata.cloud_init_compat and context.machine.stat(SCRIPTS) is None:
+        return False
+    from azureinit.run.serving import serve
+
+    return serve(context, asked)
 
 
 def _remember(context: Context, asked: Asked) -> None:

@@ -10,7 +10,7 @@ from azureinit.run.desired import is_provisioned_anew, plan_desired
 from azureinit.run.early import Early
 from azureinit.run.gather import gather
 from azureinit.run.identify import identify
-from azureinit.run.maintenance import AFTER_READY, BOOT, LAST, RENAMED, START, Situation, plan_due
+from azureinit.run.maintenance import AFTER_READY, BOOT, LAST, RENAMED, SERVE, START, Situation, plan_due
 from azureinit.run.recall import recall
 
 TYPE_CHECKING = False
@@ -41,6 +41,8 @@ def whole_plan(context: Context) -> Plan:
         *plan_due((START,), at),
         *desired,
         *_plan_custom_data(context, asked),
+        *plan_due((SERVE,), at),
+        *_plan_stages(context, asked),
         *plan_due(due, at),
     )
 
@@ -52,6 +54,7 @@ def _situation(context: Context, asked: Asked) -> Situation:
         hostname=asked.metadata.hostname if asked.metadata is not None else None,
         facts=asked.facts,
         done=asked.memory.journal.done,
+        instance=asked.identity.instance if asked.memory.readable else None,
         own_keys=own_keys(context, asked, asked.facts) if is_provisioned_anew(asked) else None,
     )
 
@@ -71,3 +74,14 @@ def _plan_custom_data(context: Context, asked: Asked) -> Plan:
     from azureinit.run.custom_data import plan_running
 
     return plan_running(context, asked)
+
+
+def _plan_stages(context: Context, asked: Asked) -> Plan:
+    """The stages of customData, which are units of their own."""
+    from azureinit.run.serving import is_on
+
+    if asked.unconfirmed is not None or not is_on(context.config):
+        return ()
+    from azureinit.run.stage_plans import plan_stages
+
+    return plan_stages(context, asked)

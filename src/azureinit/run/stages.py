@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from azureinit.plan.plan import Planner
 
 VERDICT, FAILURE, NOTHING = "one verdict", "a failure, unless a verdict has left", "nothing"
+SCRIPTS = "/etc/azure-init/scripts"  # directories of scripts, which the stages of customData run
+AWAITED = "one verdict, where readiness.at names the stage"
 
 
 def _no_planners() -> tuple[Planner, ...]:
@@ -73,6 +75,12 @@ STAGES: tuple[Stage, ...] = (
     Stage(name="hostname", unit="azure-init-hostname.service", ends_if_done=False),
     # Sets up the temporary disks: it may swap and mount, and no login waits for it.
     Stage(name="disk", unit="azure-init-disk.service", ends_if_done=False, beside_cloud_init=True, to_host=True),
+    # Carry out customData. Their planners are the rows in network_modules, config_modules and final_modules.
+    Stage(name="network", unit="azure-init-userdata-network.service", tells=AWAITED, ends_if_done=False),
+    Stage(name="config", unit="azure-init-userdata-config.service", tells=AWAITED, ends_if_done=False),
+    Stage(name="final", unit="azure-init-userdata-final.service", tells=AWAITED, ends_if_done=False),
+    # Reports a failure if customData has not ended by readiness.deadline_secs.
+    Stage(name="deadline", unit="azure-init-deadline.service", tells=FAILURE),
 )
 
 

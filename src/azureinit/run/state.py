@@ -95,6 +95,9 @@ class Settled(Record):
     facts: Facts
     renamed: bool = False  # the host name changed, and DHCP may have published the old one
     doubts: tuple[str, ...] = ()  # about the admin's login; they go with Ready
+    served: bool = False  # customData is left to its stages
+    awaits: bool = False  # one of them reports the verdict
+    failures: tuple[str, ...] = ()  # of modules of customData; they go with Ready
 
 
 class Known(Record):

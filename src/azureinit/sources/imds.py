@@ -16,7 +16,7 @@ from azureinit.errors import (
 from azureinit.http import SHORTEST_DELAY, Retry, send
 from azureinit.jsontext import loads
 from azureinit.pubkey import PublicKey as PublicKey
-from azureinit.record import Record
+from azureinit.record import Record, Secret
 from azureinit.sources.identity import UNSET_IDS, parse_vm_id
 from azureinit.version import VERSION
 
@@ -52,6 +52,7 @@ class Imds(Record):
     has_custom_data: bool | None
     # An empty profile means that nothing is requested; an absent one means nothing.
     has_profile: bool = True
+    user_data: Secret | None = None  # as received: base64
     about: Mapping[str, str] = {}
 
 
@@ -153,6 +154,7 @@ def parse_imds(body: bytes) -> Imds:
         pps_type=_text(extended, "ppsType"),
         has_custom_data=_flag(extended, "hasCustomData"),
         has_profile="osProfile" in compute,
+        user_data=_secret(compute, "userData"),
         about={key: value for key in ABOUT if isinstance(value := compute.get(key), str) and value},
     )
 
@@ -181,6 +183,11 @@ def _text(table: dict[str, Any], name: str) -> str | None:
     except UnicodeEncodeError:  # a lone surrogate, which is valid in JSON but not in a file
         raise _invalid(f"{name} is not text", key=name) from None
     return value
+
+
+def _secret(table: dict[str, Any], name: str) -> Secret | None:
+    told = _text(table, name)
+    return Secret(told.encode()) if told and not told.isspace() else None
 
 
 def _vm_id(compute: dict[str, Any]) -> str | None:

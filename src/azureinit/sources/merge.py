@@ -47,6 +47,7 @@ def from_imds(imds: Imds) -> Metadata:
         # IMDS's "None" must not override the media: either source may request pre-provisioning.
         pps_type=None if (imds.pps_type or "").lower() == "none" else imds.pps_type,
         has_profile=imds.has_profile,
+        user_data=imds.user_data,
         about=imds.about,
     )
 

@@ -32,6 +32,7 @@ class Metadata(Record):
     has_password: bool = False
     custom_data: Secret | None = None  # as received: normally base64
     has_custom_data: bool = False  # IMDS announces it; only the media carry it
+    user_data: Secret | None = None  # of IMDS, as received: base64
     # ovf-env.xml from the media; without the password once it is accepted, and None if it is not needed.
     document: Secret | None = None
     guest_agent_off: bool = False
@@ -76,7 +77,7 @@ def is_specialised(metadata: Metadata) -> bool:
 
 def asks_anything(metadata: Metadata) -> bool:
     """Whether any source has more than the VM's id."""
-    return not {"vm_id", "has_profile"}.issuperset(metadata.provenance)
+    return not {"vm_id", "has_profile", "user_data"}.issuperset(metadata.provenance)
 
 
 BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

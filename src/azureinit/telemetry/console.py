@@ -20,6 +20,8 @@ CONSOLE = "/dev/console"
 WAITING = "waiting"
 READY, FAILURE = "report Ready", "report failure"
 HOST_KEYS = "/etc/ssh"
+CUSTOM_DATA = "customData"  # its failures
+MODULE = "customData "  # begins the names of the modules of its stages
 LONGEST_KEY = 1 << 14
 NAMES = {
     "ssh-ed25519": "ED25519",
@@ -40,6 +42,8 @@ class ConsoleListener:
         self.told: set[str] = set()  # the host keys' files
 
     def __call__(self, event: Event) -> None:
+        if event.name == CUSTOM_DATA or event.name.startswith(MODULE):
+            self._tell_custom_data(event)
         cause = event.kind == "event" and event.name == "provision" and event.level >= ERROR
         if not self.begun and (cause or event.kind == "start"):
             self.begun = True
@@ -55,6 +59,14 @@ class ConsoleListener:
         self.ready = self.ready or event.name == READY
         if self.ready:  # also later: the run does not wait for every key
             self._tell_host_keys()
+
+    def _tell_custom_data(self, event: Event) -> None:
+        """A stage of customData: each module as it begins, and its failure."""
+        if event.kind == "start" and event.name.startswith(MODULE) and ":" in event.name:
+            self.begun = True  # the run has said that it started
+            self._say(one_line(event.name))
+        elif event.kind == "event" and event.level >= ERROR:
+            self._say(f"{CUSTOM_DATA} failed: {one_line(event.text)}")
 
     def _tell_host_keys(self) -> None:
         for name in self.machine.names(HOST_KEYS) or ():

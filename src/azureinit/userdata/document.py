@@ -1,16 +1,25 @@
 """customData -> what the stages of a boot carry out: one cloud-config, and the scripts beside it.
 
-Pure: an include that was not fetched and a template that was not rendered are parts like any other; `expanded` in run/
-replaces them before this is called.
+Pure: an include that was not fetched and a template that was not rendered are parts like any other; `expand` in run/
+hands in what they become. The image's configuration lies below: it counts where customData says nothing.
 """
 
 from __future__ import annotations
 
 from azureinit.record import Record
+from azureinit.userdata.expanding import NOTHING
 from azureinit.userdata.merge import merge_documents
 from azureinit.userdata.node import MAPPING, Node
 from azureinit.userdata.validate import parse_cloud_config, validate
-from azureinit.userdata.values import CLOUD_CONFIG, ERROR, SCRIPTS, Finding, Part
+from azureinit.userdata.values import CLOUD_CONFIG, ERROR, SCRIPTS, TEMPLATE, Finding, Include, Part
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from azureinit.facts.image_config import ConfigFile
+    from azureinit.record import Secret
+    from azureinit.userdata.expanding import Expansion
 
 EMPTY = Node(MAPPING, (), 1, 1)
 
@@ -21,18 +30,56 @@ class Document(Record):
     # Scripts and boothooks, in their order.
     scripts: tuple[Part, ...]
     findings: tuple[Finding, ...]
+    # The sources of write_files, by URI.
+    fetched: Mapping[str, Secret] = {}
+    # Templates of the image's configuration that were not rendered.
+    image_templates: tuple[bytes, ...] = ()
 
     @property
     def errors(self) -> tuple[Finding, ...]:
         return tuple(one for one in self.findings if one.level == ERROR)
 
+    @property
+    def includes(self) -> tuple[Include, ...]:
+        """Those that were not fetched."""
+        return tuple(include for part in self.parts for include in part.includes)
 
-def read_document(data: bytes, *, allow_http: bool = False) -> Document:
-    """With an error in it, the document's configuration and scripts are empty: nothing of it is carried out."""
-    report = validate(data, allow_http=allow_http)
-    if report.errors:
-        return Document(config=EMPTY, parts=report.parts, scripts=(), findings=report.findings)
+    @property
+    def templates(self) -> tuple[Part, ...]:
+        """Those that were not rendered."""
+        return tuple(part for part in self.parts if part.kind == TEMPLATE)
+
+
+def read_document(
+    data: bytes,
+    *,
+    allow_http: bool = False,
+    expansion: Expansion = NOTHING,
+    below: tuple[ConfigFile, ...] = (),
+) -> Document:
+    """With an error in it, the document's configuration and scripts are empty: nothing of it is carried out.
+
+    `below`: the image's configuration, the file that wins first.
+    """
+    report = validate(data, allow_http=allow_http, expansion=expansion)
+    lower, findings = EMPTY, report.findings
+    templates: tuple[bytes, ...] = ()
+    if below:
+        from azureinit.userdata.below import read_below
+
+        lower, found, templates = read_below(below, expansion=expansion)
+        findings += found
+    if any(one.level == ERROR for one in findings):
+        return Document(
+            config=EMPTY, parts=report.parts, scripts=(), findings=findings, image_templates=templates
+        )  # fmt: skip
     documents = [(parse_cloud_config(part)[0], part.merge_type) for part in report.parts if part.kind == CLOUD_CONFIG]
     merged = merge_documents([(node, header) for node, header in documents if node is not None])
+    if below:
+        from azureinit.userdata.below import merge_below
+
+        merged = merge_below(merged, lower)
     scripts = tuple(part for part in report.parts if part.kind in SCRIPTS)
-    return Document(config=merged, parts=report.parts, scripts=scripts, findings=report.findings)
+    return Document(
+        config=merged, parts=report.parts, scripts=scripts, findings=findings, image_templates=templates
+    )  # fmt: skip

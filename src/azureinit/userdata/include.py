@@ -37,7 +37,7 @@ def parse_includes(
             message = f"there are more than {MOST_URLS} URLs"
             problems.append(finding(ERROR, message, place=place, line=number, column=column))
             break
-        url, wrong, hint = _checked(url, allow_http=allow_http)
+        url, wrong, hint = check_url(url, allow_http=allow_http)
         if wrong:
             problems.append(finding(ERROR, wrong, place=place, line=number, column=column, hint=hint))
             continue
@@ -57,7 +57,7 @@ def parse_includes(
     return tuple(found), tuple(problems)
 
 
-def _checked(url: str, *, allow_http: bool) -> tuple[str, str, str]:
+def check_url(url: str, *, allow_http: bool) -> tuple[str, str, str]:
     """The URL, what is wrong with it, and what to do. No message contains the URL: it may carry a token."""
     lower = url.lower()
     if lower.startswith(HTTP):

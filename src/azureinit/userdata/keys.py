@@ -93,7 +93,7 @@ KEYS: tuple[Key, ...] = (
     row("apt", CONFIG, "apt_configure", shapes.APT, "package sources and keys of apt"),
     row("yum_repos", CONFIG, "yum_add_repo", shapes.YUM_REPOS, "package sources of yum and dnf"),
     row("yum_repo_dir", CONFIG, "yum_add_repo", PATH, "the directory of those files"),
-    row("runcmd", CONFIG, "runcmd", shapes.COMMANDS, "commands that run once, at the end of the first boot"),
+    row("zypper", CONFIG, "zypper_add_repo", shapes.ZYPPER, "package sources of zypper"),
     # ---- last
     row("package_update", FINAL, "packages", FLAG_, "read the lists of packages again"),
     row("package_upgrade", FINAL, "packages", FLAG_, "upgrade all packages"),
@@ -102,6 +102,7 @@ KEYS: tuple[Key, ...] = (
     row("apt_update", FINAL, "packages", FLAG_, "older name", use="package_update"),
     row("apt_upgrade", FINAL, "packages", FLAG_, "older name", use="package_upgrade"),
     row("apt_reboot_if_required", FINAL, "packages", FLAG_, "older name", use="package_reboot_if_required"),
+    row("runcmd", FINAL, "scripts_user", shapes.COMMANDS, "commands that run once, at the end of the first boot"),
     row("phone_home", FINAL, "phone_home", shapes.PHONE_HOME, "a URL that is told when everything is done"),
     row("final_message", FINAL, "final_message", TEXT_, "text for the console when everything is done"),
     row("power_state", FINAL, "power_state", shapes.POWER_STATE, "shut down or reboot when everything is done"),
@@ -158,6 +159,5 @@ KEYS: tuple[Key, ...] = (
     not_done("vendor_data2", MAPPING, "a vendor's scripts"),
     not_done("version", ANYTHING, "the version of a network configuration"),
     not_done("wireguard", either(MAPPING, NOTHING), "WireGuard"),
-    not_done("zypper", shapes.ZYPPER, "package sources of zypper"),
 )  # fmt: skip
 BY_NAME = {key.name: key for key in KEYS}

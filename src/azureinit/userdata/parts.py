@@ -1,4 +1,8 @@
-"""customData -> its parts: unpacks gzip, base64, MIME and archives. All parts share one limit of bytes and of depth."""
+"""customData -> its parts: unpacks gzip, base64, MIME and archives. All parts share one limit of bytes and of depth.
+
+Nothing is fetched or rendered: what includes hold and what templates became is given as an Expansion. Of those that it
+lacks, there is a part.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from azureinit.userdata.decoding import (
     parse_quoted_printable,
     whole_base64,
 )
+from azureinit.userdata.expanding import NOTHING, Failed, content_of, too_many
 from azureinit.userdata.formats import (
     BOM,
     GZIP,
@@ -36,6 +41,7 @@ from azureinit.userdata.values import (
     MOST_DEPTH,
     MOST_FINDINGS,
     MOST_PARTS,
+    MOST_URLS,
     OPAQUE,
     PART_HANDLER,
     SCRIPT,
@@ -49,12 +55,14 @@ from azureinit.userdata.values import (
     finding,
     position,
 )
+from azureinit.userdata.wrapped import Wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from azureinit.userdata.expanding import Expansion
     from azureinit.userdata.values import Include
 
-FILE = Place()
+RENDERED = (CLOUD_CONFIG, SCRIPT, BOOTHOOK)  # what a template may become
 NOT_DONE = {
     PART_HANDLER: "a part handler is not run: azure-init loads no code into itself",
     JSONP: "a JSON patch is not applied",
@@ -62,33 +70,17 @@ NOT_DONE = {
 TOO_LARGE = f"the parts are larger than {MOST_BYTES >> 20} MiB together"
 
 
-def parse_userdata(data: bytes, *, allow_http: bool = False) -> Userdata:
+def parse_userdata(data: bytes, *, allow_http: bool = False, expansion: Expansion = NOTHING) -> Userdata:
     """`allow_http`: an include may name a plain http:// URL."""
-    decoder = Decoder(allow_http=allow_http)
+    decoder = Decoder(allow_http=allow_http, expansion=expansion)
     decoder.add(Wrapped(data))
     return Userdata(parts=tuple(decoder.parts), findings=tuple(decoder.findings))
 
 
-class Wrapped:
-    """Content that has to be unpacked further, or that is a part."""
-
-    __slots__ = ("content", "content_type", "inside", "merge_type", "name", "place", "windows")
-
-    def __init__(self, content: bytes, place: Place = FILE, inside: tuple[str, ...] = (), name: str = "") -> None:
-        self.content, self.place, self.inside, self.name = content, place, inside, name
-        self.content_type = self.merge_type = ""
-        self.windows = False  # what it lies in has Windows line ends itself
-
-    def unpacked(self, content: bytes, how: str, place: Place) -> Wrapped:
-        below = Wrapped(content, place, (*self.inside, how), self.name)
-        below.merge_type, below.windows = self.merge_type, self.windows
-        below.content_type = "" if self.content_type in GZIP_TYPES else self.content_type
-        return below
-
-
 class Decoder:
-    def __init__(self, *, allow_http: bool) -> None:
-        self.allow_http = allow_http
+    def __init__(self, *, allow_http: bool, expansion: Expansion) -> None:
+        self.allow_http, self.expansion = allow_http, expansion
+        self.urls = 0
         self.parts: list[Part] = []
         self.findings: list[Finding] = []
         self.room = MOST_BYTES
@@ -183,7 +175,7 @@ class Decoder:
 
     def _body(self, body: Body, wrapped: Wrapped) -> None:
         inside = (*wrapped.inside, "MIME")
-        below = Wrapped(body.content, Place(part=wrapped.place.part, line=body.line), inside)
+        below = Wrapped(body.content, Place(part=wrapped.place.part, line=body.line), inside, chain=wrapped.chain)
         below.name = file_name(body.filename)
         below.content_type = body.content_type or "text/plain"
         below.merge_type = body.merge_type
@@ -214,7 +206,8 @@ class Decoder:
         entries, findings = parse_archive(text, place=wrapped.place)
         self.findings += findings
         for entry in entries:
-            below = Wrapped(entry.content, entry.place, (*wrapped.inside, ARCHIVE), file_name(entry.filename))
+            inside, name = (*wrapped.inside, ARCHIVE), file_name(entry.filename)
+            below = Wrapped(entry.content, entry.place, inside, name, wrapped.chain)
             below.merge_type = entry.merge_type
             below.content_type = entry.content_type
             if not entry.content_type and sniff(entry.content) == OPAQUE and not entry.content.startswith(GZIP):
@@ -238,8 +231,12 @@ class Decoder:
                 self._archive(text, wrapped)
             return
         if kind == INCLUDE:
-            includes = self._includes(wrapped)
+            includes, whole = self._includes(wrapped)
+            if whole:
+                return
         elif kind == TEMPLATE:
+            if self._rendered(wrapped):
+                return
             renders = self._template(wrapped)
         elif kind in SCRIPTS:
             self._script(wrapped, kind)
@@ -275,24 +272,58 @@ class Decoder:
         self.findings += wrong
         return text
 
-    def _includes(self, wrapped: Wrapped) -> tuple[Include, ...]:
+    def _includes(self, wrapped: Wrapped) -> tuple[tuple[Include, ...], bool]:
+        """Unpack what was fetched. The URLs that were not, and whether there is none of those."""
         from azureinit.userdata.include import parse_includes
 
         text = self._text(wrapped)
         if text is None:
-            return ()
+            return (), False
         found, findings = parse_includes(text, place=wrapped.place, allow_http=self.allow_http)
         self.findings += findings
-        if found:
+        left: list[Include] = []
+        for one in found:
+            content = content_of(one, self.expansion, wrapped.chain)
+            self.urls += 1
+            if self.urls > MOST_URLS and not self.full:
+                self.full = True
+                self.findings.append(too_many(one))
+            if self.full:
+                break
+            if content is None:
+                left.append(one)
+            elif isinstance(content, Finding):
+                self.findings.append(content)
+            elif self._has_room(content, wrapped):
+                place = Place(part=f"{wrapped.place.part or INCLUDE}, line {one.line}")
+                self.add(Wrapped(content, place, (*wrapped.inside, INCLUDE), chain=(*wrapped.chain, one.url)))
+        if left:
             self._tell(WARNING, "the URLs are not fetched, and what they name is not checked", wrapped)
-        return found
+        return tuple(left), bool(found) and not left
+
+    def _rendered(self, wrapped: Wrapped) -> bool:
+        """Take what the template became, or say why it became nothing. False: it was not rendered."""
+        made = self.expansion.rendered.get(wrapped.content)
+        if made is None:
+            return False
+        if isinstance(made, Failed):
+            self._tell(ERROR, f"the template cannot be rendered: {made.why}", wrapped, line=made.line, hint=made.hint)
+        elif sniff(made) not in RENDERED:
+            hint = "write #cloud-config, #! or #cloud-boothook into the second line"
+            self._tell(ERROR, "the rendered template is no cloud-config, script or boothook", wrapped, hint=hint)
+        elif self._has_room(made, wrapped):
+            part = f"{wrapped.name or wrapped.place.part or 'template'}, rendered"
+            below = Wrapped(made, Place(part=part), (*wrapped.inside, TEMPLATE), wrapped.name, wrapped.chain)
+            below.merge_type = wrapped.merge_type
+            self.add(below)
+        return True
 
     def _template(self, wrapped: Wrapped) -> str:
         from azureinit.userdata.packages import JINJA_HINT, JINJA_MISSING, find_jinja2
 
         start, _ = header_of(wrapped.content, TEMPLATE)
         renders = sniff(wrapped.content[start:].partition(b"\n")[2])
-        if renders not in (CLOUD_CONFIG, SCRIPT, BOOTHOOK):
+        if renders not in RENDERED:
             hint = "write #cloud-config, #! or #cloud-boothook into the second line"
             self._tell(ERROR, "the template does not say what it becomes", wrapped, line=2, hint=hint)
         if find_jinja2() is None:

@@ -191,7 +191,8 @@ APK_REPOS = keys(
     field("local_repo_base_url"),
 )
 PACKAGE = either(TEXT_, listed(SIMPLE, least=2, most=2))
-PACKAGES = listed(either(TEXT_, listed(SIMPLE, least=2, most=2), keys(*fields("apt snap", listed(PACKAGE)))))
+MANAGERS = keys(*fields("apt snap dnf tdnf yum zypper apk", listed(PACKAGE)))
+PACKAGES = listed(either(TEXT_, listed(SIMPLE, least=2, most=2), MANAGERS))
 POWER_STATE = keys(
     field("mode", choice("poweroff", "reboot", "halt"), required=True),
     field("delay", DELAY),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.record import Record
+from azureinit.userdata.expanding import NOTHING
 from azureinit.userdata.formats import header_of
 from azureinit.userdata.parts import decoded, parse_userdata
 from azureinit.userdata.values import (
@@ -20,6 +21,7 @@ from azureinit.userdata.values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from azureinit.userdata.expanding import Expansion
     from azureinit.userdata.node import Node
 
 AFTER_HEADER = b" \t\r\n#"
@@ -34,8 +36,8 @@ class Report(Record):
         return sum(one.level == ERROR for one in self.findings)
 
 
-def validate(data: bytes, *, allow_http: bool = False) -> Report:
-    userdata = parse_userdata(data, allow_http=allow_http)
+def validate(data: bytes, *, allow_http: bool = False, expansion: Expansion = NOTHING) -> Report:
+    userdata = parse_userdata(data, allow_http=allow_http, expansion=expansion)
     findings = list(userdata.findings)
     documents: list[tuple[Part, Node]] = []
     room = MOST_YAML_NODES  # shared by all documents

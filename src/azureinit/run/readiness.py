@@ -1,0 +1,174 @@
+"""Ready where there is customData: when the admin can log in, or when a stage of customData has succeeded.
+
+readiness.at = "access": the run reports Ready after the network stage, because sshd starts then. "config", "final": the
+run leaves a pending verdict; the unit of that stage reports Ready or the failure, and a timer reports a failure if
+nothing was reported in time. `.userdata` exists from the moment when the machine is what was asked for: what customData
+changes from then on is intended, and so no later run plans the machine again.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError
+from azureinit.facts.gather import read_facts
+from azureinit.machine.durable import make_durable
+from azureinit.memory.pending import AWAITS, FAILURE, READY, TOLD, Pending, read_pending, read_verdict
+from azureinit.record import replace
+from azureinit.run.admin import with_admin_files
+from azureinit.run.deliver import Delivery
+from azureinit.run.desired import login_doubts, plan_login
+from azureinit.run.enact import best_effort, enact
+from azureinit.run.recall import recall
+from azureinit.run.saving import keep_pending
+from azureinit.run.serving import ACCESS, can_start, start_stages
+from azureinit.run.stages import find_stage
+from azureinit.run.state import Asked, Settled
+from azureinit.sources.metadata import Metadata
+from azureinit.telemetry.events import INFO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.run.channels import Channels
+    from azureinit.run.state import Context, Identity
+
+NETWORK_UNIT = find_stage("network").unit
+DEADLINE_UNIT = find_stage("deadline").unit
+MORE_SECS = 30.0  # of waiting, beyond the stage's own limit
+TIMER_SECS = 10.0
+LEAST_SECS = 1.0
+
+
+def resumed(context: Context, identity: Identity) -> Settled:
+    """The machine as an earlier run left it. Where the run has no verdict to report, it is not looked at."""
+    if not _awaits(context, identity):
+        return settled_before(context, identity)
+    facts = read_facts(context.machine, context.config, ())
+    asked = Asked(identity=identity, memory=recall(context, identity), facts=facts)
+    return Settled(asked=asked, facts=facts, served=True)
+
+
+def settled_before(context: Context, identity: Identity) -> Settled:
+    """The machine as an earlier run and customData have made it, and whether the admin can still log in."""
+    from azureinit.memory.userdata import read_userdata
+
+    assert identity.instance is not None
+    saved = read_userdata(context.machine, identity.instance)
+    metadata = saved.metadata if saved is not None else Metadata()
+    facts = read_facts(context.machine, context.config)
+    facts = with_admin_files(context.machine, context.config, facts, metadata)
+    asked = Asked(identity=identity, memory=recall(context, identity), facts=facts, metadata=metadata)
+    doubts: tuple[str, ...] = ()
+    if metadata.username:
+        doubts = login_doubts(asked, plan_login(context, metadata, facts, pending=False))
+    return Settled(asked=asked, facts=facts, doubts=doubts, served=True)
+
+
+def _verdict(context: Context, identity: Identity) -> str:
+    pending = read_pending(context.machine, identity.instance) if identity.instance is not None else None
+    return pending.verdict if pending is not None else ""
+
+
+def _awaits(context: Context, identity: Identity) -> bool:
+    """Whether a stage reports the verdict, or none is to be reported any more."""
+    verdict = _verdict(context, identity)
+    later = context.config.readiness.at != ACCESS and can_start(context.machine)
+    return verdict == TOLD or (later and verdict != READY)
+
+
+def reach(context: Context, channels: Channels, settled: Settled) -> Settled:
+    """Start the stages. `awaits` is set where the run has no verdict to report."""
+    identity = settled.asked.identity
+    if _verdict(context, identity) == READY and context.booted is None:
+        return settled  # azure-init-resend
+    started = start_stages(context)
+    if _awaits(context, identity):
+        return replace(settled, awaits=True)
+    if not started:
+        return settled
+    channels.logins.release("provisioned; the first stage of customData runs")
+    channels.waiting.begin("the network stage of customData, before which sshd does not start")
+    try:
+        _await_network_stage(context)
+    finally:
+        channels.waiting.end()
+    return replace(settled, failures=_network_failures(context, identity))
+
+
+def _await_network_stage(context: Context) -> None:
+    from azureinit.plan.units import plan_await
+
+    left = context.work_deadline - context.machine.clock.monotonic()
+    seconds = min(context.config.userdata.network_secs + MORE_SECS, left)
+    if seconds <= 0:
+        return
+    plan, until = plan_await(NETWORK_UNIT, seconds=seconds), context.machine.clock.monotonic() + seconds
+    best_effort(
+        context.events,
+        NETWORK_UNIT,
+        lambda: enact(context.machine, plan, events=context.events, deadline=until),
+        level=INFO,  # the stage has logged its failures
+    )
+
+
+def _network_failures(context: Context, identity: Identity) -> tuple[str, ...]:
+    from azureinit.memory.modules import read_marks
+
+    if identity.instance is None:
+        return ()
+    marks = read_marks(context.machine, identity.instance.path("modules"))
+    return tuple(one.text for one in marks.failures.values() if one.boot == marks.boot)
+
+
+def hand_over(context: Context, channels: Channels, settled: Settled) -> int:
+    """The run ends here without a verdict. Returns the exit code."""
+    from azureinit.run.after_ready import keep_up
+
+    identity, at = settled.asked.identity, context.config.readiness.at
+    assert identity.instance is not None
+    before = read_pending(context.machine, identity.instance)
+    with Delivery(context, channels) as delivery:
+        if before is not None and before.verdict == TOLD:
+            told = "customData failed in an earlier boot, and the platform has accepted that report: nothing is added"
+        else:
+            until = _until(context, before)
+            failure = before.failure if before is not None else ""
+            keep_pending(context, identity, Pending(verdict=AWAITS, failure=failure, until=until))
+            make_durable(context.machine, identity.instance.data_dir)
+            _start_timer(context, until - context.machine.clock.now())
+            delivery.eject(settled)
+            told = f"the machine is provisioned; the verdict waits for the {at} stage of customData"
+        context.events.tell(INFO, "provision", told)
+        channels.in_progress.wait()
+        channels.logins.release("provisioned; the verdict waits for customData")
+        return keep_up(context, identity, starts=False)
+
+
+def _until(context: Context, before: Pending | None) -> float:
+    """Seconds since 1970: the first boot's deadline holds for the boots after it, unless the clock has jumped."""
+    clock, most = context.machine.clock, context.config.readiness.deadline_secs
+    since = context.booted if context.booted is not None else context.started
+    own = clock.now() + since + most - clock.monotonic()
+    if before is None or before.verdict != AWAITS or not before.until:
+        return own
+    return before.until if clock.now() - most < before.until < own else own
+
+
+def _start_timer(context: Context, seconds: float) -> None:
+    from azureinit.plan.units import plan_deadline
+
+    plan, until = plan_deadline(DEADLINE_UNIT, seconds=max(seconds, LEAST_SECS)), context.machine.clock.monotonic()
+    try:
+        enact(context.machine, plan, events=context.events, deadline=until + TIMER_SECS)
+    except AzureInitError as error:
+        context.events.tell(INFO, "readiness", f"no timer for readiness.deadline_secs: {error}")
+
+
+def record_told(context: Context, identity: Identity, error: AzureInitError) -> None:
+    """If the platform has accepted that customData failed, no later boot adds another verdict."""
+    if identity.instance is None or read_verdict(context.machine) != FAILURE:
+        return
+    keep_pending(context, identity, Pending(verdict=TOLD, failure=error.reason))
+    best_effort(
+        context.events,
+        "pending verdict",
+        lambda: make_durable(context.machine, context.config.azure_init_data_dir.path),
+    )

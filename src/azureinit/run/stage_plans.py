@@ -1,0 +1,68 @@
+"""The plans of all stages of customData, for `azure-init plan`."""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError
+from azureinit.memory.modules import DOCUMENT, once_path, read_marks
+from azureinit.plan.actions import Caution, Satisfied, Unknown
+from azureinit.record import replace
+from azureinit.run.module_tables import modules_of
+from azureinit.run.modules import ALWAYS, CONFIG, FINAL, NETWORK, ONCE
+from azureinit.run.request import in_words, make_request, read_customdata, saved_userdata
+from azureinit.run.serving import NAME, given, has_scripts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.memory.instance import Instance
+    from azureinit.modules.request import Request
+    from azureinit.plan.actions import Plan
+    from azureinit.run.modules import Module
+    from azureinit.run.state import Asked, Context
+
+
+def plan_stages(context: Context, asked: Asked) -> Plan:
+    """Nothing is fetched or rendered. A stage plans again when it begins: earlier ones may have changed the machine."""
+    instance = asked.identity.instance if asked.memory.readable else None
+    from azureinit.memory.userdata import SavedUserdata
+
+    saved = saved_userdata(context, instance) if instance is not None else None
+    if saved is None or not saved.data:
+        if asked.metadata is None:
+            return ()
+        found = given(context.config, asked.metadata)
+        if found.left:
+            return (Caution(name=found.source, why=found.left),)
+        saved = SavedUserdata(source=found.source, data=found.data, metadata=asked.metadata)
+    if not saved.data and not has_scripts(context.machine, context.config):
+        return ()
+    document = read_customdata(context, saved)
+    if document.errors:
+        return tuple(Caution(name=saved.source, why=f"nothing is done: {in_words(one)}") for one in document.errors)
+    vm_id = asked.identity.vm_id or ""
+    directory = f"{context.config.azure_init_data_dir.path.rstrip('/')}/{vm_id}.d"
+    request = make_request(context, saved, document, vm_id=vm_id, directory=directory)
+    return _plan_modules(context, request, instance)
+
+
+def _plan_modules(context: Context, request: Request, instance: Instance | None) -> Plan:
+    ended: frozenset[str] = frozenset()
+    once: frozenset[str] = frozenset()
+    if instance is not None:
+        marks = read_marks(context.machine, instance.path("modules"))
+        others = read_marks(context.machine, once_path(instance))
+        if DOCUMENT in marks.failures:
+            return (Caution(name=NAME, why=f"nothing is done: {marks.failures[DOCUMENT].text}"),)
+        ended, once = marks.ended, others.ended
+        request = replace(request, done=marks.done | others.done)
+    rows = [row for stage in (NETWORK, CONFIG, FINAL) for row in modules_of(stage) if row.asked(request)]
+    planned = [(row, once if row.frequency == ONCE else ended) for row in rows]
+    return tuple(item for row, done in planned for item in _plan_module(context, row, request, done))
+
+
+def _plan_module(context: Context, row: Module, request: Request, ended: frozenset[str]) -> Plan:
+    if row.frequency != ALWAYS and row.name in ended:
+        return (Satisfied(name=row.name, why=f"it has run ({row.frequency})"),)
+    try:
+        return row.planner(request, row.facts(context.machine, request))
+    except AzureInitError as error:
+        return (Unknown(name=row.name, why=str(error)),)

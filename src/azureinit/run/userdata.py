@@ -1,0 +1,281 @@
+"""The stages of customData: network, before logins; config, with the network; final. And their deadline.
+
+Each reads the copy that the first boot saved, and runs the modules that are due. /run/azure-init/userdata.json shows
+what they came to; the marks in `<vm id>.modules` decide. Where readiness.at names a stage, that stage ends with the
+verdict.
+"""
+
+from __future__ import annotations
+
+from azureinit.errors import AzureInitError, CustomDataFailed, DeadlineExceeded, LockTimeout
+from azureinit.machine.service import boot_moment
+from azureinit.memory.instance import Instance, is_marked, prepare
+from azureinit.memory.modules import DOCUMENT, Failure, once_path, read_marks
+from azureinit.memory.pending import AWAITS, FAILURE, TOLD, read_pending, read_verdict
+from azureinit.record import replace
+from azureinit.run import conclude
+from azureinit.run.carry import LOCK, NAME, PLACE, POWER, RUNNING, Carrier, Progress, error_of, read_result
+from azureinit.run.module_tables import modules_of
+from azureinit.run.modules import CONFIG, FINAL, NETWORK
+from azureinit.run.readiness import record_told, settled_before
+from azureinit.run.serving import has_scripts, is_on
+from azureinit.run.state import Identity, Known, Outcome, known_of
+from azureinit.telemetry.events import ERROR, INFO, WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.machine import Machine
+    from azureinit.modules.request import Request
+    from azureinit.run.state import Context
+
+STAGES = (NETWORK, CONFIG, FINAL)
+LOCK_SECS = 300.0  # the run does its last jobs, or another stage ends
+PAUSE = 1.0
+
+
+def userdata(context: Context, identity: Identity, stage: str) -> int:
+    """Returns the exit code: 1 if a module failed."""
+    instance = identity.instance or only_instance(context)
+    if instance is None or not is_on(context.config):
+        why = "no VM id is known" if instance is None else "switched off"
+        context.events.tell(INFO, NAME, f"nothing to do: {why}")
+        return 0
+    machine = context.machine
+    machine.make_dirs(PLACE, mode=0o700)
+    machine.hold(LOCK, timeout=LOCK_SECS)
+    identity = Identity(vm_id=instance.vm_id, instance=instance)
+    work = Work(context, identity, instance, stage)
+    status = work.run()
+    work.deliver()
+    work.power()
+    return status
+
+
+def only_instance(context: Context) -> Instance | None:
+    """Where the firmware has no VM id, IMDS gave it to the run: the one VM whose customData was saved."""
+    data_dir = context.config.azure_init_data_dir.path
+    names = [name for name in context.machine.names(data_dir) or () if name.endswith(".userdata")]
+    return Instance(data_dir=data_dir, vm_id=names[0].rpartition(".")[0]) if len(names) == 1 else None
+
+
+class Work:
+    """One stage: its modules, the verdict, and last the module that may end the boot."""
+
+    def __init__(self, context: Context, identity: Identity, instance: Instance, stage: str) -> None:
+        self.context, self.identity, self.instance, self.stage = context, identity, instance, stage
+        self.marks = read_marks(context.machine, instance.path("modules"))
+        self.once = read_marks(context.machine, once_path(instance))
+        self.progress = Progress(context.machine, stage)
+        limit = {NETWORK: "network_secs", CONFIG: "config_secs", FINAL: "final_secs"}[stage]
+        self.until = context.started + float(getattr(context.config.userdata, limit))
+        self.carrier = Carrier(context, stage, self.marks, self.once, self.progress, until=self.until)
+        self.request: Request | None = None
+
+    def run(self) -> int:
+        context = self.context
+        context.events.listeners = (*context.events.listeners, self.progress)
+        why = self._why_idle()
+        if why:
+            context.events.tell(INFO, NAME, f"{self.stage} stage: {why}")
+            self.progress.end([])
+            return 0
+        self.progress.begin("")
+        try:
+            self.request = self._read()
+            if self.request is not None:
+                self.carrier.carry(modules_of(self.stage), self.request)
+        except AzureInitError as error:  # the marks cannot be written
+            self._fail(self.stage, (("", str(error), ""),))
+        failures = self.carrier.failures
+        self.progress.end(failures)
+        return AzureInitError.exit_code if failures else 0
+
+    def _why_idle(self) -> str:
+        if DOCUMENT in self.marks.failures:
+            return "nothing is carried out, because customData has errors or was refused"
+        scripts = self.stage == FINAL and has_scripts(self.context.machine, self.context.config)
+        if not self.marks.has_work(self.stage, once=self.once.ended) and not scripts:
+            return "nothing is due"
+        if self.context.config.userdata.after_failure == "stop" and self._failed_before():
+            return 'left out: an earlier stage failed, and userdata.after_failure is "stop"'
+        return ""
+
+    def _failed_before(self) -> bool:
+        earlier = STAGES[: STAGES.index(self.stage)]
+        found = (*self.marks.failures.values(), *self.once.failures.values())
+        return any(one.stage in earlier and one.boot == self.marks.boot for one in found)
+
+    # ---- the document
+
+    def _read(self) -> Request | None:
+        """None where the document has errors: nothing of it is carried out, in no stage."""
+        from azureinit.run.request import in_words, make_request, read_customdata, saved_userdata
+
+        saved, directory = saved_userdata(self.context, self.instance), self.instance.path("d")
+        self.context.machine.make_dirs(directory, mode=0o700)
+        document = read_customdata(self.context, saved)
+        for one in document.findings:
+            if one not in document.errors:
+                self.context.events.tell(WARN, saved.source or NAME, in_words(one))
+        if document.errors:
+            self._fail(DOCUMENT, tuple(("", in_words(one), "") for one in document.errors))
+            return None
+        request = make_request(self.context, saved, document, vm_id=self.instance.vm_id, directory=directory)
+        if self.marks.asked is None:
+            self.marks.record_asked({stage: _asked(stage, request) for stage in STAGES})
+        return request
+
+    def _fail(self, module: str, errors: tuple[tuple[str, str, str], ...]) -> None:
+        boot = self.marks.boot
+        failure = Failure(module=module, stage=self.stage, boot=boot, step=NAME, errors=errors)
+        self.carrier.failures.append(failure)
+        self.context.events.tell(ERROR, NAME, f"{self.stage} stage: nothing is carried out: {failure.text}")
+        if module == DOCUMENT:
+            self.marks.record_failed(failure)
+
+    # ---- the verdict
+
+    def deliver(self) -> None:
+        if self.context.config.readiness.at != self.stage:
+            return
+        context = _anew(self.context)
+        if not _holds_verdict(context, self.instance):
+            return
+        failures = self._failures()
+        if failures:
+            report_failure(context, self.identity, error_of(failures[0], len(failures) - 1))
+            return
+        settled = settled_before(context, self.identity)
+        conclude(context, None, Outcome(known=known_of(settled.asked), settled=settled))
+
+    def _failures(self) -> list[Failure]:
+        """Of this stage and those before it: modules that failed, and those that did not end."""
+        until = STAGES[: STAGES.index(self.stage) + 1]
+        found = [*self.carrier.failures]
+        kept = (*self.marks.failures.values(), *self.once.failures.values())
+        found += [one for one in kept if one.stage in until and one not in found]
+        failed, boot = {one.module for one in found}, self.marks.boot
+        if self.marks.asked is None and not failed:
+            told = (("", "the network stage did not end", ""),)
+            return [Failure(module=DOCUMENT, stage=NETWORK, boot=boot, step=NAME, errors=told)]
+        ended = self.marks.ended | self.once.ended
+        asked = self.marks.asked or {}
+        left = {name: stage for stage in until for name in asked.get(stage, {}) if name not in ended and name != POWER}
+        left.update(dict.fromkeys((*self.marks.interrupted, *self.once.interrupted), self.stage))
+        told = (("", "it was interrupted, or never begun", ""),)
+        found += [
+            Failure(module=name, stage=stage, boot=boot, step=name, errors=told)
+            for name, stage in left.items()
+            if name not in failed
+        ]
+        return [one for one in found if one.module == DOCUMENT] or found
+
+    # ---- the end
+
+    def power(self) -> None:
+        """The module that shuts down or reboots: after the verdict, or when it can be waited for no longer."""
+        if self.stage != FINAL or self.request is None:
+            return
+        row = next((one for one in modules_of(FINAL) if one.name == POWER), None)
+        if row is None or not row.asked(self.request) or POWER in self.marks.finished:
+            return
+        self._await_verdict()
+        self.carrier.until = self.context.machine.clock.monotonic() + self.context.config.userdata.final_secs
+        self.carrier.do(row, self.request, ends_first=True)
+        self.progress.end(self.carrier.failures)
+
+    def _await_verdict(self) -> None:
+        machine = self.context.machine
+        until = boot_moment(machine) + self.context.config.readiness.deadline_secs
+        told = False
+        while not _has_verdict(machine, self.instance) and machine.clock.monotonic() < until:
+            if not told:
+                self.context.events.tell(INFO, NAME, f"{POWER} waits until the platform has accepted the verdict")
+            told = True
+            machine.clock.sleep(PAUSE)
+
+
+def _asked(stage: str, request: Request) -> dict[str, str]:
+    """The modules that a later boot looks at. Script directories it looks into itself."""
+    from azureinit.userdata.values import PER_BOOT, PER_INSTANCE, PER_ONCE
+
+    kinds = {"scripts_per_boot": PER_BOOT, "scripts_per_instance": PER_INSTANCE, "scripts_per_once": PER_ONCE}
+    given = {part.kind for part in request.parts}
+    rows = [row for row in modules_of(stage) if row.asked(request)]
+    return {row.name: row.frequency for row in rows if kinds.get(row.name) is None or kinds[row.name] in given}
+
+
+def _anew(context: Context) -> Context:
+    """The time for a verdict begins now: a stage may take longer than a run."""
+    clock = context.machine.clock
+    return replace(context, started=clock.monotonic(), booted=boot_moment(context.machine))
+
+
+def _has_verdict(machine: Machine, instance: Instance) -> bool:
+    if is_marked(machine, instance):
+        return True
+    pending = read_pending(machine, instance)
+    return (pending is not None and pending.verdict == TOLD) or read_verdict(machine) == FAILURE
+
+
+def _holds_verdict(context: Context, instance: Instance) -> bool:
+    """Whether the verdict is this process's to report. One process at a time comes to this, by the run's lock."""
+    try:
+        prepare(context.machine, instance.data_dir, timeout=LOCK_SECS)
+    except LockTimeout as error:
+        context.events.tell(WARN, NAME, f"{error}; that run will report")
+        return False
+    pending = read_pending(context.machine, instance)
+    return pending is not None and pending.verdict == AWAITS and not is_marked(context.machine, instance)
+
+
+def report_failure(context: Context, identity: Identity, error: AzureInitError) -> None:
+    """The failure, and the record that the platform has accepted it: no later boot adds another verdict."""
+    from azureinit.memory.userdata import read_userdata
+
+    assert identity.instance is not None
+    machine, instance = context.machine, identity.instance
+    saved, pending = read_userdata(machine, instance), read_pending(machine, instance)
+    known = Known(
+        identity=identity,
+        metadata=saved.metadata if saved is not None else None,
+        previous=pending.failure if pending is not None else "",
+    )
+    conclude(context, None, Outcome(known=known, failure=error))
+    record_told(context, identity, error)
+
+
+def deadline(context: Context, identity: Identity) -> int:
+    """readiness.deadline_secs are over: a failure that names what is still being done, unless there is a verdict."""
+    instance = identity.instance or only_instance(context)
+    if instance is None or not _holds_verdict(_anew(context), instance):
+        context.events.tell(INFO, "deadline", "no verdict waits for customData: nothing to add")
+        return 0
+    secs = context.config.readiness.deadline_secs
+    step, doing = doing_now(context.machine)
+    cause = DeadlineExceeded(f"not finished within readiness.deadline_secs ({secs:.0f} s): {doing}")
+    error = CustomDataFailed(step, {"azure-init": cause})
+    report_failure(_anew(context), Identity(vm_id=instance.vm_id, instance=instance), error)
+    return 0
+
+
+def doing_now(machine: Machine) -> tuple[str, str]:
+    """The step that a stage is doing now, and a sentence about it."""
+    found = read_result(machine)
+    stages = found.get("stages")
+    rows = stages.items() if isinstance(stages, dict) else ()
+    for stage, row in rows:
+        if isinstance(row, dict) and row.get("state") == RUNNING:
+            module, step, path = (str(row.get(key, "")) for key in ("module", "step", "progress"))
+            reached = _last_line(machine, path) if path.startswith("/") else ""
+            told = f"the {stage} stage is at {step or module or 'its beginning'}"
+            return step or module or NAME, told + (f", {reached}" if reached else "")
+    return NAME, "no stage is running"
+
+
+def _last_line(machine: Machine, path: str) -> str:
+    try:
+        data = machine.read(path) or b""
+    except AzureInitError:
+        return ""
+    return data.rstrip(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")[-200:]

@@ -1,0 +1,147 @@
+"""customData carried out by real units: the order of the stages, when Ready is told, and what survives a reboot."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fakeazure.platform.events import Kvp
+from support.installed import Boot, Disk, Machines
+
+pytestmark = pytest.mark.newer
+
+STAGES = ("network", "config", "final")
+UNIT = "azure-init-userdata-{}.service"
+AT_FINAL = '[azure-init.readiness]\nat = "final"\n'
+ORDERLY = """#cloud-config
+bootcmd:
+- systemctl is-active ssh.service >/root/at-bootcmd || true
+- echo boot >>/root/boots
+runcmd:
+- systemctl is-active ssh.service >/root/at-runcmd || true
+- grep -E '^(CapBnd|Seccomp|NoNewPrivs):' /proc/self/status >/root/limits
+- useradd --create-home made-by-runcmd
+- (trap '' HUP; exec sleep 1000) >/dev/null 2>&1 &
+"""
+SLOW = """#cloud-config
+runcmd:
+- echo begun >>/root/begun; sync
+- "[ -e /root/again ] || sleep 600"
+- echo ended >>/root/begun
+"""
+BROKEN = """#cloud-config
+bootcmd:
+- sh -c 'exit 5'
+runcmd:
+- touch /root/after-that
+"""
+MISTAKEN = """#cloud-config
+runcmd:
+- touch /root/too-far
+- colon: here
+"""
+FAILING = """#cloud-config
+runcmd:
+- echo one
+- sh -c 'exit 3'
+- touch /root/too-far
+"""
+
+
+def given(text: str) -> str:
+    return f"custom_data = {json.dumps(text)}"
+
+
+def result(boot: Boot) -> dict[str, object]:
+    found: dict[str, object] = json.loads(boot.out("cat", "/run/azure-init/userdata.json"))
+    return found
+
+
+@pytest.fixture
+def disk(machine: Machines) -> Disk:
+    return machine("trixie", "python3-yaml")
+
+
+def test_the_stages_run_in_their_order_and_a_second_boot_repeats_only_what_is_for_every_boot(disk: Disk) -> None:
+    with disk.boot(vm=given(ORDERLY)) as boot:
+        boot.ready()
+        units = [boot.ended(UNIT.format(stage)) for stage in STAGES]
+        assert units == ["success 0"] * 3, boot.journal("-b")
+        assert boot.out("cat", "/root/at-bootcmd") == "inactive", "sshd waits for the network stage"
+        assert boot.out("cat", "/root/at-runcmd") == "active"
+        ended = boot.moment(UNIT.format("network"), "ExecMainExit")
+        assert boot.moment("ssh", "ExecMainStart") > ended > boot.moment("azure-init", "ActiveEnter")
+        limits = boot.out("cat", "/root/limits").splitlines()
+        assert set(limits) <= set(boot.out("cat", "/proc/1/status").splitlines()), "those of the first process"
+        assert boot.out("id", "-un", "made-by-runcmd") == "made-by-runcmd"
+        assert boot.run("pgrep", "-f", "^sleep 1000").stdout, "what runcmd left running runs"
+        assert result(boot)["state"] == "done"
+        assert boot.failed_units() == []
+    with disk.boot() as boot:
+        assert [boot.ended(UNIT.format(stage)) for stage in STAGES] == ["success 0"] * 3
+        assert boot.out("cat", "/root/boots").split() == ["boot", "boot"]
+        assert boot.told() == []
+
+
+def test_a_failure_at_final_is_told_with_its_line_and_by_no_later_boot(disk: Disk) -> None:
+    with disk.boot(AT_FINAL, vm=given(FAILING)) as boot:
+        boot.until(boot.told, "a verdict is told")
+        (told,) = boot.verdicts()
+        assert told.kind == "failed" and "failed to run customData" in str(told), told
+        assert "line 4" in str(told) and "exit status: 3" in str(told) and "scripts_user" in str(told)
+        assert boot.ended() == "success 0", "the run ended without a verdict"
+        assert boot.run("test", "-e", "/root/too-far").returncode
+        assert boot.ended(UNIT.format("final")) == "exit-code 1"
+        assert boot.told() == ["failed"]
+    with disk.boot(AT_FINAL) as boot:
+        assert boot.ended() == "success 0", boot.journal("-b", "-u", "azure-init*")
+        assert boot.told() == [], boot.journal("-b", "-u", "azure-init*")
+
+
+def test_a_power_cut_in_the_middle_is_told_and_the_next_boot_resumes(disk: Disk) -> None:
+    with disk.boot(AT_FINAL, vm=given(SLOW), wait=False) as boot:
+        boot.until(lambda: boot.run("cat", "/root/begun").stdout, "runcmd runs")
+        assert boot.told() == [] and boot.ended() == "success 0", "the verdict waits for the final stage"
+        boot.out("sh", "-c", "touch /root/again; sync")
+        boot.cut_power()
+    with disk.boot(AT_FINAL) as boot:
+        boot.ready()
+        assert boot.out("cat", "/root/begun").split() == ["begun", "ended"], "finished items are skipped"
+        assert "scripts_user was interrupted, and runs again" in boot.journal("-b", "-u", UNIT.format("final"))
+        assert boot.ended(UNIT.format("final")) == "success 0"
+    assert disk.files("var/lib/azure-init/*.provisioned") and not disk.files("var/lib/azure-init/*.pending")
+
+
+def test_after_the_deadline_the_command_is_told_and_the_end_of_the_stage_adds_nothing(disk: Disk) -> None:
+    soon = f"{AT_FINAL}deadline_secs = 8\n"
+    with disk.boot(soon, vm=given(SLOW), wait=False) as boot:
+        boot.until(boot.told, "a verdict is told")
+        (told,) = boot.verdicts()
+        assert told.kind == "failed" and "line 4" in str(told) and "readiness.deadline_secs (8 s)" in str(told), told
+        boot.out("pkill", "-f", "^sleep 600")
+        boot.ended(UNIT.format("final"))
+        assert boot.told() == ["failed"]
+
+
+def test_a_stage_that_dies_with_the_verdict_is_reported(disk: Disk) -> None:
+    with disk.boot(AT_FINAL, vm=given(SLOW), wait=False) as boot:
+        boot.until(lambda: boot.run("cat", "/root/begun").stdout, "runcmd runs")
+        boot.out("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT.format("final"))
+        boot.until(boot.told, "a verdict is told")
+        (told,) = boot.verdicts()
+        assert told.kind == "failed" and "did not finish" in str(told), told
+
+
+@pytest.mark.parametrize(("text", "cause"), [(BROKEN, "exit status: 5"), (MISTAKEN, "line 4, column 3")])
+def test_what_fails_before_ready_goes_with_it(disk: Disk, text: str, cause: str) -> None:
+    disk.write("var/lib/hyperv/.kvp_pool_1", "")
+    with disk.boot(vm=given(text)) as boot:
+        boot.ready()
+        (report,) = [event.value for event in boot.events() if isinstance(event, Kvp) and event.kind == "report"]
+        assert "result=success" in report and "custom_data=" in report and cause in report, report[:2000]
+        assert boot.ended(UNIT.format("network")) == "exit-code 1"
+        assert cause in str(result(boot)["stages"])
+        done = boot.run("test", "-e", "/root/after-that").returncode == 0
+        assert done == (text == BROKEN), "a failed module stops no other; a mistake stops everything"
+        assert "customData failed: network stage" in boot.console.read_text(errors="replace")

@@ -1,0 +1,252 @@
+"""customData documents that cloud-init and azure-init carry out, for the comparison of the two file trees.
+
+`DIFFERS` of a document: a path and the reason why azure-init leaves something else there. docs/userdata.md has the same
+reasons in its table of differences.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+
+from azureinit.record import Record
+
+KEY = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGvBr8Vw0rQwWq5nVbX1nW0m5mB7vO2lQm3Wn0m5mB7v alice@example"
+)  # fmt: skip
+HASH = "$6$salt$IxDD3jeSOb5eB1CX5LBsqZFVkJdido3OUILO5Ifz5iwMuTS4XMS130MTSuDDl3aCI6WouIL9AjRbLCelDCy.g."
+
+
+APPEND = "list(append)+dict(recurse_list)+str()"
+FILE = "write_files: [{path: /x, content: x}]\n"
+
+
+class Trial(Record):
+    name: str
+    data: bytes
+    differs: dict[str, str] = {}  # noqa: RUF012 - frozen by Record, never changed
+    # cloud-init applies a part of it, or nothing, and azure-init refuses the whole: the reason.
+    refused: str = ""
+
+
+def config(name: str, text: str, *, differs: dict[str, str] | None = None, refused: str = "") -> Trial:
+    return Trial(name=name, data=f"#cloud-config\n{text}".encode(), differs=differs or {}, refused=refused)
+
+
+def multipart(*parts: tuple[str, str, str]) -> bytes:
+    message = MIMEMultipart(boundary="====boundary====")
+    for name, kind, text in parts:
+        part = MIMEText(text, kind, "utf-8")
+        part.add_header("Content-Disposition", f'attachment; filename="{name}"')
+        message.attach(part)
+    return message.as_bytes()
+
+
+def packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+FILES = (
+    config("a file", "write_files:\n- path: /etc/motd\n  content: |\n    hello\n    there\n"),
+    config("modes and owners", """\
+write_files:
+- {path: /opt/a/b/c/run.sh, permissions: '0755', content: "#!/bin/sh\\n"}
+- {path: /opt/setuid, permissions: '4750', owner: 'root:adm', content: x}
+- {path: /opt/numbers, owner: '1234:5678', content: x}
+- {path: /opt/daemon, owner: 'daemon:daemon', permissions: "0600", content: x}
+"""),
+    config("encodings", f"""\
+write_files:
+- {{path: /opt/b64, encoding: b64, content: {base64.b64encode(bytes(range(256))).decode()}}}
+- {{path: /opt/base64, encoding: base64, content: {base64.b64encode(b'long name').decode()}}}
+- {{path: /opt/gzb64, encoding: gz+b64, content: {packed('packed')}}}
+- {{path: /opt/gzip64, encoding: gzip+base64, content: {packed('packed too')}}}
+- {{path: /opt/plain, encoding: text/plain, content: plain}}
+- path: /opt/binary
+  content: !!binary |
+    {base64.b64encode(bytes([0, 255, 10])).decode()}
+"""),
+    config("appending", """\
+write_files:
+- {path: /etc/hosts, append: true, content: "10.0.0.9 other\\n"}
+- {path: /opt/new, append: true, content: "first\\n"}
+- {path: /opt/new, append: true, content: "second\\n"}
+"""),
+    config("a link is followed", """\
+bootcmd:
+- ln -s /opt/target /opt/link; mkdir -p /opt; echo old > /opt/target
+write_files:
+- {path: /opt/link, content: new}
+"""),
+    config("deferred to a user that customData makes", """\
+users: [default, {name: web, system: true}]
+write_files:
+- {path: /srv/www/index.html, owner: 'web:web', permissions: '0640', defer: true, content: "<p>hello</p>"}
+"""),
+    config("no content", "write_files:\n- path: /opt/empty\n- {path: /opt/mode, permissions: '0600'}\n"),
+    config("unicode", "write_files:\n- path: /opt/grüße\n  content: \"käse \\u00e9 \\U0001F600\\n\"\n"),
+)  # fmt: skip
+COMMANDS = (
+    config("runcmd", """\
+runcmd:
+- echo one > /opt-one
+- [sh, -c, 'echo "$1" > "/opt two"', x, "it's quoted"]
+- cd /tmp
+- pwd > /pwd
+- NAME=value
+- echo "$NAME" > /variable
+- |
+  greet() {
+    echo "hello $1"
+  }
+- greet world > /function
+- cat > /here <<EOF
+  a
+    b
+  EOF
+- [touch, "/a b'c\\"d$e"]
+- true && touch /and || touch /or
+"""),
+    config("numbers in lists", "runcmd:\n- [echo, 1, 2.5]\n- [sh, -c, 'echo $0 $1 > /n', 7, 8]\n"),
+    config("bootcmd", "bootcmd:\n- echo $INSTANCE_ID > /id\n- [sh, -c, 'echo list > /list']\n"),
+    Trial(name="a script", data=b"#!/bin/sh\necho script $# > /script\npwd > /where\n"),
+    Trial(name="a bash script", data=b"#!/bin/bash\narray=(a b)\necho ${array[1]} > /bash\n"),
+    Trial(name="a python script", data=b"#!/usr/bin/env python3\nopen('/python', 'w').write('3')\n"),
+    Trial(name="a boothook", data=b"#cloud-boothook\n#!/bin/sh\necho hook $INSTANCE_ID > /hook\n"),
+    Trial(name="a script with Windows line ends", data=b"#!/bin/sh\r\necho crlf > /crlf\r\n"),
+    config("a failing command in the middle", "runcmd:\n- touch /before\n- 'false'\n- touch /after\n",
+           differs={"after": "`runcmd_errors = \"stop\"` is the default: a command after a failed one does not run"}),
+    config("runcmd and a service that stays", "runcmd:\n- sleep 300 &\n- touch /behind\n"),
+)  # fmt: skip
+ACCOUNTS = (
+    config("names", "users: [default, bob, carol]\n"),
+    config("a user with everything", f"""\
+groups: [crew]
+users:
+- default
+- name: dave
+  gecos: Dave Example
+  groups: [crew, adm]
+  primary_group: users
+  shell: /bin/sh
+  uid: 4242
+  homedir: /srv/dave
+  sudo: ALL=(ALL) NOPASSWD:ALL
+  ssh_authorized_keys: ['{KEY}']
+  hashed_passwd: {HASH}
+  lock_passwd: false
+"""),
+    config("a system user", "users: [default, {name: app, system: true, no_create_home: true, shell: /bin/false}]\n"),
+    config("no group of its own", "users: [default, {name: erin, no_user_group: true}]\n"),
+    config("expiry", "users: [default, {name: fred, expiredate: '2030-01-01', inactive: '7'}]\n"),
+    config("groups with members", "groups:\n- one\n- two: [root, daemon]\n"),
+    config("several sudo rules", """\
+users:
+- default
+- {name: gail, sudo: ["ALL=(ALL) NOPASSWD: /usr/bin/id", "ALL=(root) /usr/bin/true"]}
+- {name: hank, sudo: false}
+"""),
+    config("the admin's keys", f"ssh_authorized_keys: ['{KEY}']\n"),
+    config("passwords", f"""\
+users: [default, {{name: ivy, lock_passwd: false}}, jack]
+chpasswd:
+  expire: false
+  users:
+  - {{name: ivy, password: {HASH}}}
+  - {{name: jack, password: secret-1, type: text}}
+"""),
+    config("password logins", "ssh_pwauth: true\n"),
+    config("root may log in", f"disable_root: false\nssh_authorized_keys: ['{KEY}']\n"),
+)  # fmt: skip
+SYSTEM = (
+    config("host name", "hostname: web7\nfqdn: web7.example.org\n"),
+    config("fully qualified", "hostname: web7\nfqdn: web7.example.org\nprefer_fqdn_over_hostname: true\n"),
+    config("hosts file", "hostname: web7\nfqdn: web7.example.org\nmanage_etc_hosts: localhost\n"),
+    config("time zone", "timezone: Europe/Berlin\n"),
+    config("locale", "locale: en_US.UTF-8\n"),
+    config("keyboard", "keyboard: {layout: de, model: pc105, variant: nodeadkeys}\n"),
+    config("certificates", """\
+ca_certs:
+  trusted:
+  - |
+    -----BEGIN CERTIFICATE-----
+    MIIBhTCCASugAwIBAgIUZ2xhZCB0byBzZWUgeW91IHRoZXJlMAoGCCqGSM49BAMC
+    -----END CERTIFICATE-----
+"""),
+    config("time servers", "ntp:\n  servers: [ntp1.example.org]\n  pools: [pool.example.org]\n"),
+    config("rsyslog", """\
+rsyslog:
+  configs:
+  - '*.* @@192.0.2.1:514'
+  - {content: "local0.* /var/log/local0.log", filename: 30-local.conf}
+  remotes: {one: '192.0.2.2:514'}
+"""),
+    config("apt", """\
+apt:
+  preserve_sources_list: true
+  conf: |
+    APT::Get::Assume-Yes "true";
+  http_proxy: http://192.0.2.3:3128
+  sources:
+    mine:
+      source: "deb [trusted=yes] http://192.0.2.4/debian $RELEASE main"
+"""),
+    config("mounts", """\
+mounts:
+- [/dev/disk/by-label/data, /data, ext4, 'defaults,nofail', '0', '2']
+- ['192.0.2.5:/x', /nfs, nfs]
+"""),
+    config("a final message", "final_message: up after $UPTIME seconds\n"),
+)  # fmt: skip
+FORMATS = (
+    Trial(name="gzip", data=gzip.compress(b"#cloud-config\nwrite_files: [{path: /gz, content: x}]\n", mtime=0)),
+    Trial(name="multipart", data=multipart(
+        ("one.cfg", "cloud-config", "#cloud-config\nwrite_files: [{path: /one, content: x}]\n"),
+        ("two.sh", "x-shellscript", "#!/bin/sh\necho two > /two\n"),
+        ("hook.sh", "cloud-boothook", "#cloud-boothook\n#!/bin/sh\necho hook > /hook\n"),
+    )),
+    Trial(name="parts that are merged", data=multipart(
+        ("one.cfg", "cloud-config", "#cloud-config\nruncmd: [touch /a]\nwrite_files: [{path: /x, content: x}]\n"),
+        ("two.cfg", "cloud-config", f"#cloud-config\nruncmd: [touch /b]\nmerge_how: '{APPEND}'\n"),
+        ("three.cfg", "cloud-config", "#cloud-config\nwrite_files: [{path: /y, content: y}]\n"),
+    )),
+    Trial(name="archive", data=b"""#cloud-config-archive
+- type: text/cloud-config
+  content: |
+    write_files: [{path: /archived, content: x}]
+- "#!/bin/sh\\necho archived > /script\\n"
+- {type: text/x-shellscript, filename: late.sh, content: "#!/bin/sh\\ntouch /late\\n"}
+"""),
+    Trial(name="template", data=b"""## template: jinja
+#cloud-config
+write_files:
+- {path: /jinja, content: '{{ v1.local_hostname }}'}
+"""),
+    Trial(name="scripts by frequency", data=multipart(
+        ("boot.sh", "x-shellscript-per-boot", "#!/bin/sh\necho boot >> /boot-script\n"),
+        ("inst.sh", "x-shellscript-per-instance", "#!/bin/sh\necho inst >> /instance-script\n"),
+        ("once.sh", "x-shellscript-per-once", "#!/bin/sh\necho once >> /once-script\n"),
+    )),
+)  # fmt: skip
+STRICT = "a document with an error runs nothing"
+DEFECTS = (
+    config("an unknown key", f"package: [hello]\n{FILE}", refused=STRICT),
+    config("a tab", "write_files:\n-\tpath: /x\n", refused=STRICT),
+    config("a key twice", f"{FILE}write_files: [{{path: /y, content: y}}]\n", refused=STRICT),
+    config("an item that is split in two", "write_files:\n- {path: /x}\n- owner: root:root\n", refused=STRICT),
+    config("a mapping among commands", "runcmd:\n- echo a: b > /x\n", refused=STRICT),
+    config("text for a list", f"runcmd: touch /y\n{FILE}", refused=STRICT),
+    config("null for a list", f"packages:\n{FILE}"),
+    config("a decimal mode", "write_files: [{path: /x, content: x, permissions: 644}]\n", refused=STRICT),
+    Trial(name="no header", data=FILE.encode(), refused=STRICT),
+    Trial(
+        name="a byte-order mark",
+        data=b"\xef\xbb\xbf#cloud-config\n" + FILE.encode(),
+        differs={"x": "a byte-order mark is removed; cloud-init takes the document for an unknown format"},
+    ),
+    Trial(name="Windows line ends", data=b"#cloud-config\r\nwrite_files:\r\n- path: /x\r\n  content: |\r\n    a\r\n"),
+    config("an unknown user owns a file", "write_files: [{path: /x, owner: 'ghost:ghost', content: x}]\n"),
+)
+TRIALS = (*FILES, *COMMANDS, *ACCOUNTS, *SYSTEM, *FORMATS, *DEFECTS)

@@ -1,0 +1,98 @@
+"""The files and the command that stand in for cloud-init's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from azureinit.cli.cloud_init import exit_status, running_status, status_values
+from azureinit.facts.cloud_init_state import LAST_UNIT, RUN_UNIT, TARGET, State
+from azureinit.jsontext import loads
+from azureinit.modules.compat_files import plan_compat_files, status_values as as_status
+from azureinit.plan.actions import Link, Remove, Step, Way, Write
+from azureinit.record import Secret
+
+FAILURE = {"module": "runcmd", "line": 3, "message": "runcmd item 2 (line 3): exit status: 1", "exit_status": "1"}
+
+
+def stage(**fields: Any) -> dict[str, Any]:
+    return {"state": "done", "started": 100.0, "finished": 101.0, "failures": [], "cautions": [], **fields}
+
+
+def result(**stages: Any) -> dict[str, Any]:
+    return {"state": "done", "stages": stages}
+
+
+ALL = result(network=stage(), config=stage(), final=stage())
+
+
+def actions(values: dict[str, Any]) -> tuple[Any, ...]:
+    (step,) = plan_compat_files(values, vm_id="id-1", data=Secret(b"#!/bin/sh\n"), finished="12.00 - then")
+    assert isinstance(step, Step)
+    (way,) = step.ways
+    assert isinstance(way, Way)
+    return way.actions
+
+
+def state(values: dict[str, Any], **units: str) -> State:
+    names = {"run": RUN_UNIT, "target": TARGET, "last": LAST_UNIT}
+    finished = any(isinstance(action, Write) and action.path.endswith("/result.json") for action in actions(values))
+    return State(
+        stages=as_status(values)["v1"], finished=finished, units={names[name]: told for name, told in units.items()}
+    )
+
+
+def test_the_end_of_the_last_stage_is_told_in_three_files() -> None:
+    written = {action.path: action for action in actions(ALL) if isinstance(action, Write)}
+    assert written["/var/lib/cloud/instances/id-1/boot-finished"].data == b"12.00 - then\n"
+    data = written["/var/lib/cloud/data/result.json"].data
+    assert isinstance(data, bytes) and loads(data.decode())["v1"]["errors"] == []
+    assert written["/var/lib/cloud/instances/id-1/user-data.txt"].mode == 0o600
+    links = {action.path: action.target for action in actions(ALL) if isinstance(action, Link)}
+    assert links["/run/cloud-init/status.json"] == "../../var/lib/cloud/data/status.json"
+    assert links["/var/lib/cloud/instance"] == "/var/lib/cloud/instances/id-1"
+
+
+def test_as_long_as_a_stage_runs_there_is_no_result() -> None:
+    early = result(network=stage(finished=None, state="running"))
+    removed = {action.path for action in actions(early) if isinstance(action, Remove)}
+    assert removed == {
+        "/run/cloud-init/result.json",
+        "/var/lib/cloud/data/result.json",
+        "/var/lib/cloud/instances/id-1/boot-finished",
+    }
+    assert as_status(early)["v1"]["stage"] == "init"
+
+
+@pytest.mark.parametrize(
+    ("values", "units", "running"),
+    [
+        (ALL, {"run": "active", "last": "active"}, "done"),
+        (ALL, {}, "done"),
+        (ALL, {"run": "active", "last": "queued"}, "running"),
+        (result(network=stage()), {"run": "active"}, "running"),
+        (result(network=stage(finished=None)), {}, "running"),
+    ],
+)
+def test_how_far_it_is(values: dict[str, Any], units: dict[str, str], running: str) -> None:
+    assert running_status(state(values, **units)) == running
+
+
+def test_a_vm_without_customdata_is_done_when_the_run_is() -> None:
+    assert running_status(State(stages={}, units={RUN_UNIT: "active"})) == "done"
+    assert running_status(State(stages={}, units={RUN_UNIT: "activating"})) == "running"
+    assert running_status(State(stages={}, units={RUN_UNIT: "inactive"})) == "not started"
+    assert running_status(State(stages={}, disabled="there is a file")) == "disabled"
+
+
+def test_failures_are_errors_and_warnings_are_recoverable() -> None:
+    failed = status_values(state(result(network=stage(), config=stage(), final=stage(failures=[FAILURE]))))
+    assert (failed["status"], failed["extended_status"]) == ("error", "error - done")
+    assert failed["errors"] == ["runcmd: runcmd item 2 (line 3): exit status: 1"]
+    assert exit_status(failed) == 1
+    warned = status_values(state(result(network=stage(cautions=["snap: not done"]), config=stage(), final=stage())))
+    assert (warned["status"], warned["extended_status"]) == ("done", "degraded done")
+    assert warned["recoverable_errors"] == {"WARNING": ["snap: not done"]}
+    assert exit_status(warned) == 2
+    assert exit_status(status_values(state(ALL))) == 0
