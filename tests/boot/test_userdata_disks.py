@@ -37,8 +37,8 @@ growpart: {{mode: "off"}}
 OTHER = """\
 #cloud-config
 disk_setup:
-  {root}: {{table_type: gpt, layout: [100], overwrite: true}}
   {data}: {{table_type: mbr, layout: [30, 30, 40], overwrite: true}}
+  {root}: {{table_type: gpt, layout: [100], overwrite: true}}
 fs_setup:
 - {{device: {root}, partition: none, filesystem: ext4, overwrite: true}}
 - {{device: "{data}.1", filesystem: xfs, label: new, overwrite: true}}
@@ -90,7 +90,7 @@ def test_a_document_with_disks(guest: DiskGuest) -> None:
 
     root = guest.do("findmnt -no SOURCE /").rstrip("0123456789")
     refused = run(guest, OTHER.format(root=root, data=data))
-    assert "operating system's disk" in refused and "in use" in refused, refused
+    assert "in use: it is mounted at" in refused and "partitioned" not in refused, refused
     assert guest.do("cat /data/file") == "precious"
 
     guest.do("swapoff /extra.swap; swapoff LABEL=swap0; umount /data/inner; umount /data")
