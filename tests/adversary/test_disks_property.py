@@ -98,12 +98,12 @@ def may_be_written(path: str, found: DiskFacts, sets: tuple[DiskSet, ...], *, tr
         if path in parts and is_free(disk):
             return is_our_work(disk.identity, disk.size, [disk.content, parts[path].content], sets, trust=trust)
     for array in found.assembled:
-        if path == array.path and not array.mounts and not array.busy:
+        whole = [one for one in found.assembled if one.name == array.parent]
+        if path == array.path and not any(one.mounts or one.busy for one in (array, *whole)):
             members = [disk for disk in found.disks if disk.name in array.members]
             unused = all(not disk.mounts and not disk.swaps and not disk.trouble for disk in members)
-            return unused and all(
-                is_our_work(one.identity, one.size, [array.content], sets, trust=trust) for one in members
-            )
+            contents = [array.content, *(one.content for one in whole)]
+            return unused and all(is_our_work(one.identity, one.size, contents, sets, trust=trust) for one in members)
     return False
 
 
@@ -132,7 +132,7 @@ def test_nothing_in_doubt_is_written_to_and_every_disk_is_explained(seed: int) -
     for argv in argvs(made):
         if argv[0] in WRITERS and argv not in checked:
             assert (
-                argv[:2] == ("mdadm", "--assemble")
+                argv[:2] in (("mdadm", "--assemble"), ("blockdev", "--getsz"))
                 or argv[2] == CHECK
                 or argv[3:5] == ("swapfile", "/mnt/swapfile")
                 or argv[-1] == "/mnt/swapfile"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from azureinit.backends.array import create_volume, wiped_after
+from azureinit.backends.array import complete_volume, create_volume, wiped_after
 from azureinit.backends.filesystem import (
     format_swap_file,
     make_filesystem,
@@ -179,16 +179,27 @@ def test_an_old_table_goes_before_the_file_system_is_made(tmp_path: Path) -> Non
     subprocess.run([need("sfdisk"), "--quiet", path], input=script, check=True)
     assert probe(path)["PTTYPE"] == "dos"
     make = make_filesystem("ext4", path, uuid=UUID, label=LABEL, overwrite=True)
-    run(wiped_first((path,), make))
+    run(wiped_first(((path, Path(path).stat().st_size),), make))
     found = probe(path)
     assert (found["TYPE"], found["UUID"], found.get("PTTYPE")) == ("ext4", UUID, None)
+
+
+def test_both_ends_of_a_disk_are_overwritten_and_nothing_between_them(tmp_path: Path) -> None:
+    need("wipefs")
+    path = Path(image(tmp_path, 32 * MIB))
+    size = path.stat().st_size
+    path.write_bytes(b"x" * size)
+    run(wiped_first(((str(path), size),), Run(argv=("true",))))
+    data, end = path.read_bytes(), 5 * MIB
+    assert data == bytes(end) + b"x" * (size - 2 * end) + bytes(end)
+    run(wiped_first(((str(path), 15 * MIB),), Run(argv=("true",))), fails=True)
 
 
 def test_nothing_is_made_where_the_old_table_cannot_be_removed(tmp_path: Path) -> None:
     need("wipefs")
     path = image(tmp_path)
     make = make_filesystem("ext4", path, uuid=UUID, label=LABEL, overwrite=True)
-    run(wiped_first((str(tmp_path / "missing"), path), make), fails=True)
+    run(wiped_first(((str(tmp_path / "missing"), 64 * MIB), (path, 64 * MIB)), make), fails=True)
     assert probe(path) == {}
 
 
@@ -327,6 +338,29 @@ def test_the_commands_of_a_striped_volume_in_their_order(tmp_path: Path, again: 
     assert log.read_text() == (REMOVED if again else "") + CREATED
 
 
+def test_the_volume_for_swap_is_made_first(tmp_path: Path) -> None:
+    for name in ("pvcreate", "pvremove", "vgcreate", "lvcreate"):
+        (tmp_path / name).write_text(SHIM)
+        (tmp_path / name).chmod(0o755)
+    log = tmp_path / "log"
+    action = create_volume("vg", ("/dev/a", "/dev/b"), uuid=UUID, chunk_kib=512, again=False, swap_mib=40)
+    run(action, PATH=f"{tmp_path}:{PATH}", LOG=str(log))
+    swap = "--stripes 2 --stripesize 512k --size 40m --name swap vg"
+    assert log.read_text().splitlines()[3] == f"lvcreate --quiet --yes --zero n --wipesignatures n {swap}"
+    assert log.read_text().splitlines()[4:] == CREATED.splitlines()[3:]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_group_is_completed_only_where_the_volume_is_missing(tmp_path: Path, there: bool) -> None:
+    for name in ("vgchange", "lvs", "lvcreate"):
+        (tmp_path / name).write_text(SHIM + ("exit 5\n" if name == "lvs" and not there else ""))
+        (tmp_path / name).chmod(0o755)
+    log = tmp_path / "log"
+    run(complete_volume("vg", count=2, chunk_kib=512), PATH=f"{tmp_path}:{PATH}", LOG=str(log))
+    made = CREATED.splitlines()[3:]
+    assert log.read_text().splitlines() == ["vgchange --quiet --activate y vg", "lvs vg/data", *([] if there else made)]
+
+
 def test_a_physical_volume_that_cannot_be_made_ends_it(tmp_path: Path) -> None:
     for name in ("vgcreate", "lvcreate"):
         (tmp_path / name).write_text(SHIM)
@@ -345,6 +379,7 @@ def test_signatures_on_a_new_volume_are_removed_after_it_was_made(tmp_path: Path
     path, log = f"{tmp_path}:{PATH}", str(tmp_path / "log")
     run(wiped_after(made, "vg", lvm=True), PATH=path, LOG=log)
     run(wiped_after(made, "md", lvm=False), PATH=path, LOG=log)
+    run(wiped_after(made, "vg", lvm=True, swap=True), PATH=path, LOG=log)
     run(wiped_after(Run(argv=("false",)), "md", lvm=False), fails=True, PATH=path, LOG=log)
-    wiped = [f"wipefs --quiet --all {device}" for device in ("/dev/vg/data", "/dev/md/md")]
-    assert (tmp_path / "log").read_text().splitlines() == ["made", wiped[0], "made", wiped[1]]
+    wiped = [f"wipefs --quiet --all {device}" for device in ("/dev/vg/data", "/dev/md/md", "/dev/vg/data /dev/vg/swap")]
+    assert (tmp_path / "log").read_text().splitlines() == [line for one in wiped for line in ("made", one)]

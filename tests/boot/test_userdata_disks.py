@@ -1,4 +1,4 @@
-"""The disk modules of a cloud-config on a real kernel: a data disk, the temporary disk, swap, twice, and a reboot."""
+"""The disk modules of a cloud-config on a real kernel: data disk, temporary disk, swap, a second run, a reboot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ mounts:
 - [tmpfs, /data/inner, tmpfs, "size=1m,nofail"]
 - [ephemeral0.1, /scratch]
 - [/dev/sdz9, /never]
-swap: {{filename: /data/extra.swap, size: 8M}}
+swap: {{filename: /extra.swap, size: 8M}}
 growpart: {{mode: "off"}}
 """
 OTHER = """\
@@ -72,8 +72,8 @@ def test_a_document_with_disks(guest: DiskGuest) -> None:
         f"lsblk -nro NAME,SIZE,FSTYPE,LABEL {data}; cat /etc/fstab; test -d /never;"
         "cat /var/lib/azure-init/*.d/no-grow-root; sfdisk --dump " + data
     )
-    assert f"{data}1 ext4" in seen and f"{data}2" in seen and "/data/extra.swap" in seen, seen
-    assert "/data/extra.swap\tnone\tswap\tsw\t0\t0" in seen
+    assert f"{data}1 ext4" in seen and f"{data}2" in seen and "/extra.swap" in seen, seen
+    assert "/extra.swap\tnone\tswap\tsw\t0\t0" in seen
     assert "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F" in seen
     assert "growpart.mode is off" in seen
     guest.do("echo precious >/data/file; echo scratch >/scratch/file")
@@ -93,7 +93,7 @@ def test_a_document_with_disks(guest: DiskGuest) -> None:
     assert "operating system's disk" in refused and "in use" in refused, refused
     assert guest.do("cat /data/file") == "precious"
 
-    guest.do("swapoff /data/extra.swap; swapoff LABEL=swap0; umount /data/inner; umount /data")
+    guest.do("swapoff /extra.swap; swapoff LABEL=swap0; umount /data/inner; umount /data")
     destroyed = run(guest, OTHER.format(root=root, data=data))
     assert "operating system's disk" in destroyed
     assert guest.do(f"lsblk -nro NAME,FSTYPE,LABEL {data}").split("\n")[1].endswith("1 xfs new"), destroyed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.disk_rows import SWAP, Row, done
+from support.disk_rows import GPT, LVM, SWAP, SWAP_AREA, Row, done
 
 WRITES = "write,pwrite64,fsync"
-LVM, GPT = 'aggregation = "lvm"\n', 'table = "gpt"\n'
 XFS, BTRFS = 'filesystem = "xfs"\n', 'filesystem = "btrfs"\n'
 SWAP_FILE = ("/mnt/swapfile",)
+STOP_ARRAY, STOP_VOLUMES = "mdadm --stop /dev/md127", "vgchange --quiet -an"
 # The agent's own writes become effective in these calls, so many of each in one run with two disks.
 OWN = {"rename": 6, "fsync": 9, "syncfs": 3, "renameat": 1}
 
@@ -25,12 +25,14 @@ def killed(tool: str, where: str) -> str:
     )
 
 
-def stopped(tool: str, *places: str, **given: Any) -> list[Row]:
+def stopped(tool: str, *places: str, on: str = "", restart: str = "", **given: Any) -> list[Row]:
+    """`restart`: a script between the two runs; what was set up is not running after a reboot."""
+    again = (f"!{restart}; udevadm settle",) if restart else ()
     return [
         done(
-            f"killed: {tool}, {where}",
+            f"killed: {tool}{on}, {where}{', restarted' if restart else ''}",
             before=killed(tool, where),
-            runs=("disk setup", "disk setup"),
+            runs=("disk setup", *again, "disk setup"),
             statuses=(-9, 0),
             **given,
         )
@@ -44,6 +46,21 @@ def stopped_itself(call: str, number: int) -> Row:
     return done(f"killed: the agent itself, {call} {number}", nvme=2, runs=runs, after="[ $(cat /run/killed) = 137 ]")
 
 
+CUT: dict[str, Any] = {"on": " on an array with GPT", "nvme": 2, "disk": GPT}
+BESIDE: dict[str, Any] = {
+    "on": " on an array with swap",
+    "nvme": 2,
+    "size": 128,
+    "disk": GPT + SWAP_AREA,
+    "swaps": ("md127p1",),
+}
+VOLUMES: dict[str, Any] = {
+    "on": " on LVM with swap",
+    "nvme": 2,
+    "size": 128,
+    "disk": LVM + SWAP_AREA,
+    "swaps": ("dm-",),
+}
 KILLS = (
     *stopped("mkfs.ext4", "before", "1", "2", "4", "8", "16", "after"),
     *stopped("mdadm", "before", "1", "2", "3", "after", nvme=2),
@@ -56,5 +73,23 @@ KILLS = (
     *stopped("mkfs.btrfs", "1", "4", "12", "after", size=128, kind="btrfs", disk=BTRFS),
     *stopped("mkswap", "before", "1", "after", size=128, disk=SWAP, swaps=SWAP_FILE),
     *stopped("swapon", "before", "after", size=128, disk=SWAP, swaps=SWAP_FILE),
+    *stopped("mdadm", "1", "after", **CUT),
+    *stopped("sfdisk", "before", "1", "3", "after", **CUT),
+    *stopped("sfdisk", "before", "1", "after", restart=STOP_ARRAY, **CUT),
+    *stopped("mkfs.ext4", "before", "1", "4", "after", **CUT),
+    *stopped("sfdisk", "1", "3", "after", **BESIDE),
+    *stopped("mkswap", "before", "1", "after", **BESIDE),
+    *stopped("mkswap", "after", restart=STOP_ARRAY, **BESIDE),
+    *stopped("mkfs.ext4", "before", "4", "after", **BESIDE),
+    *stopped("mkfs.ext4", "before", "4", "after", restart=STOP_ARRAY, **BESIDE),
+    *stopped("swapon", "before", "after", **BESIDE),
+    *stopped("vgcreate", "after", **VOLUMES),
+    *stopped("lvcreate", "before", "3", "6", "after", **VOLUMES),
+    *stopped("lvcreate", "after", restart=STOP_VOLUMES, **VOLUMES),
+    *stopped("mkswap", "before", "1", "after", **VOLUMES),
+    *stopped("mkswap", "after", restart=STOP_VOLUMES, **VOLUMES),
+    *stopped("mkfs.ext4", "before", "4", "after", **VOLUMES),
+    *stopped("mkfs.ext4", "4", restart=STOP_VOLUMES, **VOLUMES),
+    *stopped("swapon", "before", "after", **VOLUMES),
     *(stopped_itself(call, number + 1) for call, count in OWN.items() for number in range(count)),
 )

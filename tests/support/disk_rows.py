@@ -22,6 +22,8 @@ NTFS_MOUNTED = NTFS + 'mkdir -p /media; mount -t ntfs3 "${R}1" /media\n'
 REBOOT = "!umount /mnt; udevadm settle"
 REBOOT_ARRAY = """!umount /mnt; mdadm --stop /dev/md127
 for d in "$D0" "$D1"; do mdadm --incremental "$d" || :; done; udevadm settle"""
+REBOOT_CUT_ARRAY = f"!swapoff --all\n{REBOOT_ARRAY[1:]}"
+REBOOT_VOLUMES = "!swapoff --all; umount /mnt; vgchange --quiet -an; udevadm settle"
 KEPT = "grep -q precious /mnt/file"
 USED = ("disk setup", "!echo precious >/mnt/file")
 AGAIN, AGAIN_ARRAY = (*USED, REBOOT, "disk setup"), (*USED, REBOOT_ARRAY, "disk setup")
@@ -50,6 +52,23 @@ chmod +x "$BIN/mount"
 SWAP = "swap_mib = 40\n"
 SWAP_FILE = "[ $(stat -c %s:%a /mnt/swapfile) = 41943040:600 ]"
 NO_MKFS = 'cp /bin/false "$BIN/mkfs.ext4"\n'
+GPT, SWAP_AREA = 'table = "gpt"\n', 'swap = "partition"\nswap_mib = 40\n'
+LVM = 'aggregation = "lvm"\n'
+SWAP_BYTES = "[ $(swapon --show=SIZE --bytes --noheadings) = 41938944 ]"  # one page less than 40 MiB
+ON_ARRAY = "grep -q '^/dev/md127p1 /mnt ext4' /proc/mounts; "
+BESIDE_SWAP = "grep -q '^/dev/md127p2 /mnt ext4' /proc/mounts; "
+# Arrays of another machine, with what would show through on new ones of the same shape.
+OLD_ARRAY = """
+mdadm --create /dev/md127 --run --level=0 --chunk=512 --raid-devices=2 "$D0" "$D1" 2>&1
+printf 'label: gpt\\nsize=40MiB, type=swap\\n,\\n' | sfdisk --quiet /dev/md127; udevadm settle
+mkfs.ext4 -q /dev/md127p2; mkswap -q /dev/md127p1; mdadm --stop /dev/md127; udevadm settle
+"""
+OLD_VOLUMES = """
+pvcreate -q "$D0" "$D1"; vgcreate -q old "$D0" "$D1"
+lvcreate -q -y -Zn -Wn --stripes 2 --stripesize 512k --size 40m --name swap old
+lvcreate -q -y -Zn -Wn --stripes 2 --stripesize 512k --extents 100%FREE --name data old
+mkfs.ext4 -q /dev/old/data; mkfs.ext4 -q /dev/old/swap; vgchange -q -an; udevadm settle
+"""
 TWO_PARTITIONS = 'printf "label: gpt\\nsize=20MiB\\nsize=10MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 ONE_PARTITION = 'printf "label: gpt\\nsize=20MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 
@@ -154,7 +173,26 @@ ROWS = (
          after=AGGREGATE + "grep -q '1024k chunks' /proc/mdstat"),
     done("another array name", nvme=2, conf=f"{OPTION}MDADM_NAME=my_RAID-0\n", after="ls /dev/md/my_RAID-0*"),
     done("xfs on two disks", nvme=2, size=320, kind="xfs", conf=f"{OPTION}FS_TYPE=xfs\n"),
-    done("LVM", nvme=2, disk='aggregation = "lvm"\n', after="lvs --noheadings"),
+    done("LVM", nvme=2, disk=LVM, after="lvs --noheadings"),
+    done("GPT on an array", nvme=2, disk=GPT, after=AGGREGATE + ON_ARRAY),
+    done("GPT on an array of disks with sectors of 4096 bytes", nvme=2, sector=4096, disk=GPT, after=ON_ARRAY),
+    done("swap partition on an array", nvme=2, size=128, disk=GPT + SWAP_AREA, swaps=("md127p1",),
+         after=AGGREGATE + BESIDE_SWAP + SWAP_BYTES),
+    Row(name="an array for swap, in a partition", nvme=2, disk='nvme = "swap"\n' + GPT, changed=True,
+        swaps=("md127p1",)),
+    done("LVM with a swap volume", nvme=3, size=128, disk=LVM + SWAP_AREA, swaps=("dm-",), after=SWAP_BYTES),
+    done("LVM and GPT", nvme=2, disk=LVM + GPT, says=("no partition table is made",), runs=("disk plan", "disk setup"),
+         after="lvs --noheadings"),
+    done("GPT and swap on an array, where there was another", nvme=2, size=128, disk=GPT + SWAP_AREA, before=OLD_ARRAY,
+         runs=("disk setup --recreate",), swaps=("md127p1",), after=BESIDE_SWAP + SWAP_BYTES),
+    done("GPT on an array of three disks, where two had another", nvme=3, size=128, disk=GPT, before=OLD_ARRAY,
+         runs=("disk setup --recreate",), after=ON_ARRAY),
+    done("one disk with a boot sector", size=128, before='printf "\\125\\252" | dd of="$D0" bs=1 seek=510 status=none; '
+         'printf "\\125" | dd of="$D0" bs=1 seek=446 status=none', runs=("disk setup --recreate",)),
+    done("LVM with a swap volume, where there was another", nvme=2, size=128, disk=LVM + SWAP_AREA, before=OLD_VOLUMES,
+         runs=("disk setup --recreate",), swaps=("dm-",), after=SWAP_BYTES),
+    left("a swap volume that does not fit", "a swap volume of 400 MiB", nvme=2, size=128,
+         disk=LVM + 'swap = "partition"\nswap_mib = 400\n'),
     # the mount point
     left("the mount point is a file", "not a directory", conf=f"{OPTION}MOUNT_POINT=/mnt/file\n",
          before="touch /mnt/file"),
@@ -226,6 +264,18 @@ ROWS = (
     done("reboot", runs=AGAIN, after=KEPT),
     done("reboot of an array", nvme=2, runs=AGAIN_ARRAY,
          after=KEPT),
+    done("reboot of an array with GPT", nvme=2, disk=GPT, runs=AGAIN_ARRAY, after=KEPT + "; " + ON_ARRAY),
+    done("reboot of an array with a swap partition", nvme=2, size=128, disk=GPT + SWAP_AREA, swaps=("md127p1",),
+         runs=(*USED, REBOOT_CUT_ARRAY, "disk setup"), after=KEPT),
+    done("reboot, and the array with a swap partition is not started", nvme=2, size=128, disk=GPT + SWAP_AREA,
+         runs=(*USED, "!swapoff --all; umount /mnt; mdadm --stop /dev/md127; udevadm settle", "disk setup"),
+         swaps=("md127p1",), after=KEPT),
+    done("reboot of LVM with a swap volume", nvme=2, size=128, disk=LVM + SWAP_AREA, swaps=("dm-",),
+         runs=(*USED, REBOOT_VOLUMES, "disk setup"), after=KEPT),
+    done("reboot, and only the swap volume is active", nvme=2, size=128, disk=LVM + SWAP_AREA, swaps=("dm-",),
+         runs=(*USED, REBOOT_VOLUMES + "; lvchange -q -ay azure-ephemeral-md/swap", "disk setup"), after=KEPT),
+    done("reboot, and only the data volume is active", nvme=2, size=128, disk=LVM + SWAP_AREA, swaps=("dm-",),
+         runs=(*USED, REBOOT_VOLUMES + "; lvchange -q -ay azure-ephemeral-md/data", "disk setup"), after=KEPT),
     done("reboot of a resource disk", nvme=0, resource=True, conf=SCSI, before=NTFS,
          runs=AGAIN, after=KEPT),
     done("reboot, and systemd does not mount", runs=(*USED, REBOOT, "!" + HANGS, "disk setup"),

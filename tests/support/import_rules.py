@@ -67,9 +67,10 @@ ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
     "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
     "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
-    "modules", "command_modules", "disk_modules", "package_modules", "user_modules", "network_modules",
-    "config_modules", "final_modules", "module_tables", "request", "explain",
-    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local", "carry",
+    "modules", "command_modules", "disk_modules", "package_modules", "system_modules", "user_modules",
+    "network_modules", "config_modules", "final_modules", "module_tables", "request", "explain",
+    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local",
+    "compat", "carry",
     "failed", "userdata", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 

@@ -98,6 +98,7 @@ def random_set(rng: Random, disks: tuple[TemporaryDisk, ...]) -> DiskSet:
     members = members[: rng.randint(1, len(members))]
     aggregation = rng.choice(("mdadm", "lvm")) if len(members) > 1 else "none"
     beside = rng.random() < 0.2
+    table = "none" if aggregation == "lvm" else rng.choice(("none", "gpt"))
     return DiskSet(
         purpose=rng.choice(("data", "swap")),
         kind=kind,
@@ -105,7 +106,7 @@ def random_set(rng: Random, disks: tuple[TemporaryDisk, ...]) -> DiskSet:
         members=tuple(disk.identity for disk in members),
         sizes=tuple(disk.size if rng.random() < 0.95 else disk.size + 512 for disk in members),
         aggregation=aggregation,
-        table="none" if aggregation != "none" else rng.choice(("none", "gpt")),
+        table=table,
         filesystem=rng.choice(("ext4", "ext4", "xfs", "btrfs", "swap")),
         label=rng.choice(LABELS[1:4]),
         array_uuid=UUIDS[0] if aggregation != "none" else "",
@@ -117,7 +118,7 @@ def random_set(rng: Random, disks: tuple[TemporaryDisk, ...]) -> DiskSet:
         over=rng.choice(("", "", "ntfs", "data")),
         swap_mib=SIZE // 4 // MIB if beside else 0,
         swap_uuid=UUIDS[1] if beside else "",
-        swap_partition_uuid=UUIDS[2] if beside else "",
+        swap_partition_uuid=UUIDS[2] if beside and aggregation != "lvm" else "",
     )
 
 
@@ -157,6 +158,63 @@ def random_array(rng: Random, disks: tuple[TemporaryDisk, ...]) -> Assembled:
     )
 
 
+def random_parts(rng: Random, array: Assembled, *, lvm: bool) -> tuple[Assembled, ...]:
+    """Partitions of an array, or the logical volumes of a group in its place."""
+    if not lvm:
+        sizes = [array.size] if rng.random() < 0.5 else [SIZE // 4, array.size - SIZE // 4]
+        inner = [
+            (f"md127p{number}", size, {"parent": "md127", "number": number}) for number, size in enumerate(sizes, 1)
+        ]
+        first: tuple[Assembled, ...] = (array,)
+    else:
+        names = ("swap", "data", "other")[: rng.choice((1, 2, 2, 2, 3))]
+        inner = [
+            (f"dm-{number}", SIZE // 4, {"mapped": f"azure--ephemeral--md-{name}"}) for number, name in enumerate(names)
+        ]
+        first = ()
+    uses: dict[str, Any] = {"mounts": rng.choice(((), (), (), ("/mnt",))), "busy": rng.choice(("", "", "", "claimed"))}
+    parts = tuple(
+        replace(array, name=name, path=f"/dev/{name}", size=size, content=random_content(rng, size), **uses, **more)
+        for name, size, more in inner
+    )
+    return (*first, *parts)
+
+
+def parts_nearly_ours(rng: Random, arrays: tuple[Assembled, ...], made: DiskSet) -> tuple[Assembled, ...]:
+    """What the set's own work leaves on an array, or something close to it."""
+    found = []
+    for one in arrays:
+        fs = sign(made.filesystem, made.filesystem_uuid, made.label, unfinished=rng.random() < 0.5)
+        inner = rng.choice((blank(one.size), holding(size=one.size), holding(fs, size=one.size)))
+        if made.table == "gpt" and not one.parent and rng.random() < 0.8:
+            inner = holding(sign("gpt", made.table_uuid), size=one.size)
+        near = replace(one, content=inner, mounts=(), busy="")
+        found.append(near if rng.random() < 0.9 else one)
+    return tuple(found)
+
+
+def nearly_our_array(rng: Random) -> tuple[tuple[TemporaryDisk, ...], tuple[Assembled, ...], tuple[DiskSet, ...]]:
+    """A recorded array, its members, and what the kernel has of it."""
+    plain = tuple(nvme(number) for number in range(rng.choice((2, 2, 3))))
+    made = random_set(rng, plain)
+    while made.aggregation == "none":
+        made = random_set(rng, plain)
+    if rng.random() < 0.5:  # otherwise it has random values that do not fit
+        whole = {"vm_id": VM, "members": tuple(disk.identity for disk in plain), "finished": rng.random() < 0.2}
+        made = replace(made, **whole, sizes=tuple(disk.size for disk in plain))
+    disks = tuple(nearly_ours(rng, disk, made) for disk in plain)
+    size = sum(disk.size for disk in disks)
+    members = tuple(disk.name for disk in disks)
+    array = Assembled(name="md127", path="/dev/md127", size=size, members=members, uuid=made.array_uuid)
+    arrays: tuple[Assembled, ...] = (array,)
+    if made.table == "gpt" or made.swap_uuid:
+        arrays = random_parts(rng, array, lvm=made.aggregation == "lvm")
+    arrays = parts_nearly_ours(rng, arrays, made)
+    names = tuple(one.name for one in arrays if not one.parent)
+    held = {"holders": names, "busy": f"{names[0]} consists of it"}
+    return tuple(replace(disk, **held) for disk in disks), arrays, (made,)
+
+
 def random_machine(rng: Random) -> tuple[DiskFacts, tuple[DiskSet, ...]]:
     disks = tuple(random_disk(rng, number) for number in range(rng.choice((0, 1, 1, 2, 2, 3))))
     disks += (random_disk(rng, None),) if rng.random() < 0.5 else ()
@@ -166,12 +224,16 @@ def random_machine(rng: Random) -> tuple[DiskFacts, tuple[DiskSet, ...]]:
     assembled: tuple[Assembled, ...] = ()
     if disks and rng.random() < 0.3:
         array = random_array(rng, disks)
-        assembled = (array,)
-        held = {"holders": ("md127",), "busy": "md127 consists of it"}
+        assembled = random_parts(rng, array, lvm=rng.random() < 0.5) if rng.random() < 0.5 else (array,)
+        names = tuple(one.name for one in assembled if not one.parent)
+        held = {"holders": names, "busy": f"{names[0]} consists of it"}
         disks = tuple(replace(one, **held) if one.name in array.members else one for one in disks)
     sets = tuple(random_set(rng, disks) for _ in range(rng.choice((0, 1, 1, 2)))) if disks else ()
     if sets and rng.random() < 0.6:
         disks = tuple(nearly_ours(rng, one, sets[0]) for one in disks)
+        assembled = parts_nearly_ours(rng, assembled, sets[0])
+    if rng.random() < 0.2:
+        disks, assembled, sets = nearly_our_array(rng)
     sources = ("/dev/sdz1", "/dev/md127", *(disk.path for disk in disks))
     point = MountPoint(path="/mnt", state="empty")
     if rng.random() < 0.2:

@@ -16,7 +16,8 @@ from azureinit.errors import ConfigInvalid, LocalError, LockTimeout, NotConverge
 from azureinit.facts.temporary_disks import DiskFacts
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
 from azureinit.record import replace
-from azureinit.run.disks import LOCK, MOST_ROUNDS, RESULT, Look, converge, disks, set_up
+from azureinit.run.disks import LOCK, LOOKS, MOST_ROUNDS, RESULT, Look, converge, disks, set_up
+from azureinit.run.dispatch import RUN, run_stage
 from azureinit.run.identify import identify
 from azureinit.run.state import Context
 from azureinit.telemetry.events import WARN, Event, Events
@@ -105,6 +106,17 @@ def test_a_plan_that_was_stale_is_made_again(tree: DiskTree) -> None:
     assert looks == 3 and (tree.place / "etc/fstab").read_bytes() == b"x"
 
 
+def test_what_is_refused_after_a_step_is_looked_at_again(tree: DiskTree) -> None:
+    """udev may be reading the partitions of a device that the step has written to."""
+    refusal = Caution(name="refused: local NVMe disks", why="in use")
+    world = World(tree)
+    last, looks = world.converge((step("table", "/etc/one"),), (refusal,), (step("mkfs", "/etc/two"),), ())
+    assert (looks, last.plan, world.warned()) == (4, (), [])
+    last, looks = world.converge((step("table", "/etc/one"),), (refusal,))
+    assert (looks, last.plan, world.warned()) == (2 + LOOKS, (refusal,), ["in use"])
+    assert World(tree).converge((refusal,))[1] == 1
+
+
 def test_a_caution_is_told_once_and_as_a_warning(tree: DiskTree) -> None:
     world = World(tree)
     caution = Caution(name="nvme1n1", why="left alone: it holds xfs")
@@ -157,6 +169,13 @@ def test_without_a_vm_id_nothing_is_done(tree: DiskTree) -> None:
     with pytest.raises(VmIdUnknown, match="temporary disks are left alone: the firmware gives no VM id"):
         world.set_up()
     assert not (tree.place / RESULT.lstrip("/")).exists()
+
+
+def test_the_log_of_a_stage_says_what_to_do(tree: DiskTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUN, "disk", set_up)  # as on the running system, which a tree is not
+    world = World(tree, vm_id="")
+    assert run_stage("disk", world.context) == VmIdUnknown.exit_code
+    assert world.warned() == ["temporary disks are left alone: the firmware gives no VM id; set platform.vm_id"]
 
 
 def test_without_the_data_directorys_mount_nothing_is_done(tree: DiskTree) -> None:

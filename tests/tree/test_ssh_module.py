@@ -135,6 +135,12 @@ def test_the_older_list_and_the_admins_password(tmp_path: Path) -> None:
     assert HASH[:-1] not in line_of(root, "shadow", "ada")
 
 
+def test_a_line_without_a_colon_is_refused_and_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(AzureInitError, match="NAME:PASSWORD") as told:
+        applied(SET_PASSWORDS, make_vm(tmp_path), "chpasswd: {list: [sekrit]}\n")
+    assert "sekrit" not in str(told.value)
+
+
 def test_a_random_password_is_printed_before_it_is_set(tmp_path: Path) -> None:
     root = make_vm(tmp_path)
     from azureinit.plan.actions import Run, Step, Way

@@ -8,12 +8,14 @@ import pytest
 
 from azureinit.machine import Machine
 from azureinit.modules.admin_check import admin_conflicts, plan_admin_check
-from azureinit.plan.actions import Step, Way
+from azureinit.plan.actions import Satisfied, Step, Way
+from azureinit.record import replace
 from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import NETWORK
-from azureinit.run.user_modules import ADMIN_CHECK
+from azureinit.run.user_modules import ADMIN_CHECK, SET_PASSWORDS
 from azureinit.sources.imds import PublicKey
 from azureinit.sources.metadata import Metadata
+from azureinit.userdata.node import FLAG, MAPPING, TEXT, Node
 from support.module_runs import request_of
 from support.ssh_trees import ed25519
 
@@ -100,3 +102,16 @@ def test_the_check_is_the_first_row_and_one_refused_step_with_every_reason(tmp_p
     assert isinstance(step, Step) and not any(isinstance(way, Way) for way in step.ways)
     (declined,) = step.ways
     assert "line 2: user names" in declined.why and "line 3: ssh_pwauth" in declined.why  # type: ignore[union-attr]
+
+
+def test_the_images_configuration_yields_to_the_platforms_setting(tmp_path: Path) -> None:
+    """Many images have `ssh_pwauth: false` in /etc/cloud/cloud.cfg, which counts where compatible."""
+    (tmp_path / "etc").mkdir()
+    metadata = replace(BY_PASSWORD, disable_password=False)
+    value = Node(FLAG, False, 3, 1, part="/etc/cloud/cloud.cfg")
+    config = Node(MAPPING, ((Node(TEXT, "ssh_pwauth", 3, 1), value),), 1, 1)
+    request = replace(request_of("users: []\n", metadata=metadata), config=config)
+    machine = Machine(root=str(tmp_path))
+    assert plan_admin_check(request, ADMIN_CHECK.facts(machine, request)) == ()
+    (item,) = SET_PASSWORDS.planner(request, SET_PASSWORDS.facts(machine, request))
+    assert isinstance(item, Satisfied) and "platform's setting" in item.why

@@ -308,7 +308,7 @@ def test_tools_and_fresh_uuids(tree: DiskTree) -> None:
     tree.install("mdadm", "mkfs.xfs", "vi")
     facts = tree.facts()
     assert facts.tools == {"mdadm", "mkfs.xfs"}
-    assert len(set(facts.fresh)) == 8
+    assert len(set(facts.fresh)) == 12
     assert not facts.systemd
     (tree.place / "run/systemd/system").mkdir(parents=True)
     assert tree.facts().systemd

@@ -206,8 +206,8 @@ def test_an_older_file_system_that_shows_through_on_a_recreated_array_is_not_use
     """One disk of two was replaced: the older file system's beginning is on the other one, with our label."""
     old = nvme(0, holding(sign("md", FRESH[6]))), nvme(1)
     (work,) = on_devices(plan(facts(*old), recreate=True))
-    assert work.run.argv[3:7] == ("wipefs", "/dev/nvme0n1", "--", "sh")
-    assert work.run.argv[10:13] == ("/dev/md/azure-ephemeral-md", "mdadm", "--create")
+    assert work.run.argv[3:8] == ("wipefs", "/dev/nvme0n1", str(SIZE), "--", "sh")
+    assert work.run.argv[11:14] == ("/dev/md/azure-ephemeral-md", "mdadm", "--create")
     disks = tuple(held(nvme(number), holding(MD)) for number in range(2))
     size = sum(disk.size for disk in disks)
     begun = recorded(*disks, begun="array", over="data")

@@ -130,8 +130,8 @@ def test_lvm_stripes_where_mdadm_is_missing() -> None:
     made = plan(facts(nvme(0), nvme(1), tools=TOOLS - {"mdadm"}))
     (argv,) = argvs(made)
     assert argv[3:] == (
-        "lvm", "azure-ephemeral-md", "data", "512k", "", "111100-0000-0040-0080-0000-0000-000000", "/dev/nvme0n1",
-        "111100-0000-0040-0080-0000-0000-000001", "/dev/nvme1n1",
+        "lvm", "azure-ephemeral-md", "data", "512k", "", "swap", "0", "111100-0000-0040-0080-0000-0000-000000",
+        "/dev/nvme0n1", "111100-0000-0040-0080-0000-0000-000001", "/dev/nvme1n1",
     )  # fmt: skip
 
 
@@ -205,8 +205,8 @@ def test_the_shipped_ntfs_is_formatted_after_both_looks_are_repeated() -> None:
         Untouched(path="/dev/sdb", size=SIZE, regions=((0, 2 * MIB),), digest="beef"),
         Untouched(path="/dev/sdb", size=SIZE, regions=((MIB, 512), (MIB + 4096, 1024)), digest="cafe"),
     )
-    assert format_.run.argv[3:6] == ("wipefs", "/dev/sdb", "--")
-    assert format_.run.argv[6] == "mkfs.ext4"
+    assert format_.run.argv[3:7] == ("wipefs", "/dev/sdb", str(SIZE), "--")
+    assert format_.run.argv[7] == "mkfs.ext4"
     assert "-F" in format_.run.argv
     assert steps(made)[1].why == "/dev/sdb holds only the NTFS that the platform ships"
 

@@ -267,7 +267,7 @@ def test_recreate_says_what_it_destroys() -> None:
     made = plan(facts(*disks), recreate=True)
     assert steps(made)[1].why == "--recreate destroys what is there: /dev/nvme0n1: it holds md"
     (format_,) = on_devices(made)
-    assert format_.run.argv[3:7] == ("wipefs", "/dev/nvme0n1", "--", "sh")
+    assert format_.run.argv[3:8] == ("wipefs", "/dev/nvme0n1", str(SIZE), "--", "sh")
     assert {device.path for device in format_.devices} == {"/dev/nvme0n1", "/dev/nvme1n1"}
 
 
@@ -322,9 +322,3 @@ def test_a_partitioned_disk(content: Content, inner: tuple[Content, ...], made: 
     found = plan(facts(nvme(0, content, partitions=parts)), made, table="gpt")
     assert [one.devices[0].path for one in on_devices(found)] == ([device] if device else [])
     assert bool(refusals(found)) is not bool(device)
-
-
-def test_an_array_is_not_partitioned_and_that_is_said() -> None:
-    made = plan(facts(nvme(0), nvme(1)), table="gpt")
-    assert cautions(made)["local NVMe disks"].startswith("an array is not partitioned")
-    assert not refusals(made)

@@ -132,6 +132,14 @@ def test_any_takes_the_first_partition_without_a_file_system() -> None:
     assert writes_to(plan_disk_setup(replaces, facts(own))) == {"/dev/sdc1"}
 
 
+def test_several_partitions_in_one_plan() -> None:
+    own = disk(holding(sign("gpt"), size=SIZE), partitions=(part(1), part(2), part(3)))
+    rows = "- {device: sdc, filesystem: ext4, label: a, partition: auto}\n- {device: /dev/sdc.3, filesystem: xfs}\n"
+    request = asked(f"fs_setup:\n{rows}- {{device: /dev/sdc, filesystem: ext4, label: b, partition: auto}}\n")
+    plan = plan_disk_setup(request, facts(own))
+    assert [command(step)[-9:] for step in plan] == ["/dev/sdc1", "/dev/sdc3", "/dev/sdc2"]
+
+
 def test_data_without_a_file_system_is_left_alone() -> None:
     raw = disk(holding(size=SIZE))
     assert kinds(plan_disk_setup(system(filesystem="ext4"), facts(raw))) == ["Caution"]

@@ -187,7 +187,13 @@ def test_a_swap_file_in_a_mount_waits_for_it() -> None:
     assert not any("swapon" in command for command in ran(first)) and len(written(first)) == 1
     after = edited(OTHERS, written(first))
     known = facts(found("/dev/sdc"), fstab=after, mounted=("/data",), swap=swap_file(path="/data/swap"))
-    assert any("swapon /data/swap" in command for command in ran(planned(text, known)))
+    second = planned(text, known)
+    assert any("swapon /data/swap" in command for command in ran(second))
+    assert not written(second) and any("_netdev" in item.why for item in second if isinstance(item, Caution))
+    local = text.replace("/data]", "/data, ext4, nofail]")
+    after = edited(OTHERS, written(planned(local, facts(found("/dev/sdc"), swap=swap_file(path="/data/swap")))))
+    known = facts(found("/dev/sdc"), fstab=after, mounted=("/data",), swap=swap_file(path="/data/swap"))
+    assert written(planned(local, known))[-1] == "/data/swap\tnone\tswap\tsw\t0\t0"
 
 
 @pytest.mark.parametrize("text", ["swap: {size: 0}", "swap: {filename: /x}", "swap: {size: 0M}"])

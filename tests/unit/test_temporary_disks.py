@@ -351,4 +351,4 @@ def test_no_disk_of_this_machine_is_temporary_unless_it_is_on_azure() -> None:
     assert not any("/" in disk.mounts for disk in facts.disks)
     if not Path("/sys/bus/vmbus/devices").exists():
         assert facts.disks == () and facts.assembled == ()
-    assert len(set(facts.fresh)) == 8
+    assert len(set(facts.fresh)) == 12

@@ -10,13 +10,13 @@ from __future__ import annotations
 from azureinit.plan.actions import Run
 
 LONG = 300.0  # seconds
-VOLUME = "data"  # the logical volume
+VOLUME, SWAP_VOLUME = "data", "swap"  # the logical volumes
 MDADM, LVM = "mdadm", "vgcreate"  # what must be installed
 GROUPS = (6, 4, 4, 4, 4, 4, 6)  # digits between the hyphens of LVM's UUIDs
-WIPED = 'device=$1; shift; "$@" && exec wipefs --quiet --all "$device"'
+WIPED = 'devices=$1; shift; "$@" && exec wipefs --quiet --all $devices'
 STRIPED = """set -e
-vg=$1 lv=$2 chunk=$3 again=$4 count=0 devices=
-shift 4
+vg=$1 lv=$2 chunk=$3 again=$4 swap=$5 mib=$6 count=0 devices=
+shift 6
 for device; do
     case $again$device in again/*) pvremove --quiet --force --force --yes "$device" || : ;; esac
 done
@@ -26,8 +26,16 @@ while [ $# -gt 1 ]; do
     shift 2
 done
 vgcreate --quiet "$vg" $devices
-lvcreate --quiet --yes --zero n --wipesignatures n --stripes "$count" --stripesize "$chunk" --extents 100%FREE \\
-    --name "$lv" "$vg"
+options="--quiet --yes --zero n --wipesignatures n --stripes $count --stripesize $chunk"
+if [ "$mib" -gt 0 ]; then lvcreate $options --size "${mib}m" --name "$swap" "$vg"; fi
+lvcreate $options --extents 100%FREE --name "$lv" "$vg"
+"""
+# After the volume for swap was made. The other one may exist without being active.
+COMPLETE = """set -e
+vgchange --quiet --activate y "$1"
+if lvs "$1/$2" >/dev/null 2>&1; then exit 0; fi
+lvcreate --quiet --yes --zero n --wipesignatures n --stripes "$3" --stripesize "$4" --extents 100%FREE \\
+    --name "$2" "$1"
 """
 
 
@@ -45,22 +53,45 @@ def assemble_array(name: str, devices: tuple[str, ...], *, uuid: str) -> Run:
     return Run(argv=("mdadm", "--assemble", f"/dev/md/{name}", f"--uuid={md_uuid(uuid)}", *devices), timeout=LONG)
 
 
+def read_partitions(device: str) -> Run:
+    """The kernel looks for partitions when a new array is opened for the first time."""
+    return Run(argv=("blockdev", "--getsz", device))
+
+
+def array_path(name: str) -> str:
+    return f"/dev/md/{name}"
+
+
 def md_uuid(uuid: str) -> str:
     """mdadm's notation."""
     digits = uuid.replace("-", "").lower()
     return ":".join(digits[at : at + 8] for at in range(0, 32, 8))
 
 
-def create_volume(name: str, devices: tuple[str, ...], *, uuid: str, chunk_kib: int, again: bool) -> Run:
+def create_volume(
+    name: str, devices: tuple[str, ...], *, uuid: str, chunk_kib: int, again: bool, swap_mib: int = 0
+) -> Run:
+    """`swap_mib`: of a volume for swap, rounded up to whole extents on every disk. The other one has all the rest."""
     pairs = tuple(word for number, path in enumerate(devices) for word in (member_uuid(uuid, number), path))
     first = ("sh", "-c", STRIPED, "lvm", name, VOLUME, f"{chunk_kib}k", "again" if again else "")
-    return Run(argv=(*first, *pairs), timeout=LONG)
+    return Run(argv=(*first, SWAP_VOLUME, str(swap_mib), *pairs), timeout=LONG)
 
 
-def wiped_after(run: Run, name: str, *, lvm: bool) -> Run:
-    """Remove signatures that show through on the new volume, of what was on its disks before."""
-    device = f"/dev/{name}/{VOLUME}" if lvm else f"/dev/md/{name}"
-    return Run(argv=("sh", "-c", WIPED, "wipefs", device, *run.argv), timeout=run.timeout)
+def complete_volume(name: str, *, count: int, chunk_kib: int) -> Run:
+    """The second volume of a group that was interrupted after the first one, or only started after that."""
+    return Run(argv=("sh", "-c", COMPLETE, "lvm", name, VOLUME, str(count), f"{chunk_kib}k"), timeout=LONG)
+
+
+def mapped_name(group: str, volume: str) -> str:
+    """Device mapper's name of a logical volume."""
+    return f"{group.replace('-', '--')}-{volume.replace('-', '--')}"
+
+
+def wiped_after(run: Run, name: str, *, lvm: bool, swap: bool = False) -> Run:
+    """Remove signatures that show through on the new volumes, of what was on the disks before."""
+    volumes = (VOLUME, SWAP_VOLUME) if swap else (VOLUME,)
+    devices = " ".join(f"/dev/{name}/{volume}" for volume in volumes) if lvm else array_path(name)
+    return Run(argv=("sh", "-c", WIPED, "wipefs", devices, *run.argv), timeout=run.timeout)
 
 
 def activate_volume(name: str) -> Run:

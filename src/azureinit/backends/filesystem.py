@@ -18,7 +18,20 @@ MKFS: dict[str, tuple[str, int, tuple[str, ...], tuple[str, ...]]] = {
     "swap": ("mkswap", 15, ("--uuid", "{uuid}", "--label"), ("--force",)),
 }
 LINUX, SWAP = "0FC63DAF-8483-4772-8E79-3D69D8477DE4", "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"  # GPT's partition types
-WIPE = 'while [ "$1" != -- ]; do wipefs --quiet --all "$1" || exit; shift; done; shift; exec "$@"'
+# wipefs removes what it knows, and has the kernel forget the partitions. What else would be taken for a signature goes
+# with both ends of the disk: a boot sector, or the tables of an array whose disks were combined in another way.
+WIPE = """set -e
+while [ "$1" != -- ]; do
+    wipefs --quiet --all "$1"
+    if [ "$2" -lt 16777216 ]; then echo "$1 has $2 bytes, and at least 16 MiB are needed" >&2; exit 1; fi
+    for start in 0 $(($2 - 5242880)); do
+        dd if=/dev/zero of="$1" bs=65536 count=80 seek="$start" oflag=seek_bytes conv=notrunc,fsync 2>/dev/null
+    done
+    shift 2
+done
+shift
+exec "$@"
+"""
 TABLE = 'disk=$1; shift; printf "%s\\n" "$@" | sfdisk --quiet --wipe always --wipe-partitions always "$disk"'
 # The file is made only where the name is free, and used through its descriptor: its directory may belong to a user. In
 # spite of `set -C` a shell opens a device that a link leads to, so what was opened is looked at too.
@@ -53,9 +66,19 @@ def make_filesystem(kind: str, device: str, *, uuid: str, label: str, overwrite:
     return Run(argv=argv, timeout=LONG)
 
 
-def wiped_first(disks: tuple[str, ...], run: Run) -> Run:
-    """Remove the signatures and the partition tables of these disks, then run the program."""
-    return Run(argv=("sh", "-c", WIPE, "wipefs", *disks, "--", *run.argv), timeout=run.timeout)
+def make_swap_area(device: str, *, uuid: str, label: str, overwrite: bool, size_mib: int = 0) -> Run:
+    """`size_mib`: of the area, on a device that is larger."""
+    run = make_filesystem("swap", device, uuid=uuid, label=label, overwrite=overwrite)
+    return Run(argv=(*run.argv, *((str(size_mib * 1024),) if size_mib else ())), timeout=run.timeout)
+
+
+def wiped_first(disks: tuple[tuple[str, int], ...], run: Run) -> Run:
+    """Remove the signatures and the partition tables of these disks, overwrite both ends, then run the program.
+
+    `disks`: path and size in bytes.
+    """
+    words = (word for path, size in disks for word in (path, str(size)))
+    return Run(argv=("sh", "-c", WIPE, "wipefs", *words, "--", *run.argv), timeout=run.timeout)
 
 
 def tool_of(kind: str) -> str:

@@ -131,7 +131,8 @@ KEYS: dict[str, str] = {
     "first disk is used). `auto`: mdadm, else LVM, else none, by what is installed.",
     "disk.chunk_kib": "Size of a stripe on one disk, in KiB.",
     "disk.md_name": "The name of the RAID array, or of the LVM volume group.",
-    "disk.table": "Partition table of the disks: `none` uses the whole disk or array, `gpt` makes one partition on it.",
+    "disk.table": "Partition table: `none` uses the whole disk or array, `gpt` makes one partition on it. LVM has "
+    "logical volumes instead, and no table.",
     "disk.filesystem": "The file system that is made.",
     "disk.label": "The label of the file system; XFS allows 12 characters.",
     "disk.mount_point": "Where the data file system is mounted. A link, a directory that is not empty, or a mount "
@@ -139,7 +140,8 @@ KEYS: dict[str, str] = {
     "disk.scsi_mount_point": 'Where the file system of the resource disk is mounted with `disk.scsi = "data"`.',
     "disk.mount_options": "The options in /etc/fstab.",
     "disk.owner": "Owner of the new file system's top directory: USER, USER:GROUP or numeric ids. Empty: root.",
-    "disk.swap": "Whether swap is a file on the data file system, or a partition (needs `disk.table`).",
+    "disk.swap": "Whether swap is a file on the data file system, or a partition (needs `disk.table`; with LVM it is a "
+    "logical volume and needs none).",
     "disk.swap_mib": "Size of the swap beside data, in MiB; 0 means none.",
     "disk.notice": "Put a file into the file system that says that its data can be lost at any time.",
     "disk.trust_unreadable_ntfs": "Format a resource disk with the platform's NTFS label also if the content of its "

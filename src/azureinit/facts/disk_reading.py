@@ -32,7 +32,7 @@ TOOLS = (
     "pvcreate", "restorecon", "sfdisk", "swapoff", "swapon", "systemctl", "udevadm", "vgchange", "vgcreate", "wipefs",
 )  # fmt: skip
 NEW_UUID = "/proc/sys/kernel/random/uuid"
-NEW_UUIDS = 8
+NEW_UUIDS = 12
 SYSTEMD = "/run/systemd/system"
 SWAP_HEAD, SWAP_KINDS = 64 << 10, ("swap", "suspended system")  # the signature is in the first page
 SWAP_FILE, NOTICE = "swapfile", "DATALOSS_WARNING_README.txt"
@@ -188,6 +188,10 @@ def _read_assembled(
                 swaps=use.swaps,
                 content=_content_or_none(machine, block, busy=bool(busy)),
                 busy=busy,
+                parent=block.parent,
+                number=block.number,
+                start=block.start,
+                mapped=block.mapped_name,
             )
         )
     return tuple(found)

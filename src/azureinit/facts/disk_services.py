@@ -46,7 +46,12 @@ def await_udev(machine: Machine, *, timeout: float) -> str:
 
     Returns why that is not certain, or ''.
     """
-    if machine.stat(QUEUE) is None or machine.find("udevadm") is None:
+    return await_events(machine, timeout=timeout) if machine.stat(QUEUE) is not None else ""
+
+
+def await_events(machine: Machine, *, timeout: float) -> str:
+    """The same, also for a change that udev has not noticed yet: settling begins with a question to udev."""
+    if machine.find("udevadm") is None:
         return ""
     try:
         machine.run(("udevadm", "settle", f"--timeout={int(timeout)}"), timeout=timeout + 5).check()

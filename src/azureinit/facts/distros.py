@@ -5,7 +5,7 @@ Looked up by os-release ID, then ID_LIKE in order, then the default row. Never a
 
 from __future__ import annotations
 
-from azureinit.record import Record
+from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,53 @@ IGNITION_WORDS = (b"ignition.", b"flatcar.oem.id=", b"flatcar.first_boot", b"cor
 OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 
 
+class CaStore(Record):
+    """Where certificate authorities lie, and the tool that makes bundles of them."""
+
+    # Files of the administrator.
+    directory: str = "/usr/local/share/ca-certificates"
+    tool: str = "update-ca-certificates"
+    # A list of the vendor's certificates in which a line is disabled by an exclamation mark.
+    config: str | None = "/etc/ca-certificates.conf"
+    # Directories of the vendor's certificates.
+    defaults: tuple[str, ...] = ()
+
+
+CA_TRUST = CaStore(
+    directory="/etc/pki/ca-trust/source/anchors",
+    tool="update-ca-trust",
+    config=None,
+    defaults=("/usr/share/pki/ca-trust-source",),
+)
+CA_SUSE = CaStore(directory="/etc/pki/trust/anchors", config=None, defaults=("/usr/share/pki/trust",))
+
+HOSTS_4 = "127.0.0.1 localhost.localdomain localhost\n127.0.0.1 localhost4.localdomain4 localhost4\n"
+HOSTS_6 = "::1 localhost6.localdomain6 localhost6\n"
+HOSTS_RPM = (
+    "127.0.0.1 {fqdn} {hostname}\n"
+    + HOSTS_4
+    + "\n::1 {fqdn} {hostname}\n::1 localhost.localdomain localhost\n"
+    + HOSTS_6
+)
+HOSTS_DEBIAN = (
+    "127.0.1.1 {fqdn} {hostname}\n127.0.0.1 localhost\n\n"
+    "::1 localhost ip6-localhost ip6-loopback\nff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n"
+)
+HOSTS_SUSE = (
+    HOSTS_RPM.replace("127.0.0.1 {", "127.0.1.1 {", 1)
+    + "::1 localhost ipv6-localhost ipv6-loopback\n\nfe00::0 ipv6-localnet\nff00::0 ipv6-mcastprefix\n"
+    "ff02::1 ipv6-allnodes\nff02::2 ipv6-allrouters\nff02::3 ipv6-allhosts\n"
+)
+HOSTS_ALPINE = (
+    HOSTS_4 + "127.0.1.1 {fqdn} {hostname}\n\n" + HOSTS_6 + "\nff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n"
+)
+CHRONY, TIMESYNCD, NTPD = "chrony", "systemd-timesyncd", "ntp"
+
+
 class Distro(Record):
     id: str
+    # The word for it in the names of cloud-init's templates.
+    family: str = ""
     # The host's own name is resolved by a 127.0.1.1 line in /etc/hosts.
     hosts_line: bool = False
     # Must sort before the vendor's drop-ins: the first value that sshd reads counts.
@@ -26,19 +71,66 @@ class Distro(Record):
     admin: str | None = None
     # The system's own package manager; None: the first one that is installed.
     package_manager: str | None = None
+    # The host's name is its fully qualified one, where customData gives both.
+    prefer_fqdn: bool = False
+    # The lines of /etc/hosts, where customData has them written.
+    hosts: str = HOSTS_RPM
+    ca: CaStore = CaStore()
+    locale_file: str = "/etc/locale.conf"
+    # The package that makes locales.
+    locale_package: str = ""
+    # The locale's file is read by the shell.
+    locale_export: bool = False
+    # The name of the time zone is kept in /etc/timezone, too.
+    timezone_file: bool = False
+    keyboard_file: str | None = None
+    # NTP clients in the order in which they are preferred, the file of chrony and the units.
+    ntp_clients: tuple[str, ...] = (CHRONY, TIMESYNCD, NTPD)
+    chrony_file: str = "/etc/chrony.conf"
+    chrony_unit: str = "chronyd"
+    ntp_unit: str = "ntpd"
+    # The zone of pool.ntp.org.
+    ntp_pool: str = ""
 
 
+DEBIAN = Distro(
+    id="debian",
+    family="debian",
+    hosts_line=True,
+    hosts=HOSTS_DEBIAN,
+    locale_file="/etc/default/locale",
+    locale_package="locales",
+    timezone_file=True,
+    keyboard_file="/etc/default/keyboard",
+    chrony_file="/etc/chrony/chrony.conf",
+    chrony_unit="chrony",
+    ntp_unit="ntp",
+    ntp_pool="debian",
+)
+RHEL = Distro(id="rhel", family="redhat", prefer_fqdn=True, ca=CA_TRUST, ntp_pool="rhel", package_manager="dnf")
 ROWS = {
     "default": Distro(id="default"),
-    "debian": Distro(id="debian", hosts_line=True),
-    "ubuntu": Distro(id="ubuntu", hosts_line=True),
-    "fedora": Distro(id="fedora", package_manager="dnf"),
-    "rhel": Distro(id="rhel", package_manager="dnf"),
-    "azurelinux": Distro(id="azurelinux"),
-    "mariner": Distro(id="mariner"),
-    "suse": Distro(id="suse", package_manager="zypper"),
-    "arch": Distro(id="arch"),
-    "alpine": Distro(id="alpine", hosts_line=True),
+    "debian": DEBIAN,
+    "ubuntu": replace(DEBIAN, id="ubuntu", ntp_clients=(TIMESYNCD, CHRONY, NTPD), ntp_pool="ubuntu"),
+    "fedora": replace(RHEL, id="fedora", ntp_pool="fedora"),
+    "rhel": RHEL,
+    "azurelinux": replace(RHEL, id="azurelinux", family="azurelinux", ntp_pool="", package_manager=None),
+    "mariner": replace(RHEL, id="mariner", family="mariner", ntp_pool="", package_manager=None),
+    "suse": Distro(
+        id="suse", family="suse", hosts=HOSTS_SUSE, ca=CA_SUSE, ntp_pool="opensuse", package_manager="zypper"
+    ),
+    "arch": Distro(id="arch", family="arch", ca=CA_TRUST, timezone_file=True, ntp_pool="arch"),
+    "alpine": Distro(
+        id="alpine",
+        family="alpine",
+        hosts_line=True,
+        hosts=HOSTS_ALPINE,
+        locale_file="/etc/profile.d/50-cloud-init-locale.sh",
+        locale_export=True,
+        timezone_file=True,
+        ntp_clients=(CHRONY, NTPD),
+        chrony_file="/etc/chrony/chrony.conf",
+    ),
     "flatcar": Distro(id="flatcar", admin="core"),
 }
 

@@ -46,6 +46,12 @@ def read_trail(machine: Machine, path: str, *, home: str | None) -> Trail:
     return Trail(beneath=beneath or home, found=found)
 
 
+def link_problem(machine: Machine, link: str) -> str | None:
+    """Why a link in a directory of root's must not be followed."""
+    through = _changeable(machine, link)
+    return f"{link} leads through {through}, which others can change" if through is not None else None
+
+
 def directories_above(path: str) -> list[str]:
     """From / to the file's own directory."""
     steps = parts(path)[:-1]

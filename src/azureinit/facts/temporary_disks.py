@@ -66,7 +66,10 @@ class OtherDisk(Record):
 
 
 class Assembled(Record):
-    """A device made of disks: md array, LVM volume. `members`: kernel names of the disks (not partitions) under it."""
+    """A device made of disks: md array, LVM volume. `members`: kernel names of the disks (not partitions) under it.
+
+    `parent`: kernel name of the array that it is a partition of.
+    """
 
     name: str
     path: str
@@ -77,6 +80,10 @@ class Assembled(Record):
     swaps: tuple[str, ...] = ()
     content: Content | None = None
     busy: str = ""  # as of a disk; empty if it is free
+    parent: str = ""
+    number: int = 0  # of the partition
+    start: int = 0
+    mapped: str = ""  # device mapper's name: group-volume
 
 
 class FstabEntry(Record):

@@ -66,9 +66,10 @@ def read_tools(machine: Machine, host: Host) -> Host:
 
 
 def read_rules(machine: Machine) -> Rules:
+    visible = machine.is_open(SUDOERS_DIR) and machine.is_open(USERS_SUDOERS)
     return Rules(
         sudo_directory=machine.is_dir(SUDOERS_DIR),
-        sudo=machine.read(USERS_SUDOERS) if machine.is_open(USERS_SUDOERS) else None,
+        sudo=machine.read(USERS_SUDOERS) if visible else None,
         doas=machine.read(DOAS) if machine.is_open(DOAS) else None,
     )
 

@@ -34,6 +34,12 @@ def write_userdata(machine: Machine, instance: Instance, saved: SavedUserdata) -
     machine.write(instance.path("userdata"), seal(values), mode=0o600)
 
 
+def read_chosen_name(machine: Machine, instance: Instance | None) -> str | None:
+    """The host name that customData set; it wins over the platform's. None where it set none."""
+    data = machine.read(f"{instance.path('d')}/hostname", limit=4096) if instance is not None else None
+    return None if data is None else data.decode("utf-8", "replace").strip() or None
+
+
 def read_userdata(machine: Machine, instance: Instance) -> SavedUserdata | None:
     """None where there is none, or the file is damaged."""
     values = read_sealed(machine, instance.path("userdata"))

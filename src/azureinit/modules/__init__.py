@@ -2,6 +2,7 @@
 
 request      what every module is given
 steps        names and ways that several modules use
+file_steps   the same for modules that write system files, and how they read their keys
 
 The rows in run/ say in which stage, in which order and how often a module runs, and which facts it reads.
 """

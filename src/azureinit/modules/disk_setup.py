@@ -60,9 +60,7 @@ def named_paths(request: Request) -> tuple[str, ...]:
     """The devices whose facts the planner needs."""
     found = [device for _, _, device in data_devices(request)]
     found += [device for _, device in data_filesystems(request)]
-    paths = [one.device for one in found]
-    paths += [f"{one.device}{between}{one.partition}" for one in found if one.partition for between in ("", "p")]
-    return tuple(dict.fromkeys(path for path in paths if path.startswith("/dev/")))
+    return tuple(dict.fromkeys(one.device for one in found if one.device.startswith("/dev/")))
 
 
 def filesystems_of(request: Request) -> tuple[str, ...]:
@@ -76,28 +74,26 @@ def plan_disk_setup(request: Request, facts: NamedDisks) -> Plan:
         nodes = [key for key, _, _ in data_devices(request)] + [one for one, _ in data_filesystems(request)]
         return tuple(Caution(name=named(MODULE, node), why=f"not done: {ON_TREE}") for node in nodes)
     items: list[Item] = []
-    written: set[str] = set()  # disks that get a table in this plan: their partitions are seen by the next one
+    written: set[str] = set()  # devices that this plan writes to
     for key, value, device in data_devices(request):
-        item = _plan_table(key, value, device, facts)
-        items.append(item)
-        disk = find_disk(facts, device)
-        if isinstance(item, Step) and disk is not None and is_work(item):
-            written.add(disk.path)
+        items.append(_plan_table(key, value, device, facts))
+        written |= devices_of(items[-1])
     fresh = iter(facts.fresh)
     for node, device in data_filesystems(request):
-        disk = find_disk(facts, device)
-        if disk is not None and disk.path in written:
-            name = named("fs_setup", node, device.text)
-            items.append(Satisfied(name=name, why=f"planned when {disk.path} has its partitions"))
-            continue
-        items.append(plan_filesystem(node, device, facts, fresh=next(fresh, ""), done=frozenset(written)))
-        if isinstance(items[-1], Step) and disk is not None and is_work(items[-1]):
-            written.add(disk.path)
+        items.append(plan_filesystem(node, device, facts, fresh=next(fresh, ""), written=frozenset(written)))
+        written |= devices_of(items[-1])
     return in_order(items)
 
 
 def is_work(item: Item) -> bool:
     return isinstance(item, Step) and any(isinstance(way, Way) for way in item.ways)
+
+
+def devices_of(item: Item) -> set[str]:
+    """The devices that a step writes to."""
+    ways = [way for way in item.ways if isinstance(way, Way)] if isinstance(item, Step) else []
+    actions = [action for way in ways for action in way.actions if isinstance(action, OnDevices)]
+    return {device.path for action in actions for device in action.devices}
 
 
 def in_order(items: list[Item]) -> Plan:

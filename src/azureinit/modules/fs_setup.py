@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.backends.filesystem import wiped_first
-from azureinit.backends.named_disks import label_limit, make_named_filesystem, run_command, tool_for
+from azureinit.backends.named_disks import label_limit, make_named_filesystem, run_command, signatures_removed, tool_for
 from azureinit.errors import CustomDataFailed
 from azureinit.modules.device_names import text_of
 from azureinit.modules.disk_care import described, find_disk, protected, refusal, untouched
@@ -43,8 +42,8 @@ class Wanted(Record):
     replaces: str
 
 
-def plan_filesystem(node: Node, device: Named, facts: NamedDisks, *, fresh: str, done: frozenset[str]) -> Item:
-    """`fresh`: a new UUID. `done`: disks that another step of this plan writes to."""
+def plan_filesystem(node: Node, device: Named, facts: NamedDisks, *, fresh: str, written: frozenset[str]) -> Item:
+    """`fresh`: a new UUID. `written`: devices that other steps of this plan write to."""
     name = named(MODULE, node, device.text)
     wanted = Wanted(
         kind=text_of(node.get("filesystem")),
@@ -57,9 +56,9 @@ def plan_filesystem(node: Node, device: Named, facts: NamedDisks, *, fresh: str,
         return refusal(name, f"{device.device or device.text} is not there, or no disk", reason=REASON)
     if disk.system or disk.temporary:
         return refusal(name, protected(disk), reason=REASON)
-    if disk.path in done:
-        return Satisfied(name=name, why=f"planned when the other file systems of {disk.path} are made")
-    target = _target(node, device, disk, facts, wanted)
+    if disk.path in written:  # its partitions are seen by the next plan
+        return Satisfied(name=name, why=f"planned when {disk.path} has its partitions")
+    target = _target(node, device, disk, facts, wanted, written)
     if target.refused:
         return refusal(name, target.refused, reason=REASON)
     place: NamedDisk | NamedPartition = target.part or disk
@@ -68,6 +67,8 @@ def plan_filesystem(node: Node, device: Named, facts: NamedDisks, *, fresh: str,
     why = protected(disk)
     if why:
         return refusal(name, why, reason=REASON)
+    if place.path in written or (target.part is None and any(part.path in written for part in disk.partitions)):
+        return Satisfied(name=name, why=f"planned when {place.path} has the file system that is asked for before")
     blank = holds_nothing(place.content) and (target.part is not None or not disk.partitions)
     replaced = wanted.replaces and wanted.replaces in _kinds(place.content)
     if not blank and not wanted.overwrite and not replaced:
@@ -78,7 +79,7 @@ def plan_filesystem(node: Node, device: Named, facts: NamedDisks, *, fresh: str,
     if not blank and target.part is None:
         if "wipefs" not in facts.tools:
             return refusal(name, "wipefs is not installed", reason=REASON)
-        made = wiped_first((*(part.path for part in disk.partitions), disk.path), made)
+        made = signatures_removed((*(part.path for part in disk.partitions), disk.path), made)
     told = f"{place.path} is blank" if blank else f"what is there is destroyed: {described(place.content)}"
     kind = wanted.kind or "file system"
     return Step(
@@ -98,7 +99,9 @@ def plan_filesystem(node: Node, device: Named, facts: NamedDisks, *, fresh: str,
 # ---- where
 
 
-def _target(node: Node, device: Named, disk: NamedDisk, facts: NamedDisks, wanted: Wanted) -> Target:
+def _target(
+    node: Node, device: Named, disk: NamedDisk, facts: NamedDisks, wanted: Wanted, written: frozenset[str]
+) -> Target:
     asked = device.partition or text_of(node.get("partition")) or "any"
     path = dict(facts.names).get(device.device)
     own = next((part for part in disk.partitions if part.path == path), None)
@@ -114,13 +117,13 @@ def _target(node: Node, device: Named, disk: NamedDisk, facts: NamedDisks, wante
     if asked.lower() == "none":
         return Target(there=_is_there(disk.content, wanted, label=True))
     if asked.lower() in ("any", "auto"):
-        return _free(disk, wanted, label=asked.lower() == "auto")
+        return _free(disk, wanted, written, label=asked.lower() == "auto")
     return Target(refused=f"partition is auto, any, none or a number, not {asked[:20]}")
 
 
-def _free(disk: NamedDisk, wanted: Wanted, *, label: bool) -> Target:
+def _free(disk: NamedDisk, wanted: Wanted, written: frozenset[str], *, label: bool) -> Target:
     """As cloud-init looks for it: the first device that has it, is to be replaced, or holds no file system."""
-    for part in (None, *disk.partitions):
+    for part in (None, *(part for part in disk.partitions if part.path not in written)):
         content = disk.content if part is None else part.content
         if wanted.replaces and not label and wanted.replaces in _kinds(content):
             return Target(part=part)

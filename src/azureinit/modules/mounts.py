@@ -112,7 +112,11 @@ def plan_mounts(request: Request, facts: MountFacts, *, on_temporary_disk: str =
         else:
             step, listed = plan_swap_file(swap, facts.swap, tools=facts.tools, rooted=request.rooted)
             items.append(step)
-            if listed and not any(entry.source == swap.path for entry in facts.entries):
+            late = next((row for row in rows if _is_below(swap.path, row) and "_netdev" in row.words), None)
+            if listed and late is not None:
+                why = f"not used after the next boot: {late.point} has _netdev, and swap is needed before the network"
+                items.append(Caution(name=f"{named('swap', swap.node, swap.path)} row", why=why))
+            elif listed and not any(entry.source == swap.path for entry in facts.entries):
                 lines.append("\t".join((swap.path.translate(ESCAPED), *SWAP_ROW)))
     return (*items, *_table(lines, facts, asked=bool(rows) or bool(lines)), *uses)
 

@@ -198,7 +198,7 @@ def plan_package_reboot(request: Request, marker: str, ways: tuple[Way | Decline
         return ()
     name = named("power_state", node, "reboot")
     if not marker:
-        return (Satisfied(name=name, why="no package asks for a reboot"),)
+        return (Satisfied(name=name, why="no package asks for a reboot so far"),)
     if request.rooted:
         return (Caution(name=name, why=f"not done: {ON_TREE}"),)
     return (Step(name=name, why=f"{marker} exists", ways=ways, failure=CustomDataFailed),)

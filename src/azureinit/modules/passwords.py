@@ -7,7 +7,7 @@ from azureinit.facts.users import Plain
 from azureinit.modules.steps import ON_TREE, named, refused, where
 from azureinit.modules.user_passwords import LOCK, Setting, is_hash, plan_setting
 from azureinit.modules.users_asked import FALSE, TRUE, flag_of, lines_of, text_of
-from azureinit.plan.actions import Caution, Step
+from azureinit.plan.actions import Caution, Satisfied, Step
 from azureinit.plan.sshd import plan_sshd
 from azureinit.pubkey import key_identity, options_of
 from azureinit.record import Record, Secret, replace
@@ -45,8 +45,9 @@ def given_passwords(request: Request) -> tuple[Given, ...]:
         password = item.get("password")
         found.append((text_of(item.get("name")), item, kind if password is not None else RANDOM, text_of(password)))
     for line, node in _listed(chpasswd):
-        account, _, text = line.partition(":")
-        found.append((account.strip(), node, _kind_of(text), text))
+        account, colon, text = line.partition(":")
+        # Without a colon the line may be a password: it is not shown as a name.
+        found.append((account.strip() if colon else "", node, _kind_of(text), text))
     single = config.get("password")
     if not found and single is not None and text_of(single) and request.metadata.username:
         # cloud-init reads it like a line of the older list.
@@ -122,7 +123,7 @@ def plan_passwords(request: Request, facts: Users) -> Plan:
 def _problem(one: Given) -> str:
     text = one.text.text()
     if not one.account:
-        return "it names no account"
+        return "it names no account: a line of chpasswd.list is NAME:PASSWORD"
     if set(one.account) & set(":\n\r\0"):
         return "the account's name has a colon or a line break"
     if one.kind == RANDOM:
@@ -164,12 +165,17 @@ def _plan_password(one: Given, request: Request, facts: Users) -> Plan:
 def pwauth(request: Request) -> bool | None:
     """None: not asked for, or a value that means no change."""
     node = request.config.get("ssh_pwauth")
-    if node is None:
+    if node is None or _is_outranked(node, request):
         return None
     if node.kind == FLAG:
         return bool(node.value)
     word = text_of(node).strip().lower()
     return word in TRUE if word in TRUE + FALSE else None
+
+
+def _is_outranked(node: Node, request: Request) -> bool:
+    """The platform's setting counts more than the image's configuration, which is named by its path."""
+    return node.part.startswith("/") and request.metadata.disable_password is not None
 
 
 def _has_key(request: Request, facts: Users) -> bool:
@@ -190,6 +196,8 @@ def _plan_pwauth(request: Request, facts: Users) -> Plan:
         return ()
     name = named(MODULE, node, "ssh_pwauth")
     wanted = pwauth(request)
+    if _is_outranked(node, request):
+        return (Satisfied(name=name, why="the platform's setting counts more than the image's configuration"),)
     if wanted is None and text_of(node).strip().lower() not in ("unchanged", ""):
         return (Caution(name=name, why="is neither true, false nor unchanged: sshd's setting stays as it is"),)
     if wanted is None:

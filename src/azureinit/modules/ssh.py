@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azureinit.modules.ssh_host_keys import plan_asked_host_keys
 from azureinit.modules.steps import named
-from azureinit.modules.user_keys import REDIRECT, plan_lines, restricted, usable_keys, wrong_keys
+from azureinit.modules.user_keys import REDIRECT, plan_lines, platform_keys, restricted, usable_keys, wrong_keys
 from azureinit.modules.users_asked import asked_users, flag_of, text_of
 from azureinit.plan.actions import Caution, Satisfied
 
@@ -36,7 +36,7 @@ def root_keys(request: Request) -> tuple[PublicKey, ...]:
     if node is None or request.metadata.username == ROOT:
         return ()
     allowed = flag_of(request.config.get("allow_public_ssh_keys"), default=True)
-    keys = (*(request.metadata.keys if allowed else ()), *admin_keys(request))
+    keys = (*(platform_keys(request) if allowed else ()), *admin_keys(request))
     if not flag_of(node):
         return keys
     said = request.config.get("disable_root_opts")

@@ -47,6 +47,17 @@ def usable_keys(node: Node | None) -> tuple[tuple[PublicKey, ...], tuple[tuple[N
     return tuple(dict.fromkeys(keys)), tuple(wrong)
 
 
+def platform_keys(request: Request) -> tuple[PublicKey, ...]:
+    """Without their paths, and without damaged ones: the run fails for those."""
+    usable = []
+    for key in request.metadata.keys:
+        try:
+            usable.append(PublicKey(data=parse_key(key.data).rstrip("\n")))
+        except AzureInitError:
+            continue
+    return tuple(usable)
+
+
 def free_keys(node: Node | None) -> tuple[PublicKey, ...]:
     """The keys that let their owner in from everywhere and with any command."""
     return tuple(key for key in usable_keys(node)[0] if not options_of(parse_key(key.data)))
@@ -66,7 +77,7 @@ def restricted(keys: tuple[PublicKey, ...], options: str, *, use: str, instead_o
 def keys_of_user(user: UserAsked, request: Request) -> tuple[PublicKey, ...]:
     """Those that are asked for: its own, or the platform's that redirect it."""
     if user.flag("ssh_redirect_user"):
-        return restricted(request.metadata.keys, REDIRECT, use=request.metadata.username or "", instead_of=user.name)
+        return restricted(platform_keys(request), REDIRECT, use=request.metadata.username or "", instead_of=user.name)
     return usable_keys(user.get("ssh_authorized_keys"))[0]
 
 

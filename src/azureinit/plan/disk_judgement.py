@@ -167,7 +167,10 @@ def has_table(content: Content | None, made: DiskSet) -> bool:
 
 
 def is_member(disk: TemporaryDisk, made: DiskSet, number: int) -> bool:
-    """It carries the recorded array's superblock, or the recorded physical volume, and nothing else."""
+    """It carries the recorded array's superblock, or the recorded physical volume, and nothing else.
+
+    The array's own partition table shows through: its copy lies at the end of the last disk.
+    """
     uuid = made.array_uuid if made.aggregation == "mdadm" else member_uuid(made.array_uuid, number)
     content = disk.content
     if content is None or content.ambiguous or not content.signatures or disk.partitions:
@@ -175,4 +178,6 @@ def is_member(disk: TemporaryDisk, made: DiskSet, number: int) -> bool:
     kind = MEMBERS.get(made.aggregation, "")
     if made.aggregation == "lvm" and any(one.label not in ("", made.name) for one in content.signatures):
         return False  # in another volume group by now
-    return all(one.kind == kind and same_uuid(one.uuid, uuid) for one in content.signatures)
+    through = [one for one in content.signatures if one.kind == "gpt" and same_uuid(one.uuid, made.table_uuid)]
+    own = [one for one in content.signatures if one not in through]
+    return bool(own) and all(one.kind == kind and same_uuid(one.uuid, uuid) for one in own)

@@ -15,8 +15,8 @@ from azureinit.plan.disk_judgement import (
     is_blank,
     is_shipped_ntfs,
 )
-from azureinit.plan.disk_sets import Work, seen, seen_inside
-from azureinit.record import Record
+from azureinit.plan.disk_work import Work, seen, seen_inside
+from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 TABLE_ROOM = 4 * MIB  # for the partition table, its copy and the alignment
+MEMBER_ROOM, MD_SHARE = 8 * MIB, 512  # for an array's metadata on each disk, and for mdadm's reserve, a share of it
 
 
 class Shape(Record):
@@ -54,10 +55,8 @@ def shape_of(goal: Goal, facts: DiskFacts, settings: Disk) -> Shape:
         unable = settings.aggregation == "auto" and several
         remark = "only the first disk is used: neither mdadm nor lvm2 is installed" if unable else ""
         return _with_table(Shape(disks=first, remark=remark), goal, settings)
-    cut = "an array is not partitioned: [disk] table = gpt is for a single disk" if settings.table == "gpt" else ""
-    if not cut and goal.swap_mib and settings.swap == "partition" and goal.filesystem != SWAP:
-        cut = "an array has no swap partition: [disk] swap = file makes a swap file"
-    return Shape(disks=goal.disks, aggregation=asked, remark=cut)
+    shape = Shape(disks=goal.disks, aggregation=asked)
+    return _with_volume(shape, goal, settings) if asked == "lvm" else _with_table(shape, goal, settings)
 
 
 def _with_table(shape: Shape, goal: Goal, settings: Disk) -> Shape:
@@ -66,12 +65,35 @@ def _with_table(shape: Shape, goal: Goal, settings: Disk) -> Shape:
         remark = (
             "no swap partition is made: it needs [disk] table = gpt" if partition and goal.filesystem != SWAP else ""
         )
-        return Shape(disks=shape.disks, remark=shape.remark or remark)
+        return replace(shape, remark=shape.remark or remark)
     size = goal.swap_mib if partition else 0
-    if size * MIB + TABLE_ROOM > shape.disks[0].size:
-        refused = f"a swap partition of {size} MiB does not fit on {shape.disks[0].path}"
-        return Shape(disks=shape.disks, refused=refused)
-    return Shape(disks=shape.disks, table="gpt", swap_mib=size, remark=shape.remark)
+    if size * MIB + TABLE_ROOM > _room(shape):
+        return _too_small(shape, f"a swap partition of {size} MiB")
+    return replace(shape, table="gpt", swap_mib=size)
+
+
+def _with_volume(shape: Shape, goal: Goal, settings: Disk) -> Shape:
+    """Logical volumes take the place of partitions: a table inside one is not read by the kernel."""
+    beside = bool(goal.swap_mib) and settings.swap == "partition" and goal.filesystem != SWAP
+    size = goal.swap_mib if beside else 0
+    if size * MIB + TABLE_ROOM > _room(shape):
+        return _too_small(shape, f"a swap volume of {size} MiB")
+    remark = "no partition table is made: LVM has logical volumes instead" if settings.table == "gpt" else ""
+    return replace(shape, swap_mib=size, remark=remark)
+
+
+def _room(shape: Shape) -> int:
+    """Bytes that are there for the file system and swap; at least as many, for an array."""
+    sizes = [disk.size for disk in shape.disks]
+    if shape.aggregation == "none":
+        return sizes[0]
+    if shape.aggregation == "lvm":  # stripes are as long on every disk
+        sizes = [min(sizes)] * len(sizes)
+    return sum(size - size // MD_SHARE - MEMBER_ROOM for size in sizes)
+
+
+def _too_small(shape: Shape, what: str) -> Shape:
+    return replace(shape, refused=f"{what} does not fit on {' and '.join(disk.path for disk in shape.disks)}")
 
 
 def missing_for(goal: Goal, shape: Shape, facts: DiskFacts, *, wipe: bool) -> str:
@@ -99,6 +121,7 @@ def new_work(
     if dirty and (not recreate or any(in_the_way(disk) for disk in dirty)):
         return None
     what = ARRAY if shape.aggregation != "none" else TABLE if shape.table == "gpt" else FILESYSTEM
+    table, beside = shape.table == "gpt", bool(shape.swap_mib) and goal.filesystem != SWAP
     made = DiskSet(
         purpose=goal.purpose,
         kind=goal.kind,
@@ -110,15 +133,15 @@ def new_work(
         filesystem=goal.filesystem,
         label=goal.label,
         array_uuid=next(fresh) if what == ARRAY else "",
-        table_uuid=next(fresh) if what == TABLE else "",
-        partition_uuid=next(fresh) if what == TABLE else "",
+        table_uuid=next(fresh) if table else "",
+        partition_uuid=next(fresh) if table else "",
         filesystem_uuid=next(fresh),
         begun=what,
         name=settings.md_name if what == ARRAY else "",
         over="data" if dirty else "ntfs" if any(shipped) else "",
         swap_mib=shape.swap_mib,
-        swap_uuid=next(fresh) if _beside(goal, shape) else "",
-        swap_partition_uuid=next(fresh) if _beside(goal, shape) else "",
+        swap_uuid=next(fresh) if beside else "",
+        swap_partition_uuid=next(fresh) if beside and table else "",
     )
     devices = [seen(disk) for disk in shape.disks]
     devices += [seen_inside(disk, disk.partitions[0]) for disk, ntfs in zip(shape.disks, shipped) if ntfs]
@@ -133,8 +156,3 @@ def new_work(
         wipe=tuple(disk.path for disk in shape.disks if not is_blank(disk)),
         destroys=tuple(f"{disk.path}: {describe_content(disk)}" for disk in dirty),
     )
-
-
-def _beside(goal: Goal, shape: Shape) -> bool:
-    """A swap partition beside the file system."""
-    return bool(shape.swap_mib) and goal.filesystem != SWAP

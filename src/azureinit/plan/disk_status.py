@@ -47,7 +47,8 @@ def disk_status(facts: DiskFacts, sets: tuple[DiskSet, ...], plan: Plan) -> tupl
     for disk in facts.disks:
         rows.append(_disk(disk, facts, sets, plan))
         rows += [_partition(part, disk, rows[-1]) for part in disk.partitions]
-    rows += [_assembled(made, rows) for made in facts.assembled]
+    parents = {made.parent for made in facts.assembled}
+    rows += [_assembled(made, rows, cut=made.name in parents) for made in facts.assembled]
     return (*rows, *map(_other, facts.others))
 
 
@@ -99,19 +100,21 @@ def _partition(part: Partition, disk: TemporaryDisk, whole: DiskStatus) -> DiskS
     )
 
 
-def _assembled(made: Assembled, rows: list[DiskStatus]) -> DiskStatus:
+def _assembled(made: Assembled, rows: list[DiskStatus], *, cut: bool) -> DiskStatus:
+    """`cut`: it has partitions, which have rows of their own."""
     filesystem, label = _content(made.content)
     under = [row for row in rows if row.name in made.members]
+    what = "array" if made.name.startswith("md") else "LVM volume"
     return DiskStatus(
         name=made.name,
         path=made.path,
-        what="array" if made.name.startswith("md") else "LVM volume",
+        what=f"partition {made.number} of {made.parent}" if made.parent else what,
         size=made.size,
-        members=made.members,
+        members=() if made.parent else made.members,
         filesystem=filesystem,
         label=label,
-        mounts=made.mounts,
-        swaps=made.swaps,
+        mounts=made.mounts if not cut else (),
+        swaps=made.swaps if not cut else (),
         owner=under[0].owner if under else "",
         state="in use" if made.mounts or made.swaps else under[0].state if under else "",
     )

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from azureinit.backends.array import activate_volume, assemble_array, create_array, create_volume, wiped_after
+from azureinit.backends.array import (
+    activate_volume,
+    array_path,
+    assemble_array,
+    complete_volume,
+    create_array,
+    create_volume,
+    read_partitions,
+    wiped_after,
+)
 from azureinit.backends.filesystem import make_filesystem, make_table, tool_of, wiped_first
 from azureinit.memory.disk_sets import encode_disk_sets
 from azureinit.plan.actions import MakeDir, OnDevices, Step, Way, Write
@@ -16,7 +25,9 @@ if TYPE_CHECKING:
     from azureinit.memory.disk_sets import DiskSet
     from azureinit.plan.actions import Run
     from azureinit.plan.disk_goals import Goal
-    from azureinit.plan.disk_sets import Assembly, Work
+    from azureinit.plan.disk_work import Assembly, Work
+
+MAKERS = ("mdadm", "lvm", "sfdisk")
 
 
 class Book:
@@ -45,7 +56,7 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     unmark, mark = book.unchanged(), book.write(work.made)
     run, way = _program(work, settings)
     if work.wipe:
-        run = wiped_first(work.wipe, run)
+        run = wiped_first(tuple((disk.path, disk.size) for disk in work.disks if disk.path in work.wipe), run)
     # mdadm and LVM may leave a running array behind: its members are known by their UUIDs.
     back = unmark if work.what != ARRAY and unmark != mark else None
     actions = (OnDevices(devices=work.devices, run=run, mark=mark, unmark=back),)
@@ -54,6 +65,11 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     why = _why(work, disks) + _next(work)
     steps.append(Step(name=name, why=why, did=did, ways=(Way(backend=way, actions=(*actions, *done)),)))
     return tuple(steps)
+
+
+def makes_devices(step: Step) -> bool:
+    """An array, a volume or partitions appear, which the next plan has to see."""
+    return any(way.backend in MAKERS for way in step.ways)
 
 
 def _record(goal: Goal, work: Work, book: Book, disks: str) -> Step:
@@ -80,10 +96,10 @@ def finished_step(goal: Goal, made: DiskSet, device: str, book: Book) -> Step:
 def _program(work: Work, settings: Disk) -> tuple[Run, str]:
     made, paths = work.made, work.paths
     if work.what == ARRAY:
-        create = create_array if made.aggregation == "mdadm" else create_volume
-        run = create(made.name, paths, uuid=made.array_uuid, chunk_kib=settings.chunk_kib, again=work.again)
+        run = _array(work, settings)
         if made.over:
-            run = wiped_after(run, made.name, lvm=made.aggregation == "lvm")
+            lvm = made.aggregation == "lvm"
+            run = wiped_after(run, made.name, lvm=lvm, swap=lvm and made.swap_uuid != "")
         return run, made.aggregation
     if work.what == TABLE:
         whole = made.filesystem == SWAP
@@ -100,13 +116,23 @@ def _program(work: Work, settings: Disk) -> tuple[Run, str]:
     return run, tool_of(made.filesystem)
 
 
+def _array(work: Work, settings: Disk) -> Run:
+    made, paths, uuid, chunk = work.made, work.paths, work.made.array_uuid, settings.chunk_kib
+    if made.aggregation == "mdadm":
+        return create_array(made.name, paths, uuid=uuid, chunk_kib=chunk, again=work.again)
+    if work.partly:
+        return complete_volume(made.name, count=len(paths), chunk_kib=chunk)
+    swap_mib = made.swap_mib if made.swap_uuid else 0
+    return create_volume(made.name, paths, uuid=uuid, chunk_kib=chunk, again=work.again, swap_mib=swap_mib)
+
+
 def _named(goal: Goal, work: Work, disks: str) -> tuple[str, str]:
     made = work.made
     if work.what == ARRAY:
         kind = "RAID 0 array" if made.aggregation == "mdadm" else "striped logical volume"
         return f"{kind} of the {goal.name}", f"made the {kind} {made.name} of {disks}"
     if work.what == TABLE:
-        return f"partition table of the {goal.name}", f"partitioned {disks}"
+        return f"partition table of the {goal.name}", f"partitioned {work.paths[0]}"
     if made.filesystem == SWAP:
         return f"swap area on the {goal.name}", f"made a swap area on {work.paths[0]}"
     return (
@@ -132,17 +158,24 @@ def _next(work: Work) -> str:
     """An array or a table is seen by the next plan, which has the steps after it."""
     if work.what == FILESYSTEM or work.destroys:
         return ""
+    if work.what == ARRAY and work.made.table == "gpt":
+        return "; the partition table is made on it next"
     return f"; {'the swap area' if work.made.filesystem == SWAP else 'the file system'} is made on it next"
 
 
 def assembly_step(goal: Goal, state: Assembly) -> Step:
     made, paths = state.made, tuple(disk.path for disk in state.disks)
-    run = activate_volume(made.name)
+    actions: tuple[Run, ...] = (activate_volume(made.name),)
+    why = f"{listed(paths)} have the recorded array {made.name}, which is not running"
+    if state.array:
+        why = f"{state.array} is part of the recorded array {made.name} of {listed(paths)}, which has not all its parts"
     if made.aggregation == "mdadm":
-        run = assemble_array(made.name, paths, uuid=made.array_uuid)
+        start = () if state.array else (assemble_array(made.name, paths, uuid=made.array_uuid),)
+        look = (read_partitions(state.array or array_path(made.name)),) if made.table == "gpt" else ()
+        actions = (*start, *look)
     return Step(
         name=f"array of the {goal.name}",
-        why=f"{listed(paths)} have the recorded array {made.name}, which is not running",
+        why=why,
         did=f"started the array {made.name}",
-        ways=(Way(backend=made.aggregation, actions=(run,)),),
+        ways=(Way(backend=made.aggregation, actions=actions),),
     )

@@ -11,11 +11,13 @@ from azureinit.facts.temporary_disks import SCSI
 from azureinit.plan.actions import Caution, Satisfied
 from azureinit.plan.disk_goals import SWAP, goals
 from azureinit.plan.disk_judgement import FILESYSTEM, in_the_way
+from azureinit.plan.disk_layout import swap_area
 from azureinit.plan.disk_mounts import REFUSED, Place, plan_fstab, plan_mount, point_refusal, refused
 from azureinit.plan.disk_new import missing_for, new_work, shape_of
-from azureinit.plan.disk_sets import Assembly, Found, Volume, Work, find, left_alone
+from azureinit.plan.disk_sets import find
 from azureinit.plan.disk_steps import Book, assembly_step, finished_step, work_steps
-from azureinit.plan.swap import plan_swap_device, plan_swap_file, plan_swap_partition, swap_partition
+from azureinit.plan.disk_work import Assembly, Found, Volume, Work, left_alone
+from azureinit.plan.swap import plan_swap_area, plan_swap_device, plan_swap_file
 from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
@@ -175,8 +177,8 @@ def _work_part(goal: Goal, work: Work, others: tuple[Item, ...], asked: Asked, b
         made=made,
     )
     swap: tuple[Item, ...] = ()
-    if made.swap_partition_uuid:
-        swap = plan_swap_partition(goal, work.disks[0], made, asked.facts)
+    if made.swap_uuid:
+        swap = plan_swap_area(goal, swap_area(made, work.disks, asked.facts), made, asked.facts)
     place = None
     if goal.point:
         place = Place(
@@ -264,11 +266,14 @@ def _used(goal: Goal, part: Part, asked: Asked) -> tuple[Item, ...]:
     if not goal.swap_mib:
         return tuple(items)
     made = volume.made
-    if made is not None and made.swap_partition_uuid:
+    if made is not None and made.swap_uuid:
+        area = swap_area(made, volume.disks, facts)
+        if area is None and made.aggregation == "lvm":
+            return (*items, assembly_step(goal, Assembly(made=made, disks=volume.disks, array=volume.device)))
         if not part.place.fresh:
-            items += plan_swap_partition(goal, volume.disks[0], made, facts)
-        if not any(isinstance(item, Caution) for item in (*part.items, *items)):
-            items.append(plan_swap_device(swap_partition(volume.disks[0]), facts, name=goal.name))
+            items += plan_swap_area(goal, area, made, facts)
+        if area is not None and not any(isinstance(item, Caution) for item in (*part.items, *items)):
+            items.append(plan_swap_device(area.path, facts, name=goal.name))
     elif asked.settings.swap == "file":
         point = next((one for one in facts.points if one.path == goal.point), None)
         if point is not None and point.state == "mounted" and point.source == volume.device:

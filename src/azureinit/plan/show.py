@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Action, Item, Plan
 
 WIDTH = 80
-HIDDEN = ("was", "changes", "regions")  # fields of an action that only the executor needs
+HIDDEN = ("was", "changes", "regions", "env", "says", "busy")  # fields of an action that only the executor needs
 
 
 def as_text(plan: Plan, *, privileged: bool) -> str:

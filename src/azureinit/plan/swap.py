@@ -1,26 +1,27 @@
-"""Swap on temporary disks: a whole volume, a partition beside the file system, or a file of exactly the asked size."""
+"""Swap on temporary disks: a whole volume, an area beside the file system, or a file of exactly the asked size."""
 
 from __future__ import annotations
 
 from azureinit.backends.filesystem import (
     format_swap_file,
-    make_filesystem,
+    make_swap_area,
     make_swap_file,
     swap_off,
     swap_on,
 )
 from azureinit.plan.actions import Declined, OnDevices, Remove, Satisfied, Step, Way
 from azureinit.plan.disk_goals import SWAP, SWAP_LABEL
-from azureinit.plan.disk_judgement import FILESYSTEM, TABLE, finished_on, has_only, has_table, holds_nothing, in_the_way
+from azureinit.plan.disk_judgement import ARRAY, FILESYSTEM, TABLE, finished_on, has_only, holds_nothing
 from azureinit.plan.disk_mounts import refused
-from azureinit.plan.disk_sets import seen_partition
+from azureinit.plan.disk_work import seen_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.facts.temporary_disks import DiskFacts, Partition, TemporaryDisk
+    from azureinit.facts.temporary_disks import DiskFacts
     from azureinit.memory.disk_sets import DiskSet
     from azureinit.plan.actions import Item
     from azureinit.plan.disk_goals import Goal
+    from azureinit.plan.disk_layout import SwapArea
     from azureinit.plan.disk_mounts import Place
 
 MIB = 1 << 20
@@ -42,43 +43,42 @@ def plan_swap_device(device: str, facts: DiskFacts, *, name: str) -> Item:
     )
 
 
-def plan_swap_partition(goal: Goal, disk: TemporaryDisk, made: DiskSet, facts: DiskFacts) -> tuple[Item, ...]:
-    """The small partition before the file system's. It is made first, on the recorded partition table."""
-    part = next((part for part in disk.partitions if part.number == 1), None)
-    name = f"swap partition of the {goal.name}"
-    if part is None or part.size != made.swap_mib * MIB:
-        return (refused(name, f"the first partition of {disk.path} is not the recorded one of {made.swap_mib} MiB"),)
-    if part.path in in_use(facts) or _is_ours(part, made):
-        return (Satisfied(name=name, why=f"{part.path} is the recorded swap area"),)
-    left = made.over and has_only(part.content, kind=SWAP, uuid=made.swap_uuid, over=made.over)
-    ours = holds_nothing(part.content) or left
-    content = part.content
-    begun = made.begun in (TABLE, FILESYSTEM) and not made.finished
+def plan_swap_area(goal: Goal, area: SwapArea | None, made: DiskSet, facts: DiskFacts) -> tuple[Item, ...]:
+    """The partition or the volume beside the file system's. It is made first, while the set is not finished."""
+    size, name = made.swap_mib * MIB, f"swap {_kind(made)} of the {goal.name}"
+    if area is None or area.size < size or (area.size != size and made.aggregation != "lvm"):
+        return (refused(name, f"there is no swap {_kind(made)} of {made.swap_mib} MiB, which is recorded"),)
+    if area.path in in_use(facts) or _is_ours(area, made):
+        return (Satisfied(name=name, why=f"{area.path} is the recorded swap area"),)
+    content = area.content
     if content is None or not content.regions or not content.digest:
-        return (refused(name, f"left alone: the content of {part.path} is not known"),)
-    if not begun or not ours or not has_table(disk.content, made):
-        return (refused(name, f"left alone: {part.path} holds something else"),)
-    if in_the_way(disk):
-        return (refused(name, f"left alone: {in_the_way(disk)}"),)
-    device = seen_partition(disk, part)
-    run = make_filesystem(SWAP, part.path, uuid=made.swap_uuid, label=SWAP_LABEL, overwrite=bool(made.over))
-    actions = (OnDevices(devices=(device,), run=run),)
+        return (refused(name, f"left alone: the content of {area.path} is not known"),)
+    left = made.over and has_only(content, kind=SWAP, uuid=made.swap_uuid, over=made.over)
+    begun = (ARRAY, FILESYSTEM) if made.aggregation == "lvm" else (TABLE, FILESYSTEM)
+    if made.finished or made.begun not in begun or not (holds_nothing(content) or left):
+        return (refused(name, f"left alone: {area.path} holds something else"),)
+    if area.trouble:
+        return (refused(name, f"left alone: {area.trouble}"),)
+    # A logical volume has whole extents on each disk; the swap area on it has the size that was asked for.
+    exactly = made.swap_mib if area.size > size else 0
+    run = make_swap_area(area.path, uuid=made.swap_uuid, label=SWAP_LABEL, overwrite=bool(made.over), size_mib=exactly)
+    actions = (OnDevices(devices=(seen_part(area, sequence=area.sequence),), run=run),)
     return (
         Step(
             name=name,
             why=f"{made.swap_mib} MiB of swap are asked for",
-            did=f"made a swap area on {part.path} ({made.swap_mib} MiB)",
+            did=f"made a swap area on {area.path} ({made.swap_mib} MiB)",
             ways=(Way(backend="mkswap", actions=actions),),
         ),
     )
 
 
-def swap_partition(disk: TemporaryDisk) -> str:
-    return next((part.path for part in disk.partitions if part.number == 1), "")
+def _kind(made: DiskSet) -> str:
+    return "volume" if made.aggregation == "lvm" else "partition"
 
 
-def _is_ours(part: Partition, made: DiskSet) -> bool:
-    return finished_on(part.content, uuid=made.swap_uuid, kind=SWAP, label=SWAP_LABEL, swap=True) is not None
+def _is_ours(area: SwapArea, made: DiskSet) -> bool:
+    return finished_on(area.content, uuid=made.swap_uuid, kind=SWAP, label=SWAP_LABEL, swap=True) is not None
 
 
 def plan_swap_file(place: Place, size_mib: int, facts: DiskFacts) -> tuple[Item, ...]:

@@ -15,8 +15,8 @@ settle, confirm            the machine that was asked for; media that IMDS has t
 resend, deliver            the service that sends Ready again; the verdict
 fetching, rendering, expand, instance_data
                            customData with its includes and templates expanded; what is known about the VM
-modules, command_modules, disk_modules, package_modules, user_modules, network_modules, config_modules
-final_modules, module_tables
+modules, command_modules, disk_modules, package_modules, system_modules, user_modules
+network_modules, config_modules, final_modules, module_tables
                            the modules of a cloud-config, as rows
 request, explain, stage_plans
                            what they are given; the plans that customData becomes
@@ -24,6 +24,7 @@ maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination, readiness     SIGTERM; Ready where there is customData
 show                       the same walk for `azure-init plan`
 mounts, local              file systems that are not mounted yet; the stage before the run
+compat                     the files in which other programs look for cloud-init's state
 carry, failed              the modules of a stage of customData; the stage after a run that died
 userdata                   the stages of customData, and the verdict that waits for one of them
 hostname_watch, disks      the stage that tells DNS of a new host name; the one that sets up temporary disks

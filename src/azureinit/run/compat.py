@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def write_compat(context: Context, result: Mapping[str, Any], *, vm_id: str, data: Secret | None) -> None:
     """`result`: the content of /run/azure-init/userdata.json. Called when a stage begins and when it ends."""
-    from azureinit.facts.uptime import read_uptime
-    from azureinit.machine import rfc3339
+    from azureinit.facts.final import read_moment
     from azureinit.modules.compat_files import plan_compat_files
     from azureinit.version import VERSION
 
     machine = context.machine
 
     def write() -> None:
-        finished = f"{read_uptime(machine):.2f} - {rfc3339(machine.clock.now())} - v. {VERSION}"
+        moment = read_moment(machine)
+        finished = f"{moment.uptime} - {moment.timestamp} - v. {VERSION}"
         plan = plan_compat_files(result, vm_id=vm_id, data=data, finished=finished)
         enact(machine, plan, events=context.events, deadline=context.deadline)
 

@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, ConfigInvalid, LocalError, NotConverged, PlanStale, VmIdUnknown
-from azureinit.facts.disk_services import await_udev, read_other_service
+from azureinit.facts.disk_services import await_events, await_udev, read_other_service
 from azureinit.facts.mounts import missing_mount
 from azureinit.facts.temporary_disks import read_disk_facts
 from azureinit.memory.disk_sets import read_disk_sets
 from azureinit.plan.actions import Caution, work_left
 from azureinit.plan.disk_status import disk_status
+from azureinit.plan.disk_steps import makes_devices
 from azureinit.plan.disks import plan_disks, refusals
 from azureinit.record import Record
 from azureinit.run.enact import enact
@@ -38,6 +39,7 @@ MOST_ROUNDS = 6
 MOST_SECS = 540.0  # shorter than the unit's TimeoutStartSec
 LOCK_SECS = 240.0  # another run makes file systems meanwhile
 UDEV_SECS = 30.0
+LOOKS = 2  # more ones, at what is refused after a step
 
 
 class Look(Record):
@@ -130,13 +132,22 @@ def check_file(context: Context) -> None:
 
 
 def converge(context: Context, read: Callable[[], Look], *, deadline: float) -> Look:
-    """Look and do the steps, in rounds: a later one needs what an earlier one made. Returns the look without steps."""
+    """Look and do the steps, in rounds: a later one needs what an earlier one made. Returns the look without steps.
+
+    udev reads the partitions of a device again after a program has written to it. In that moment the device is claimed
+    and has no partitions, so what would be refused after a step is looked at again.
+    """
     machine, events = context.machine, context.events
     told: list[Caution] = []
     before: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
-    for _round in range(MOST_ROUNDS):
+    for number in range(MOST_ROUNDS):
         found = read()
+        for _again in range(LOOKS if number else 0):
+            if not refusals(found.plan):
+                break
+            await_events(machine, timeout=UDEV_SECS)
+            found = read()
         for item in found.plan:
             if isinstance(item, Caution) and item not in told:
                 told.append(item)
@@ -153,6 +164,8 @@ def converge(context: Context, read: Callable[[], Look], *, deadline: float) -> 
         except PlanStale as error:
             events.tell(INFO, "disk", f"{error}: planned again")
             names = ()
+        if any(makes_devices(step) for step in steps):
+            await_events(machine, timeout=UDEV_SECS)
         before = names
     left = ", ".join(f"{step.name} ({step.why})" for step in steps)
     raise NotConverged(f"temporary disks: after all steps there is still something to do: {left}")

@@ -39,7 +39,7 @@ def run_stage(name: str, context: Context) -> int:
             context.events.tell(INFO, name, "the machine is provisioned: nothing to add")
         return 0
     except AzureInitError as error:
-        context.events.tell(WARN, name, str(error))
+        context.events.tell(WARN, name, f"{error}; {error.hint}" if error.hint else str(error))
         return 0 if name == "local" else error.exit_code
     finally:
         context.events.flush()

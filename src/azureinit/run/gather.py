@@ -180,6 +180,7 @@ def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing,
             return replace(asked, previous_id=other)
     check_complete(metadata, failures, knows_saved=memory.readable)
     check_username(metadata.username or "", system=context.config.user.allow_system_user)
+    metadata = _with_chosen_name(context, asked, metadata)
     check_hostname(metadata.hostname or "")
     metadata = with_usable_keys(metadata, lambda told: context.events.tell(WARN, "keys", told))
     if asked.facts.ignition is not None:
@@ -195,6 +196,16 @@ def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing,
         knowing.learn(unconfirmed=True)
         context.events.tell(WARN, "waiting", f"no network ({failures.get('imds')}): applying the media alone")
     return replace(asked, metadata=metadata, unconfirmed=unconfirmed)
+
+
+def _with_chosen_name(context: Context, asked: Asked, metadata: Metadata) -> Metadata:
+    """A host name of customData wins: a later run does not set the platform's again."""
+    instance = asked.identity.instance
+    if not asked.memory.readable or instance is None or not context.machine.is_dir(instance.path("d")):
+        return metadata
+    from azureinit.memory.userdata import read_chosen_name
+
+    return replace(metadata, hostname=read_chosen_name(context.machine, instance) or metadata.hostname)
 
 
 def _is_unconfirmed(

@@ -69,6 +69,10 @@ def set_hostname(context: Context, identity: Identity, name: str) -> str:
         instance = identity.instance
         done = read_journal(machine, instance.path("journal")).done if instance is not None else frozenset()
         name = kept_hostname(name, facts.names.hostname_file, facts.ignition, done=done) or name
+    if identity.instance is not None and machine.is_dir(identity.instance.path("d")):
+        from azureinit.memory.userdata import read_chosen_name
+
+        name = read_chosen_name(machine, identity.instance) or name
     plan = make_plan(planners, Wanted(metadata=Metadata(hostname=name), config=context.config), facts)
     enact(machine, plan, events=context.events, deadline=context.work_deadline)
     if machine.unsynced.unknown or machine.unsynced.directories - {machine.real("/etc")}:  # the run syncs /etc itself

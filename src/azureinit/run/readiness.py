@@ -11,7 +11,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError
 from azureinit.facts.gather import read_facts
 from azureinit.machine.durable import make_durable
-from azureinit.memory.pending import AWAITS, FAILURE, READY, TOLD, Pending, read_pending, read_verdict
+from azureinit.memory.pending import AWAITS, READY, TOLD, Pending, read_pending
 from azureinit.record import replace
 from azureinit.run.admin import with_admin_files
 from azureinit.run.deliver import Delivery
@@ -163,8 +163,11 @@ def _start_timer(context: Context, seconds: float) -> None:
 
 
 def record_told(context: Context, identity: Identity, error: AzureInitError) -> None:
-    """If the platform has accepted that customData failed, no later boot adds another verdict."""
-    if identity.instance is None or read_verdict(context.machine) != FAILURE:
+    """If the platform has accepted that customData failed, no later boot adds another verdict.
+
+    A failure that it has not accepted is pending.
+    """
+    if identity.instance is None or read_pending(context.machine, identity.instance) is not None:
         return
     keep_pending(context, identity, Pending(verdict=TOLD, failure=error.reason))
     best_effort(

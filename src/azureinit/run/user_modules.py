@@ -29,12 +29,16 @@ SSH_KEYS = (
 PASSWORD_KEYS = ("password", "chpasswd", "ssh_pwauth")
 
 
-def _read(machine: Machine, request: Request, *parts: str) -> Facts:
+def _read(machine: Machine, request: Request, *parts: str, ask: bool = True) -> Facts:
+    """`ask`: also ask sshd itself, which takes longer than all the rest; its files alone tell whether it uses PAM."""
     from azureinit.facts.gather import read_facts
     from azureinit.facts.users import read_tools
     from azureinit.record import replace
 
-    facts = read_facts(machine, request.settings, parts)
+    config = request.settings
+    if not ask:
+        config = replace(config, ssh=replace(config.ssh, query_sshd_config=False))
+    facts = read_facts(machine, config, parts)
     return replace(facts, host=read_tools(machine, facts.host))
 
 
@@ -64,13 +68,13 @@ def _users_facts(machine: Machine, request: Request) -> Users:
     from azureinit.modules.user_passwords import plain_password
     from azureinit.modules.users_asked import asked_users
 
-    facts = _read(machine, request, "ssh", "accounts")
     asked = asked_users(request.config, request.metadata.username)
+    given = {user.name: keys_of_user(user, request) for user in asked.everyone}
+    facts = _read(machine, request, "ssh", "accounts", ask=any(given.values()))
     homes = {user.name: user.text("homedir") for user in asked.users if user.text("homedir").startswith("/")}
     accounts = with_homes(machine, facts.accounts, homes.values())
     plain = (plain_password(user) for user in asked.everyone)
     hashes, _ = read_hashes(machine, request.settings, accounts, (one for one in plain if one is not None))
-    given = {user.name: keys_of_user(user, request) for user in asked.everyone}
     return Users(
         host=facts.host,
         accounts=accounts,
@@ -164,7 +168,7 @@ def _password_facts(machine: Machine, request: Request) -> Users:
     from azureinit.modules.passwords import to_hash
     from azureinit.modules.ssh import keys_of_admin
 
-    facts = _read(machine, request, "ssh", "accounts")
+    facts = _read(machine, request, "ssh", "accounts", ask=bool(keys("ssh_pwauth")(request)))
     hashes, random = read_hashes(machine, request.settings, facts.accounts, to_hash(request))
     admin = request.metadata.username
     # The files that the modules before may have written keys to.
@@ -235,6 +239,7 @@ SET_PASSWORDS = Module(
     asked=keys(*PASSWORD_KEYS),
     facts=_password_facts,
     planner=_plan_passwords,
+    apart=True,
 )
 SSH_IMPORT_ID = Module(
     name="ssh_import_id",

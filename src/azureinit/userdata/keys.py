@@ -62,7 +62,7 @@ KEYS: tuple[Key, ...] = (
     row("prefer_fqdn_over_hostname", NETWORK, "set_hostname", FLAG_, "set `fqdn` as the host name"),
     row("create_hostname_file", NETWORK, "set_hostname", FLAG_, "write `/etc/hostname` if there is none"),
     row("preserve_hostname", NETWORK, "update_hostname", FLAG_, "leave the host name alone"),
-    row("manage_etc_hosts", NETWORK, "manage_etc_hosts", choice(True, False, "localhost", "template"),
+    row("manage_etc_hosts", NETWORK, "update_etc_hosts", choice(True, False, "localhost", "template"),
         "whether `/etc/hosts` is written"),
     row("ca_certs", NETWORK, "ca_certs", shapes.CA_CERTS, "certificate authorities to trust"),
     row("ca-certs", NETWORK, "ca_certs", shapes.CA_CERTS, "older name", use="ca_certs"),

@@ -1,0 +1,200 @@
+"""What is left to do of a recorded set, where its disks are exactly as the set's own work leaves them."""
+
+from __future__ import annotations
+
+from azureinit.backends.array import SWAP_VOLUME, VOLUME
+from azureinit.plan.disk_judgement import (
+    ARRAY,
+    FILESYSTEM,
+    TABLE,
+    has_no_signature,
+    has_only,
+    has_table,
+    holds_nothing,
+    in_the_way,
+    is_blank,
+    is_member,
+    is_pristine,
+)
+from azureinit.plan.disk_layout import as_disk, data_number, on_members, record_of, volume_named
+from azureinit.plan.disk_work import Assembly, Work, seen, seen_part
+from azureinit.record import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.facts.disk_content import Content
+    from azureinit.facts.temporary_disks import Assembled, DiskFacts, TemporaryDisk
+    from azureinit.memory.disk_sets import DiskSet
+    from azureinit.plan.actions import Untouched
+
+
+def unfinished(
+    made: DiskSet, disks: tuple[TemporaryDisk, ...], facts: DiskFacts, *, trust: bool
+) -> Work | Assembly | None:
+    """None if its disks are not exactly as its own work leaves them."""
+    if made.aggregation != "none":
+        return _unfinished_array(made, disks, facts)
+    disk = disks[0]
+    if in_the_way(disk) or made.finished:
+        return None
+    if made.table == "none":
+        ours = made.begun == FILESYSTEM and not disk.partitions and not holds_nothing(disk.content)
+        if not ours or not has_only(disk.content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over):
+            return None
+        return _work(FILESYSTEM, made, disks, (seen(disk),), (disk.path,), again=True)
+    return _unfinished_table(made, disk, trust=trust)
+
+
+def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Work | None:
+    if (
+        made.begun == TABLE
+        and not disk.partitions
+        and not holds_nothing(disk.content)
+        and has_no_signature(disk.content, over=made.over)
+    ):
+        return _work(TABLE, made, (disk,), (seen(disk),), (disk.path,), again=True)
+    if made.begun not in (TABLE, FILESYSTEM) or not has_table(disk.content, made):
+        return None
+    if len(disk.partitions) > data_number(made):
+        return None  # another program has added one
+    part = next((part for part in disk.partitions if part.number == data_number(made)), None)
+    if part is None or len(disk.partitions) != data_number(made):
+        empty = all(holds_nothing(part.content) for part in disk.partitions)
+        if made.begun != TABLE or not empty:
+            return None
+        return _work(TABLE, made, (disk,), (seen(disk),), (disk.path,), again=True)
+    if part.content is None or not part.content.regions or not part.content.digest:
+        return None
+    again = made.begun == FILESYSTEM and has_only(
+        part.content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over
+    )
+    left = made.over == "ntfs" and is_pristine(part.content, trust=trust)
+    left = left or (made.over != "" and has_no_signature(part.content, over=made.over))
+    if not holds_nothing(part.content) and not again and not left:
+        return None
+    device = seen_part(part, sequence=disk.sequence)
+    return _work(FILESYSTEM, made, (disk,), (device,), (part.path,), again=not holds_nothing(part.content))
+
+
+def _unfinished_array(made: DiskSet, disks: tuple[TemporaryDisk, ...], facts: DiskFacts) -> Work | Assembly | None:
+    arrays = on_members(disks, facts)
+    if arrays:
+        return _running(made, disks, arrays, facts)
+    if any(in_the_way(disk) for disk in disks):
+        return None
+    members = [is_member(disk, made, number) for number, disk in enumerate(disks)]
+    if all(members) and _is_array_complete(made):
+        return Assembly(made=made, disks=disks)
+    if made.finished or made.begun != ARRAY or all(map(is_blank, disks)):
+        return None
+    for member, disk in zip(members, disks):
+        if not member and (disk.partitions or not _is_between(disk, made)):
+            return None
+    return _work(ARRAY, made, disks, tuple(map(seen, disks)), tuple(disk.path for disk in disks), again=True)
+
+
+def _is_array_complete(made: DiskSet) -> bool:
+    return made.finished or made.begun in (TABLE, FILESYSTEM)
+
+
+def _is_between(disk: TemporaryDisk, made: DiskSet) -> bool:
+    """Not a member yet. mdadm writes nothing but the superblock; pvcreate writes its label last."""
+    if made.aggregation == "mdadm" and not made.over:
+        return is_blank(disk)
+    return has_no_signature(disk.content, over=made.over)
+
+
+def _running(
+    made: DiskSet, disks: tuple[TemporaryDisk, ...], arrays: tuple[Assembled, ...], facts: DiskFacts
+) -> Work | Assembly | None:
+    """The kernel has the array, or some volume of the group, and the file system is not there."""
+    if any(record_of(array, disks, (made,)) is None for array in arrays):
+        return None
+    names = {array.name for array in arrays}
+    if any(disk.trouble or disk.read_only or {*disk.holders} - names for disk in disks):
+        return None
+    if made.aggregation == "lvm" and made.swap_uuid:
+        return _unfinished_volumes(made, disks, arrays)
+    if len(arrays) != 1:
+        return None
+    array = arrays[0]
+    if made.table == "gpt":
+        return _unfinished_on_array(made, disks, as_disk(array, facts))
+    if made.finished or made.begun not in (ARRAY, FILESYSTEM) or _is_used(disks):
+        return None
+    return _filesystem_on(array, made, disks)
+
+
+def _is_used(disks: tuple[TemporaryDisk, ...]) -> bool:
+    return any(disk.mounts or disk.swaps for disk in disks)
+
+
+def _unfinished_on_array(
+    made: DiskSet, disks: tuple[TemporaryDisk, ...], whole: TemporaryDisk
+) -> Work | Assembly | None:
+    """`whole`: the array as a disk."""
+    if in_the_way(whole) or _is_used(disks):
+        return None
+    complete = made.finished or made.begun == FILESYSTEM
+    if complete and not whole.partitions and has_table(whole.content, made):
+        return Assembly(made=made, disks=disks, array=whole.path)
+    if made.finished:
+        return None
+    if made.begun == ARRAY or (made.begun == TABLE and holds_nothing(whole.content)):
+        if whole.partitions or not _may_begin(whole.content, made):
+            return None
+        again = not holds_nothing(whole.content)
+        return _work(TABLE, made, disks, (seen(whole),), (whole.path,), again=again)
+    work = _unfinished_table(made, whole, trust=False)
+    return None if work is None else replace(work, disks=disks)
+
+
+def _unfinished_volumes(
+    made: DiskSet, disks: tuple[TemporaryDisk, ...], arrays: tuple[Assembled, ...]
+) -> Work | Assembly | None:
+    """A volume for swap, which is made first, and one for the file system."""
+    swap, data = volume_named(SWAP_VOLUME, made, arrays), volume_named(VOLUME, made, arrays)
+    if len(arrays) != (swap is not None) + (data is not None):
+        return None  # another program has added one
+    if data is None and swap is not None and made.begun == ARRAY and not made.finished:
+        if swap.busy or _is_used(disks) or not _may_begin(swap.content, made):
+            return None
+        paths = tuple(disk.path for disk in disks)
+        return replace(_work(ARRAY, made, disks, (seen_part(swap),), paths, again=True), partly=True)
+    if swap is None or data is None:
+        return Assembly(made=made, disks=disks, array=arrays[0].path)
+    if made.finished or made.begun not in (ARRAY, FILESYSTEM) or _is_used(disks):
+        return None
+    return _filesystem_on(data, made, disks)
+
+
+def _filesystem_on(array: Assembled, made: DiskSet, disks: tuple[TemporaryDisk, ...]) -> Work | None:
+    """The array or the volume exists, and its file system does not."""
+    content = array.content
+    if array.mounts or array.busy or content is None or not content.regions or not content.digest:
+        return None
+    again = made.begun == FILESYSTEM and has_only(
+        content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over
+    )
+    if not again and not _may_begin(content, made):
+        return None
+    return _work(FILESYSTEM, made, disks, (seen_part(array),), (array.path,), again=not holds_nothing(content))
+
+
+def _may_begin(content: Content | None, made: DiskSet) -> bool:
+    """Nothing of this set was written there: it is blank, or has bytes of what was on the disks before."""
+    if content is None or not content.regions or not content.digest:
+        return False
+    return holds_nothing(content) or (made.over != "" and has_no_signature(content, over=made.over))
+
+
+def _work(
+    what: str,
+    made: DiskSet,
+    disks: tuple[TemporaryDisk, ...],
+    devices: tuple[Untouched, ...],
+    paths: tuple[str, ...],
+    *,
+    again: bool,
+) -> Work:
+    return Work(what=what, made=replace(made, begun=what), disks=disks, devices=devices, paths=paths, again=again)
