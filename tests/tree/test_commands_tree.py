@@ -31,11 +31,12 @@ MACHINE = Machine(environ={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME"
 
 
 def carry_out(row: str, place: Path, text: str, *, errors: str = "auto", limit: float = 60.0, **fields: Any) -> Path:
-    """Returns the directory of the VM's files."""
+    """Returns the directory of the VM's files. The facts are those of an empty tree: this machine may have scripts."""
     directory = place / "d"
     settings = Config(userdata=Userdata(runcmd_errors=errors, final_secs=limit, network_secs=limit))
     request = request_of(text, rooted=False, directory=str(directory), settings=settings, **fields)
-    plan = plan_module(ROWS[row], MACHINE, request)
+    facts = MACHINE if row == "scripts_user" else Machine(root=str(place), environ=MACHINE.environ)
+    plan = plan_module(ROWS[row], facts, request)
     enact(MACHINE, plan, events=Events(clock=MACHINE.clock), deadline=MACHINE.clock.monotonic() + 60)
     return directory
 
