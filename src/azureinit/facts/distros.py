@@ -107,9 +107,7 @@ DEBIAN = Distro(
     ntp_unit="ntp",
     ntp_pool="debian",
 )
-RHEL = Distro(
-    id="rhel", family="redhat", prefer_fqdn=True, ca=CA_TRUST, ntp_pool="rhel", package_manager="dnf"
-)
+RHEL = Distro(id="rhel", family="redhat", prefer_fqdn=True, ca=CA_TRUST, ntp_pool="rhel", package_manager="dnf")
 ROWS = {
     "default": Distro(id="default"),
     "debian": DEBIAN,
