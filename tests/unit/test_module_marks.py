@@ -107,7 +107,7 @@ def test_a_torn_line_is_ignored_and_the_next_one_does_not_continue_it(boots: Boo
 def test_lines_of_another_shape_are_no_failure(entries: list[dict[str, object]]) -> None:
     marks = Marks(Machine(root="/nowhere"), PATH, entries)
     marks.has_work("network")
-    assert all(isinstance(one.text, str) and one.as_dict() for one in marks.failures.values())
+    assert all(one.as_dict() for one in marks.failures.values())
 
 
 def test_what_ran_once_outlives_the_vm_and_clean_forgets_everything(boots: Boots) -> None:
@@ -122,7 +122,7 @@ def test_what_ran_once_outlives_the_vm_and_clean_forgets_everything(boots: Boots
     left = set(machine.names("/data") or ())
     assert left == {f"{VM.vm_id}.{kind}" for kind in ("modules", "provisioned", "d")} | {"once.modules", "mine.d"}
     assert set(clean(machine, "/data")) == left - {"mine.d"}
-    assert machine.names("/data") == ["mine.d"] or set(machine.names("/data") or ()) == {"mine.d"}
+    assert set(machine.names("/data") or ()) == {"mine.d"}
 
 
 def test_a_pending_verdict_keeps_its_deadline(boots: Boots) -> None:

@@ -65,7 +65,7 @@ def test_data_that_are_not_base64_are_taken_as_they_are() -> None:
     [
         b"#!/bin/sh\ntrue\n",
         b"\xef\xbb\xbf" + CONFIG,
-        gzip.compress(CONFIG),
+        gzip.compress(CONFIG, mtime=0),
         b64encode(CONFIG),
         b"MIME-Version: 1.0\nContent-Type: text/cloud-config\n\n" + CONFIG,
         b"runcmd:\n- one\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.backends.filesystem import LINUX, LONG, MKFS, SWAP, TABLE, wiped_first
+from azureinit.backends.filesystem import LINUX, LONG, MKFS, SWAP, TABLE
 from azureinit.plan.actions import Run
 
 # Codes of partition types as sgdisk and sfdisk have them, and their GUIDs.
@@ -22,6 +22,7 @@ OTHERS: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
     "f2fs": ("mkfs.f2fs", "-l", 255, ("-f",)),
 }
 HEX = frozenset("0123456789abcdef")
+WIPE = 'set -e; while [ "$1" != -- ]; do wipefs --quiet --all "$1"; shift; done; shift; exec "$@"'
 # The first and the last MiB, with both copies of a GPT, then the kernel's view of it.
 ZERO = """set -e
 wipefs --quiet --all "$@"
@@ -51,7 +52,12 @@ def partition_disk(disk: str, *, table: str, parts: tuple[tuple[int, str], ...],
     lines = [f"{f'size={sectors}, ' if sectors else ''}type={kind}" for sectors, kind in parts]
     label = "gpt" if table == "gpt" else "dos"
     run = Run(argv=("sh", "-c", TABLE, "sfdisk", disk, f"label: {label}", *lines), timeout=LONG)
-    return wiped_first(wipe, run) if wipe else run
+    return signatures_removed(wipe, run) if wipe else run
+
+
+def signatures_removed(devices: tuple[str, ...], run: Run) -> Run:
+    """Remove the signatures of these devices, then run the program."""
+    return Run(argv=("sh", "-c", WIPE, "wipefs", *devices, "--", *run.argv), timeout=run.timeout)
 
 
 def clear_disk(disk: str, parts: tuple[str, ...]) -> Run:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.backends.filesystem import wiped_first
-from azureinit.backends.named_disks import label_limit, make_named_filesystem, run_command, tool_for
+from azureinit.backends.named_disks import label_limit, make_named_filesystem, run_command, signatures_removed, tool_for
 from azureinit.errors import CustomDataFailed
 from azureinit.modules.device_names import text_of
 from azureinit.modules.disk_care import described, find_disk, protected, refusal, untouched
@@ -80,7 +79,7 @@ def plan_filesystem(node: Node, device: Named, facts: NamedDisks, *, fresh: str,
     if not blank and target.part is None:
         if "wipefs" not in facts.tools:
             return refusal(name, "wipefs is not installed", reason=REASON)
-        made = wiped_first((*(part.path for part in disk.partitions), disk.path), made)
+        made = signatures_removed((*(part.path for part in disk.partitions), disk.path), made)
     told = f"{place.path} is blank" if blank else f"what is there is destroyed: {described(place.content)}"
     kind = wanted.kind or "file system"
     return Step(
