@@ -91,7 +91,7 @@ def run(machine: Machine, config: Config, data: bytes, *, name: str, fetch: bool
         if not one.plan and not one.failure:
             continue
         tell(f"{one.stage} stage: {one.module.name}")
-        failure = carry_out(machine, one, events=events, deadline=deadline)
+        failure = carry_out(machine, request, one, events=events, deadline=deadline)
         done += 1
         failed += bool(failure)
         out.write(f"{one.stage} {one.module.name}: {failure or _outcome(one.plan)}\n")

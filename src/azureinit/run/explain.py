@@ -9,7 +9,7 @@ from azureinit.plan.actions import Caution, work_left
 from azureinit.record import Record
 from azureinit.run.enact import enact, tell_cautions
 from azureinit.run.module_tables import modules_of
-from azureinit.run.modules import CONFIG, FINAL, NETWORK
+from azureinit.run.modules import CONFIG, FINAL, NETWORK, plans_of
 from azureinit.run.state import declared
 from azureinit.userdata.values import INCLUDE, TEMPLATE, shown
 
@@ -59,18 +59,31 @@ def _planned(machine: Machine, request: Request, stage: str, module: Module) -> 
     return Planned(stage=stage, module=module, plan=plan)
 
 
-def carry_out(machine: Machine, one: Planned, *, events: Events, deadline: float) -> str:
+def carry_out(machine: Machine, request: Request, one: Planned, *, events: Events, deadline: float) -> str:
     """Why it failed; empty if it did not. The steps of a module with `apart` do not depend on each other."""
-    if one.failure:
+    if one.failure or not work_left(one.plan):
+        tell_cautions(one.plan, events)
         return one.failure
-    tell_cautions(one.plan, events)
     failures: list[str] = []
-    for part in [(step,) for step in work_left(one.plan)] if one.module.apart else [one.plan]:
+    try:
+        for plan in plans_of(one.module, machine, request):
+            tell_cautions(plan, events)
+            failures += _enacted(machine, plan, apart=one.module.apart, events=events, deadline=deadline)
+            if failures:
+                break
+    except Exception as error:  # noqa: BLE001 - a module that fails does not stop the next one
+        failures.append(str(declared(error)))
+    return "; ".join(failures)
+
+
+def _enacted(machine: Machine, plan: Plan, *, apart: bool, events: Events, deadline: float) -> list[str]:
+    failures: list[str] = []
+    for part in [(step,) for step in work_left(plan)] if apart else [plan]:
         try:
             enact(machine, part, events=events, deadline=deadline)
         except AzureInitError as error:
             failures.append(str(error))
-    return "; ".join(failures)
+    return failures
 
 
 def cautions(document: Document) -> tuple[Caution, ...]:
