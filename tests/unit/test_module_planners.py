@@ -54,7 +54,7 @@ class Any(dict[str, Target]):
     def __missing__(self, path: str) -> Target:
         return Target(path=path, content=None if self.content is None else Secret(self.content), mode=0o644)
 
-    def get(self, path: str, default: object = None) -> Target:  # type: ignore[override]
+    def get(self, path: str, default: object = None) -> Target:
         return self[path]
 
     def __contains__(self, _path: object) -> bool:
