@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.backends.system_tools import DEBCONF, distrust_new_certificates, update_certificates
 from azureinit.modules.file_steps import flag, once_more, refuse, step, texts, write_file
 from azureinit.modules.steps import ON_TREE, named
-from azureinit.plan.actions import Caution, Remove, Satisfied, work_left
+from azureinit.plan.actions import Caution, MakeDir, Remove, Satisfied, work_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def _plan_defaults(request: Request, node: Node, store: CaStore, facts: SystemFi
                     step(later, why, distrust_new_certificates(), backend=DEBCONF, once=True), request.done
                 )
     elif store.defaults:
-        removed = tuple(Remove(path=path, whole=True) for path in store.defaults)
+        emptied = ((Remove(path=path, whole=True), MakeDir(path=path, mode=0o755)) for path in store.defaults)
+        removed = tuple(action for pair in emptied for action in pair)
         items += once_more(step(name, why, *removed, once=True), request.done)
     return tuple(items)
 

@@ -28,7 +28,7 @@ MODULE, DEFERRED = "write_files", "write_files_deferred"
 DEFAULT_MODE = 0o644
 ROOT = "root"
 UNSET = ("", "-1", "none")
-KERNEL = ("/proc/", "/sys/")
+KERNEL, DEVICES = ("/proc/", "/sys/"), "/dev/"
 GZIP_NAMES, BASE64_NAMES = ("gz", "gzip"), ("b64", "base64")
 
 
@@ -108,7 +108,7 @@ def mark_path(request: Request, entry: Entry) -> str:
 def looked_at(request: Request, *, deferred: bool) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The files, users and groups that the planner needs facts of."""
     entries = entries_of(request, deferred=deferred)
-    files = [entry.path for entry in entries if not entry.kernel]
+    files = [entry.path for entry in entries if not entry.kernel and not entry.path.startswith(DEVICES)]
     marks = [mark_path(request, entry) for entry in entries if entry.append]
     users = {entry.user for entry in entries} - {"", ROOT}
     groups = {entry.group for entry in entries} - {"", ROOT}
@@ -197,6 +197,8 @@ class _Files:
             return refuse(name, wanted)
         if entry.kernel:
             return self.kernel(entry, name, wanted)
+        if entry.path.startswith(DEVICES):
+            return refuse(name, "it lies in /dev, where devices are: no files are written there")
         target = self.facts.files[entry.path]
         problem = self.problem(entry, target)
         if problem:
@@ -208,8 +210,6 @@ class _Files:
     def problem(self, entry: Entry, target: Target) -> str:
         if "\0" in entry.path:
             return "it is not a path"
-        if entry.path.startswith("/dev/"):
-            return "it lies in /dev, where devices are: no files are written there"
         if target.problem:
             return target.problem
         if entry.append and target.large:
