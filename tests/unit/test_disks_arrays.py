@@ -289,11 +289,12 @@ def test_the_missing_volume_is_made_and_nothing_else() -> None:
     assert argv == ("sh", "-c", COMPLETE, "lvm", GROUP, "data", "2", "512k")
 
 
+@pytest.mark.parametrize("begun", ["filesystem", "array"])
 @pytest.mark.parametrize("there", ["swap", "data"])
-def test_a_volume_that_is_not_active_is_activated(there: str) -> None:
+def test_a_volume_that_is_not_active_is_activated(there: str, begun: str) -> None:
     """LVM's own activation at boot may not be complete."""
     content = SWAP_AREA if there == "swap" else EXT4
-    made = planned(group(volume(there, content)), volumes(begun="filesystem", finished=True), **LVM)
+    made = planned(group(volume(there, content)), volumes(begun=begun, finished=begun == "filesystem"), **LVM)
     assert ("vgchange", "--quiet", "--activate", "y", GROUP) in argvs(made)
     assert not on_devices(made)
     assert not refusals(made)

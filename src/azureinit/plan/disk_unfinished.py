@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from azureinit.backends.array import SWAP_VOLUME, VOLUME
+from azureinit.plan.disk_goals import SWAP
 from azureinit.plan.disk_judgement import (
     ARRAY,
     FILESYSTEM,
     TABLE,
+    finished_on,
     has_no_signature,
     has_only,
     has_table,
@@ -156,7 +158,9 @@ def _unfinished_volumes(
     swap, data = volume_named(SWAP_VOLUME, made, arrays), volume_named(VOLUME, made, arrays)
     if len(arrays) != (swap is not None) + (data is not None):
         return None  # another program has added one
-    if data is None and swap is not None and made.begun == ARRAY and not made.finished:
+    interrupted = made.begun == ARRAY and not made.finished
+    # With a swap area on the first volume, the second one exists, and is only not active.
+    if interrupted and data is None and swap is not None and not _has_swap(swap, made):
         if swap.busy or _is_used(disks) or not _may_begin(swap.content, made):
             return None
         paths = tuple(disk.path for disk in disks)
@@ -166,6 +170,10 @@ def _unfinished_volumes(
     if made.finished or made.begun not in (ARRAY, FILESYSTEM) or _is_used(disks):
         return None
     return _filesystem_on(data, made, disks)
+
+
+def _has_swap(volume: Assembled, made: DiskSet) -> bool:
+    return finished_on(volume.content, uuid=made.swap_uuid, kind=SWAP, label="", swap=True) is not None
 
 
 def _filesystem_on(array: Assembled, made: DiskSet, disks: tuple[TemporaryDisk, ...]) -> Work | None:

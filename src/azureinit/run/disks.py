@@ -39,7 +39,7 @@ MOST_ROUNDS = 6
 MOST_SECS = 540.0  # shorter than the unit's TimeoutStartSec
 LOCK_SECS = 240.0  # another run makes file systems meanwhile
 UDEV_SECS = 30.0
-LOOKS = 2  # more ones, at what is refused after a step
+LOOKS = 2  # further ones, where something is refused after a step
 
 
 class Look(Record):
