@@ -43,22 +43,22 @@ def main(name: str, *, machine: Machine, frequency: str, files: list[str]) -> in
     saved = saved_userdata(context, instance)
     if files:
         saved = SavedUserdata(source=files[0], data=Secret(joined(machine, files)), metadata=saved.metadata)
-    document = read_customdata(context, saved)
+    directory = instance.path("d")
+    machine.make_dirs(directory, mode=0o700)
+    deadline = machine.clock.monotonic() + config.userdata.final_secs
+    document = read_customdata(context, saved, vm_id=instance.vm_id, directory=directory, deadline=deadline, fetch=True)
     if document.errors:
         raise LocalError("; ".join(in_words(one) for one in document.errors))
     marks = read_marks(machine, once_path(instance) if module.frequency == ONCE else instance.path("modules"))
     if not frequency and module.frequency != ALWAYS and module.name in marks.ended:
         sys.stdout.write(f"{module.name} has run ({module.frequency}); --frequency always runs it again\n")
         return 0
-    directory = instance.path("d")
-    machine.make_dirs(directory, mode=0o700)
     request = make_request(context, saved, document, vm_id=instance.vm_id, directory=directory)
     if not frequency:
         request = replace(request, done=marks.done)
     if not module.asked(request):
         sys.stdout.write(f"{module.name}: customData has nothing for it\n")
         return 0
-    deadline = machine.clock.monotonic() + config.userdata.final_secs
     try:
         for plan in plans_of(module, machine, request):
             tell_cautions(plan, context.events)

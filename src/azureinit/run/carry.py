@@ -8,7 +8,7 @@ from azureinit.memory.modules import DOCUMENT, Failure
 from azureinit.plan.actions import Run, Step, Way, work_left
 from azureinit.record import replace
 from azureinit.run.enact import enact, tell_cautions
-from azureinit.run.modules import ALWAYS, ONCE
+from azureinit.run.modules import ALWAYS, ONCE, plans_of
 from azureinit.run.state import declared
 from azureinit.telemetry.events import ERROR, INFO, WARN
 
@@ -28,6 +28,7 @@ PLACE = "/run/azure-init"
 LOCK, RESULT = f"{PLACE}/userdata.lock", f"{PLACE}/userdata.json"
 MOST_BOOTS = 3  # in which an interrupted module is tried
 MOST_STALE = 3
+MOST_TOLD = 100  # warnings in userdata.json
 POWER = "power_state"
 NAME = "customData"
 RUNNING, DONE, FAILED = "running", "done", "failed"
@@ -43,8 +44,12 @@ class Progress:
         self.stages: dict[str, Any] = dict(stages) if isinstance(stages, dict) else {}
         self.module = ""
         self.files: dict[str, str] = {}
+        self.started = machine.clock.now()
+        self.cautions: list[str] = []
 
     def __call__(self, event: Event) -> None:
+        if event.kind == "event" and event.level == WARN and len(self.cautions) < MOST_TOLD:
+            self.cautions.append(f"{event.name}: {event.text}")
         if event.kind == "start" and self.module:
             self.write(step=event.name, progress=self.files.get(event.name, ""))
 
@@ -56,15 +61,28 @@ class Progress:
 
     def end(self, failures: list[Failure]) -> None:
         self.module = ""
-        told = [failure.as_dict() for failure in failures]
-        self.stages[self.stage] = {"state": FAILED if failures else DONE, "failures": told}
+        told = [{**failure.as_dict(), "message": failure.text} for failure in failures]
+        self.stages[self.stage] = {
+            "state": FAILED if failures else DONE,
+            "started": self.started,
+            "finished": self.machine.clock.now(),
+            "failures": told,
+            "cautions": self.cautions,
+        }
         self.write(state="")
 
     def write(self, *, state: str = RUNNING, step: str = "", progress: str = "") -> None:
         from azureinit.jsontext import dumps
 
         if state:
-            self.stages[self.stage] = {"state": state, "module": self.module, "step": step, "progress": progress}
+            self.stages[self.stage] = {
+                "state": state,
+                "started": self.started,
+                "finished": None,
+                "module": self.module,
+                "step": step,
+                "progress": progress,
+            }
         values = {"state": state or self._state(), "stage": self.stage, "stages": self.stages}
         try:
             self.machine.make_dirs(PLACE, mode=0o700)
@@ -151,21 +169,22 @@ class Carrier:
         marks.record_finished(module.name)
 
     def _enact(self, module: Module, request: Request, marks: Marks) -> str:
-        machine = self.context.machine
+        machine, steps = self.context.machine, 0
         for attempt in range(1, MOST_STALE + 1):
             request = replace(request, done=self.marks.done | self.once.done)
-            plan = module.planner(request, module.facts(machine, request))
-            self.progress.begin(module.name, plan)
-            tell_cautions(plan, self.context.events)
             try:
-                self._parts(module, plan, marks)
+                for plan in plans_of(module, machine, request):
+                    self.progress.begin(module.name, plan)
+                    tell_cautions(plan, self.context.events)
+                    self._parts(module, plan, marks)
+                    steps += len(work_left(plan))
             except PlanStale as error:
                 if attempt == MOST_STALE:
                     raise
                 self.context.events.tell(INFO, NAME, f"{module.name}: {error}: planned again")
             else:
-                return f"{len(work_left(plan))} steps" if len(work_left(plan)) != 1 else "1 step"
-        return ""
+                break
+        return f"{steps} steps" if steps != 1 else "1 step"
 
     def _parts(self, module: Module, plan: Plan, marks: Marks) -> None:
         """With `apart`, every step is tried; all failures count."""

@@ -5,16 +5,23 @@ from __future__ import annotations
 from azureinit.modules.request import Request
 from azureinit.record import Secret, replace
 from azureinit.run.admin import today
+from azureinit.run.enact import best_effort
 from azureinit.sources.metadata import Metadata
-from azureinit.userdata.document import EMPTY, Document, read_document
+from azureinit.telemetry.events import INFO
+from azureinit.userdata.document import EMPTY, Document
 from azureinit.userdata.values import ERROR, OPAQUE, finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from azureinit.memory.instance import Instance
     from azureinit.memory.userdata import SavedUserdata
     from azureinit.run.state import Context
     from azureinit.userdata.values import Finding
+
+NAME = "customData"
+NO_DOCUMENT = b"#cloud-config\n{}\n"  # where the image's configuration is all there is
 
 
 def saved_userdata(context: Context, instance: Instance) -> SavedUserdata:
@@ -25,16 +32,62 @@ def saved_userdata(context: Context, instance: Instance) -> SavedUserdata:
     return saved or SavedUserdata(source="", data=Secret(b""), metadata=Metadata())
 
 
-def read_customdata(context: Context, saved: SavedUserdata) -> Document:
-    settings = context.config.userdata
-    if not saved.data:
+def read_customdata(
+    context: Context,
+    saved: SavedUserdata,
+    *,
+    vm_id: str,
+    directory: str = "",
+    deadline: float = 0.0,
+    fetch: bool = False,
+    earlier_only: bool = False,
+) -> Document:
+    """The document above the image's configuration. `fetch`: includes are fetched and templates rendered, and the
+    result is kept in `directory`. `earlier_only`: the kept one is used."""
+    from azureinit.facts.image_config import read_image_config
+
+    machine, settings = context.machine, context.config
+    below = read_image_config(machine, settings)
+    if not saved.data and not below:
         return Document(config=EMPTY, parts=(), scripts=(), findings=())
-    found = read_document(saved.data.reveal(), allow_http=settings.allow_http)
-    if settings.unknown != "fail" or found.errors:
+    from azureinit.run.expand import expand
+    from azureinit.run.instance_data import make_instance_data
+
+    known = make_instance_data(machine, saved.metadata, vm_id=vm_id, userdata=saved.data or None) if fetch else None
+    if known is not None:
+        write_known(context, known)
+    found = expand(
+        machine,
+        saved.data.reveal() or NO_DOCUMENT,
+        settings,
+        directory=directory,
+        below=below,
+        instance_data=known,
+        deadline=deadline,
+        fetch=fetch,
+        earlier_only=earlier_only,
+        tell=lambda text: context.events.tell(INFO, NAME, text),
+        observe=context.events.observe,
+    )
+    if settings.userdata.unknown != "fail" or found.errors:
         return found
     opaque = [part.place for part in found.parts if part.kind == OPAQUE]
     wrong = tuple(finding(ERROR, "this part has no known format", place=place) for place in opaque)
     return replace(found, findings=(*found.findings, *wrong))
+
+
+def write_known(context: Context, known: dict[str, Any]) -> None:
+    """What is known about the VM, for `azure-init query`; and where other programs look for it."""
+    from azureinit.run.instance_data import PLACE, write_instance_data
+
+    peer = ("/run/cloud-init",) if context.config.userdata.cloud_init_compat else ()
+    for place in (PLACE, *peer):
+        mode = 0o711 if place == PLACE else 0o755
+
+        def write(place: str = place, mode: int = mode) -> None:
+            write_instance_data(context.machine, known, place=place, mode=mode)
+
+        best_effort(context.events, "instance data", write)
 
 
 def make_request(context: Context, saved: SavedUserdata, document: Document, *, vm_id: str, directory: str) -> Request:
@@ -45,6 +98,7 @@ def make_request(context: Context, saved: SavedUserdata, document: Document, *, 
         vm_id=vm_id,
         directory=directory,
         parts=document.scripts,
+        fetched=document.fetched,
         today=today(context.machine),
         rooted=context.machine.rooted,
     )

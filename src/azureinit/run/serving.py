@@ -99,19 +99,27 @@ def has_scripts(machine: Machine, config: Config) -> bool:
     return any(machine.names(f"{place}/{often}") for place in places for often in FREQUENCIES)
 
 
+def has_image_config(machine: Machine) -> bool:
+    """Whether the image has a configuration that lies below customData, or takes its place."""
+    from azureinit.facts.image_config import ENDING, OWN
+
+    return any(name.endswith(ENDING) for name in machine.names(OWN) or ())
+
+
 def serve(context: Context, asked: Asked) -> bool:
     """Keep the copy that the stages read. False: there is nothing for them."""
     metadata, instance = asked.metadata, asked.identity.instance
     if metadata is None or instance is None or asked.unconfirmed is not None or not is_on(context.config):
         return False
-    if metadata.custom_data is None and metadata.user_data is None and not has_scripts(context.machine, context.config):
+    of_image = has_scripts(context.machine, context.config) or has_image_config(context.machine)
+    if metadata.custom_data is None and metadata.user_data is None and not of_image:
         return False
     found = given(context.config, metadata)
     if found.left:
         if context.config.userdata.unknown == "fail" and "Ignition" not in found.left:
             raise CustomDataFailed(found.source, {"azure-init": LocalError(found.left)})
         context.events.tell(WARN if "Ignition" not in found.left else INFO, found.source, found.left)
-    if not found.data and not has_scripts(context.machine, context.config):
+    if not found.data and not of_image:
         return False
     _save(context, instance, found, metadata)
     return True

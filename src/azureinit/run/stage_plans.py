@@ -6,10 +6,11 @@ from azureinit.errors import AzureInitError
 from azureinit.memory.modules import DOCUMENT, once_path, read_marks
 from azureinit.plan.actions import Caution, Satisfied, Unknown
 from azureinit.record import replace
+from azureinit.run.explain import cautions
 from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import ALWAYS, CONFIG, FINAL, NETWORK, ONCE
 from azureinit.run.request import in_words, make_request, read_customdata, saved_userdata
-from azureinit.run.serving import NAME, given, has_scripts
+from azureinit.run.serving import NAME, given, has_image_config, has_scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,15 +34,17 @@ def plan_stages(context: Context, asked: Asked) -> Plan:
         if found.left:
             return (Caution(name=found.source, why=found.left),)
         saved = SavedUserdata(source=found.source, data=found.data, metadata=asked.metadata)
-    if not saved.data and not has_scripts(context.machine, context.config):
+    machine, config = context.machine, context.config
+    if not saved.data and not has_scripts(machine, config) and not has_image_config(machine):
         return ()
-    document = read_customdata(context, saved)
-    if document.errors:
-        return tuple(Caution(name=saved.source, why=f"nothing is done: {in_words(one)}") for one in document.errors)
     vm_id = asked.identity.vm_id or ""
-    directory = f"{context.config.azure_init_data_dir.path.rstrip('/')}/{vm_id}.d"
+    directory = f"{config.azure_init_data_dir.path.rstrip('/')}/{vm_id}.d"
+    document = read_customdata(context, saved, vm_id=vm_id)
+    if document.errors:
+        name = saved.source or NAME
+        return tuple(Caution(name=name, why=f"nothing is done: {in_words(one)}") for one in document.errors)
     request = make_request(context, saved, document, vm_id=vm_id, directory=directory)
-    return _plan_modules(context, request, instance)
+    return (*cautions(document), *_plan_modules(context, request, instance))
 
 
 def _plan_modules(context: Context, request: Request, instance: Instance | None) -> Plan:

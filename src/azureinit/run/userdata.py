@@ -78,8 +78,10 @@ class Work:
         if why:
             context.events.tell(INFO, NAME, f"{self.stage} stage: {why}")
             self.progress.end([])
+            self._tell_others()
             return 0
         self.progress.begin("")
+        self._tell_others()
         try:
             self.request = self._read()
             if self.request is not None:
@@ -88,6 +90,7 @@ class Work:
             self._fail(self.stage, (("", str(error), ""),))
         failures = self.carrier.failures
         self.progress.end(failures)
+        self._tell_others()
         return AzureInitError.exit_code if failures else 0
 
     def _why_idle(self) -> str:
@@ -105,6 +108,17 @@ class Work:
         found = (*self.marks.failures.values(), *self.once.failures.values())
         return any(one.stage in earlier and one.boot == self.marks.boot for one in found)
 
+    def _tell_others(self) -> None:
+        """The files in which other programs look for cloud-init's state."""
+        if not self.context.config.userdata.cloud_init_compat:
+            return
+        from azureinit.memory.userdata import read_userdata
+        from azureinit.run.compat import write_compat
+
+        saved, vm_id = read_userdata(self.context.machine, self.instance), self.instance.vm_id
+        data = saved.data if saved is not None else None
+        write_compat(self.context, read_result(self.context.machine), vm_id=vm_id, data=data)
+
     # ---- the document
 
     def _read(self) -> Request | None:
@@ -113,7 +127,16 @@ class Work:
 
         saved, directory = saved_userdata(self.context, self.instance), self.instance.path("d")
         self.context.machine.make_dirs(directory, mode=0o700)
-        document = read_customdata(self.context, saved)
+        first = self.stage == NETWORK
+        document = read_customdata(
+            self.context,
+            saved,
+            vm_id=self.instance.vm_id,
+            directory=directory,
+            deadline=self.until,
+            fetch=first,
+            earlier_only=not first,
+        )
         for one in document.findings:
             if one not in document.errors:
                 self.context.events.tell(WARN, saved.source or NAME, in_words(one))
