@@ -33,7 +33,7 @@ def test_rows_are_written_once(tmp_path: Path) -> None:
         f"{OTHERS}\n"
         "tmpfs\t/srv/deep/cache\ttmpfs\tsize=1m,comment=cloudconfig\t0\t2\n"
         "server:/export\t/srv/share\tnfs\t"
-        "defaults,nofail,x-systemd.after=cloud-init-network.service,_netdev,comment=cloudconfig\t0\t2\n"
+        "defaults,nofail,x-systemd.after=azure-init-userdata-network.service,_netdev,comment=cloudconfig\t0\t2\n"
     )
     assert (tmp_path / "srv/deep/cache").is_dir() and (tmp_path / "srv/share").is_dir()
     assert not (tmp_path / "swap.img").exists()

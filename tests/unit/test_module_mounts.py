@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GIB, MIB = 1 << 30, 1 << 20
 OTHERS = b"# kept\n\nUUID=0a1b / ext4 defaults 0 1\n"
 TOOLS = frozenset({"fallocate", "mkswap", "swapon", "mount", "chattr"})
-OPTIONS = "defaults,nofail,x-systemd.after=cloud-init-network.service,_netdev,comment=cloudconfig"
+OPTIONS = "defaults,nofail,x-systemd.after=azure-init-userdata-network.service,_netdev,comment=cloudconfig"
 
 
 def facts(*devices: Found, fstab: bytes = OTHERS, **more: Any) -> MountFacts:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MODULE, FSTAB = "mounts", "/etc/fstab"
 COMMENT = "comment=cloudconfig"
-OPTIONS = "defaults,nofail,x-systemd.after=cloud-init-network.service,_netdev"
+OPTIONS = "defaults,nofail,x-systemd.after=azure-init-userdata-network.service,_netdev"
 DEFAULTS: tuple[str | None, ...] = (None, None, "auto", OPTIONS, "0", "2")
 DEVICES = ("/dev/", "LABEL=", "UUID=", "PARTLABEL=", "PARTUUID=")
 SWAP_ROW = ("none", "swap", "sw", "0", "0")
