@@ -8,12 +8,15 @@ from typing import Any
 from azureinit.config.model import Config
 from azureinit.machine import Machine
 from azureinit.modules.request import Request
-from azureinit.plan.actions import Plan
 from azureinit.run.enact import enact
 from azureinit.run.modules import Module
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import Events
 from azureinit.userdata.document import read_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.plan.actions import Plan
 
 VM_ID = "5c1f3c8c-6a2e-4d0a-9d5e-0a4b0c9d1e2f"
 
