@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from azureinit.run.stages import FAILURE, NOTHING, STAGES, VERDICT, Stage
+from azureinit.run.stages import AWAITED, FAILURE, NOTHING, STAGES, VERDICT, Stage
 from fakeazure import Expect, KeyPair, Vm
 from support.bench import Bench, Benches
 from support.need import need
@@ -19,7 +19,7 @@ IN_OPEN, IN_NONBLOCK = 0x20, 0o4000
 # A key pair: the wireserver is a source too, since it has the certificates.
 PAIRED = Vm(key_pairs=(KeyPair(path="/home/azureuser/.ssh/id_rsa"),))
 CERTIFICATES = "comp=certificates"
-REPORTS = {VERDICT: {"ready"}, FAILURE: {"failed"}, NOTHING: set()}
+REPORTS: dict[str, set[str]] = {VERDICT: {"ready"}, FAILURE: {"failed"}, NOTHING: set(), AWAITED: set()}
 
 
 @contextmanager

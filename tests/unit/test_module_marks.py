@@ -11,6 +11,7 @@ from azureinit.machine import Machine
 from azureinit.memory.instance import Instance, clean, mark_provisioned
 from azureinit.memory.modules import ALWAYS, DOCUMENT, INSTANCE, ONCE, Failure, Marks, once_path, read_marks
 from azureinit.memory.pending import AWAITS, Pending, read_pending, write_pending
+from azureinit.record import replace
 
 VM = Instance(data_dir="/data", vm_id="5c1f3c8c-6a2e-4d0a-9d5e-0a4b0c9d1e2f")
 PATH = VM.path("modules")
@@ -102,12 +103,12 @@ def test_a_torn_line_is_ignored_and_the_next_one_does_not_continue_it(boots: Boo
     assert boots.marks().finished == {"bootcmd", "ssh"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.dictionaries(st.sampled_from(WORDS), VALUES, max_size=5), max_size=4))
 def test_lines_of_another_shape_are_no_failure(entries: list[dict[str, object]]) -> None:
     marks = Marks(Machine(root="/nowhere"), PATH, entries)
     marks.has_work("network")
-    assert all(one.as_dict() for one in marks.failures.values())
+    assert all(replace(one, module="x").text == one.text for one in marks.failures.values())
 
 
 def test_what_ran_once_outlives_the_vm_and_clean_forgets_everything(boots: Boots) -> None:

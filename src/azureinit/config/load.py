@@ -31,11 +31,10 @@ GROUPS_FLAG = "--groups"
 LARGEST_FILE = 1 << 26
 NO_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a directory, a link to itself, a socket
 MOST_WARNINGS = 20  # for each file
-# Longer ones would outlive the unit that observes them, or what the platform waits for.
+# Longer ones would outlive the unit that observes them, or what the platform waits for. No duration is above a day.
 MOST_SECS = {
     "userdata.network_secs": 1800,
     "userdata.config_secs": 7200,
-    "userdata.final_secs": 86400,
     "readiness.deadline_secs": 2100,
 }
 HINT = "`azure-init config schema` prints every key and its values, `azure-init config check FILE` tries one file"

@@ -40,10 +40,6 @@ class Failure(Record):
         told = "; ".join(f"{backend}: {text}" if backend else text for backend, text, _status in self.errors)
         return f"{self.step}: {told}" if told else self.step
 
-    def as_dict(self) -> dict[str, Any]:
-        rows = [{"backend": backend, "error": text, "exit_status": status} for backend, text, status in self.errors]
-        return {"module": self.module, "stage": self.stage, "step": self.step, "errors": rows}
-
 
 class Marks(Journal):
     def __init__(self, machine: Machine, path: str, entries: list[dict[str, Any]], *, torn: bool = False) -> None:

@@ -80,7 +80,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(name="config", unit="azure-init-userdata-config.service", tells=AWAITED, ends_if_done=False),
     Stage(name="final", unit="azure-init-userdata-final.service", tells=AWAITED, ends_if_done=False),
     # Reports a failure if customData has not ended by readiness.deadline_secs.
-    Stage(name="deadline", unit="azure-init-deadline.service", tells=FAILURE),
+    Stage(name="deadline", unit="azure-init-deadline.service", tells=AWAITED),
 )
 
 
