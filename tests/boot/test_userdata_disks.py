@@ -41,7 +41,7 @@ disk_setup:
   {root}: {{table_type: gpt, layout: [100], overwrite: true}}
 fs_setup:
 - {{device: {root}, partition: none, filesystem: ext4, overwrite: true}}
-- {{device: "{data}.1", filesystem: xfs, label: new, overwrite: true}}
+- {{device: "{data}.1", filesystem: ext3, label: new, overwrite: true}}
 """
 FIND = "for d in /sys/block/sd*; do grep -q {} $d/device/model && echo /dev/${{d##*/}}; done; true"
 RESTART = "sync; echo 1 >/proc/sys/kernel/sysrq; echo b >/proc/sysrq-trigger"
@@ -96,5 +96,5 @@ def test_a_document_with_disks(guest: DiskGuest) -> None:
     guest.do("swapoff /extra.swap; swapoff LABEL=swap0; umount /data/inner; umount /data")
     destroyed = run(guest, OTHER.format(root=root, data=data))
     assert "operating system's disk" in destroyed
-    assert guest.do(f"lsblk -nro NAME,FSTYPE,LABEL {data}").split("\n")[1].endswith("1 xfs new"), destroyed
+    assert guest.do(f"lsblk -nro NAME,FSTYPE,LABEL {data}").split("\n")[1].endswith("1 ext3 new"), destroyed
     assert "label: dos" in guest.do(f"sfdisk --dump {data}")
