@@ -30,6 +30,8 @@ class Request(Record):
     done: frozenset[str] = frozenset()
     # In days since 1970, as /etc/shadow counts.
     today: int = 0
+    # `source.uri` of write_files -> content. One that could not be fetched is absent.
+    fetched: Mapping[str, Secret] = {}
     rooted: bool = False  # this is a file tree, not the running system
 
     @property
