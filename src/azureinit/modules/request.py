@@ -26,12 +26,12 @@ class Request(Record):
     directory: str
     # Scripts and boothooks, in the order in which they were given.
     parts: tuple[Part, ...] = ()
+    # The sources of write_files, by URI, as far as they could be fetched.
+    fetched: Mapping[str, Secret] = {}
     # The steps that the stage's journal remembers.
     done: frozenset[str] = frozenset()
     # In days since 1970, as /etc/shadow counts.
     today: int = 0
-    # `source.uri` of write_files -> content. One that could not be fetched is absent.
-    fetched: Mapping[str, Secret] = {}
     rooted: bool = False  # this is a file tree, not the running system
 
     @property
