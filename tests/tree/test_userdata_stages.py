@@ -189,10 +189,13 @@ def test_the_result_shows_the_step_that_is_done_now(world: World) -> None:
     run = step("runcmd (line 4)", Run(argv=("true",), progress="/run/progress"))
     carrier.carry((row("runcmd", run),), request_of("{}"))
     progress.end(carrier.failures)
-    assert seen[0]["stages"][NETWORK] == {
+    during, after = seen[0]["stages"][NETWORK], read_result(world.machine)["stages"][NETWORK]
+    assert during == {
         "state": "running", "module": "runcmd", "step": "runcmd (line 4)", "progress": "/run/progress",
+        "started": progress.started, "finished": None,
     }  # fmt: skip
-    assert read_result(world.machine)["stages"][NETWORK] == {"state": "done", "failures": []}
+    assert after["finished"] >= after["started"] == progress.started
+    assert (after["state"], after["failures"], after["cautions"]) == ("done", [], [])
 
 
 # ---- the stages
