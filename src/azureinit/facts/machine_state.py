@@ -86,7 +86,7 @@ HISTORIES = (
 )  # fmt: skip
 # azure-init's files in a data directory that is shared.
 DATA = (
-    "*.provisioned", "*.pending", "*.saved", "*.journal", "*.disks", "trace.jsonl*", "published_hostname",
+    "*.provisioned", "*.pending", "*.saved", "*.journal", "*.disks", "*.userdata", "*.modules", "*.d", "trace.jsonl*", "published_hostname",
     "custom-data.log*", "lock",
 )  # fmt: skip
 RESOLVCONF = ("/etc/resolvconf/resolv.conf.d/original", "/etc/resolvconf/resolv.conf.d/tail")
