@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +42,20 @@ MISTAKEN = """#cloud-config
 runcmd:
 - touch /root/too-far
 - colon: here
+"""
+WAITING = """#cloud-config
+bootcmd:
+- sleep 5
+hostname: chosen
+ssh_pwauth: true
+ssh_keys:
+  rsa_private: |
+    {}
+"""
+ENDLESS = """#cloud-config
+bootcmd:
+- sleep 600
+timezone: UTC
 """
 FAILING = """#cloud-config
 runcmd:
@@ -145,3 +161,31 @@ def test_what_fails_before_ready_goes_with_it(disk: Disk, text: str, cause: str)
         done = boot.run("test", "-e", "/root/after-that").returncode == 0
         assert done == (text == BROKEN), "a failed module stops no other; a mistake stops everything"
         assert "customData failed: network stage" in boot.console.read_text(errors="replace")
+
+
+def test_ready_waits_for_the_network_stage_and_what_that_has_changed_stays(disk: Disk, tmp_path: Path) -> None:
+    key = tmp_path / "rsa"
+    subprocess.run(("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-C", "", "-f", str(key)), check=True)
+    text = WAITING.format(key.read_text().strip().replace("\n", "\n    "))
+    with disk.boot(vm=given(text), wait=False) as boot:
+        boot.ready()
+        assert boot.moment(UNIT.format("network"), "ExecMainExit"), "Ready is told after the stage has ended"
+        assert boot.ended() == "success 0", boot.journal("-b", "-u", "azure-init*")
+        boot.until(lambda: boot.moment("ssh", "ExecMainStart"), "sshd runs")
+        keys = boot.out("sh", "-c", "cd /etc/ssh; ls ssh_host_*_key; cat ssh_host_rsa_key.pub").splitlines()
+        assert keys[0] == "ssh_host_rsa_key" and len(keys) == 2
+        assert keys[1].split()[:2] == key.with_suffix(".pub").read_text().split()[:2]
+        assert "passwordauthentication yes" in boot.out("sshd", "-T").lower()
+        assert boot.out("hostname") == "chosen"
+        assert boot.login("id -un") == ["azureuser"]
+        boot.until(lambda: "chosen" in {lease.hostname for lease in boot.leases()}, "DNS learns the name")
+
+
+def test_a_bootcmd_that_never_ends_is_ended_and_goes_with_ready(disk: Disk) -> None:
+    disk.write("var/lib/hyperv/.kvp_pool_1", "")
+    with disk.boot("[azure-init.userdata]\nnetwork_secs = 6\n", vm=given(ENDLESS)) as boot:
+        boot.ready()
+        (report,) = [event.value for event in boot.events() if isinstance(event, Kvp) and event.kind == "report"]
+        assert "custom_data=" in report and "bootcmd" in report and "was killed after" in report, report[:2000]
+        assert boot.ended(UNIT.format("network")) == "exit-code 1"
+        assert boot.login("id -un") == ["azureuser"], "sshd has started"

@@ -73,7 +73,7 @@ class Work:
 
     def run(self) -> int:
         context = self.context
-        context.events.listeners = (*context.events.listeners, self.progress)
+        context.events.listeners = (*context.events.listeners, self.progress, self.carrier.watch)
         why = self._why_idle()
         if why:
             context.events.tell(INFO, NAME, f"{self.stage} stage: {why}")
@@ -89,6 +89,7 @@ class Work:
         except AzureInitError as error:  # the marks cannot be written
             self._fail(self.stage, (("", str(error), ""),))
         failures = self.carrier.failures
+        self.carrier.watch.end()
         self.progress.end(failures)
         self._tell_others()
         return AzureInitError.exit_code if failures else 0
