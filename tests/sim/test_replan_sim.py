@@ -9,6 +9,7 @@ import pytest
 
 from fakeazure import Vm
 from support.bench import Bench, Benches
+from support.ssh_trees import ed25519
 
 PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\n    GIVEN\n    -----END OPENSSH PRIVATE KEY-----\n"
 GIVEN_KEYS = f"ssh_keys:\n  rsa_private: |\n    {PRIVATE}  rsa_public: ssh-rsa GIVEN me\n"
@@ -19,8 +20,9 @@ DOCUMENTS = {
     "ssh_genkeytypes": "ssh_genkeytypes: [ed25519]\n",
     "admin": "users:\n- default\n- name: azureuser\n  shell: /bin/zsh\n  gecos: Other\n  groups: [games]\n"
     "  sudo: ALL=(ALL) ALL\n",
-    "keys": "ssh_authorized_keys: ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA u']\n",
-    "files": "write_files:\n- path: /etc/hostname\n  content: other\n- path: /etc/sudoers.d/azure-init-user\n  content: ''\n",
+    "keys": f"ssh_authorized_keys: ['{ed25519('u')}']\n",
+    "files": "write_files:\n- {path: /etc/hostname, content: other}\n"
+    "- {path: /etc/sudoers.d/azure-init-user, content: ''}\n",
 }
 PLACES = ("etc", "home")
 

@@ -34,13 +34,14 @@ class Stage:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        for name in ("root/run", "root/dev", f"root{VM.data_dir}", "pools"):
+        for name in ("root/run", f"root{VM.data_dir}", "pools"):
             (place / name).mkdir(parents=True)
         self.machine = Machine(root=str(place / "root"), environ={})
         self.heard: list[Event] = []
-        (place / "root/dev/console").touch()
+        (place / "root/console").touch()
+        (place / "pools/.kvp_pool_1").touch()
         self.kvp = KvpLayer(Machine(), str(place / "pools"), chosen=EVERYTHING, about={"vm_id": VM.vm_id})
-        console = ConsoleListener(self.machine)
+        console = ConsoleListener(self.machine, path="/console")
         events = Events(clock=self.machine.clock, listeners=(self.heard.append, console, self.kvp))
         self.context = Context(machine=self.machine, config=Config(), events=events, started=0.0)
         self.progress = Progress(self.machine, FINAL)
@@ -78,7 +79,7 @@ class Stage:
         return [event.text for event in self.heard if event.kind == "event" and event.level == level]
 
     def console(self) -> str:
-        return (self.place / "root/dev/console").read_text()
+        return (self.place / "root/console").read_text()
 
     def pool(self) -> str:
         self.kvp.flush()

@@ -33,7 +33,7 @@ MOST_TOLD = 100  # warnings in userdata.json
 MOST_OUTPUT = 8000  # letters of a module's output
 POWER = "power_state"
 NAME = "customData"
-RUNNING, DONE, FAILED = "running", "done", "failed"
+RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
 
 
 class Progress:
@@ -75,6 +75,12 @@ class Progress:
         }
         self.write(state="")
 
+    def interrupt(self) -> None:
+        row = self.stages.get(self.stage)
+        values = row if isinstance(row, dict) else {}
+        self.stages[self.stage] = {**values, "state": INTERRUPTED, "finished": self.machine.clock.now()}
+        self.write(state="")
+
     def _output(self, failure: Failure) -> dict[str, str]:
         text = self.outputs.get(failure.module, "")
         return {"output": text} if text else {}
@@ -101,6 +107,8 @@ class Progress:
     def _state(self) -> str:
         if any(one.get("state") == FAILED for one in self.stages.values() if isinstance(one, dict)):
             return FAILED
+        if any(one.get("state") == INTERRUPTED for one in self.stages.values() if isinstance(one, dict)):
+            return RUNNING
         return DONE if self.stage == "final" else RUNNING
 
 

@@ -19,7 +19,8 @@ from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import CONFIG, FINAL, NETWORK
 from azureinit.run.readiness import record_told, settled_before
 from azureinit.run.serving import has_scripts, is_on
-from azureinit.run.state import Identity, Known, Outcome, known_of
+from azureinit.run.state import Identity, Known, Outcome, Stopped, known_of
+from azureinit.run.termination import SigtermStops
 from azureinit.telemetry.events import ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -45,7 +46,11 @@ def userdata(context: Context, identity: Identity, stage: str) -> int:
     machine.hold(LOCK, timeout=LOCK_SECS)
     identity = Identity(vm_id=instance.vm_id, instance=instance)
     work = Work(context, identity, instance, stage)
-    status = work.run()
+    try:
+        status = work.run()
+    except Stopped:
+        work.interrupt()
+        return 0
     work.deliver()
     work.power()
     return status
@@ -83,9 +88,10 @@ class Work:
         self.progress.begin("")
         self._tell_others()
         try:
-            self.request = self._read()
-            if self.request is not None:
-                self.carrier.carry(modules_of(self.stage), self.request)
+            with SigtermStops(context, always=True):
+                self.request = self._read()
+                if self.request is not None:
+                    self.carrier.carry(modules_of(self.stage), self.request)
         except AzureInitError as error:  # the marks cannot be written
             self._fail(self.stage, (("", str(error), ""),))
         failures = self.carrier.failures
@@ -93,6 +99,13 @@ class Work:
         self.progress.end(failures)
         self._tell_others()
         return AzureInitError.exit_code if failures else 0
+
+    def interrupt(self) -> None:
+        """SIGTERM: the programs of the module have been ended. It is marked as begun: the next boot goes on with it."""
+        self.carrier.watch.end()
+        told = f"{self.progress.module or 'nothing'} was interrupted by SIGTERM: the next boot goes on"
+        self.context.events.tell(WARN, NAME, f"{self.stage} stage: {told}")
+        self.progress.interrupt()
 
     def _why_idle(self) -> str:
         if DOCUMENT in self.marks.failures:
