@@ -272,13 +272,10 @@ def test_the_result_shows_the_step_that_is_done_now(world: World) -> None:
     run = step("runcmd (line 4)", Run(argv=("true",), progress="/run/progress"))
     carrier.carry((row("runcmd", run),), request_of("{}"))
     progress.end(carrier.failures)
-    shown = seen[0]["stages"][NETWORK]
-    assert [shown[key] for key in ("state", "module", "step", "progress", "finished")] == [
-        "running", "runcmd", "runcmd (line 4)", "/run/progress", None,
-    ]  # fmt: skip
-    ended = read_result(world.machine)["stages"][NETWORK]
-    assert (ended["state"], ended["failures"], ended["cautions"]) == ("done", [], [])
-    assert ended["finished"] >= ended["started"]
+    assert seen[0]["stages"][NETWORK] == {
+        "state": "running", "module": "runcmd", "step": "runcmd (line 4)", "progress": "/run/progress",
+    }  # fmt: skip
+    assert read_result(world.machine)["stages"][NETWORK] == {"state": "done", "failures": []}
 
 
 # ---- the stages

@@ -134,9 +134,11 @@ class Carrier:
         self.failures: list[Failure] = []
         self.watch = Watch(context, stage)
 
-    def carry(self, modules: tuple[Module, ...], request: Request) -> None:
+    def carry(self, modules: tuple[Module, ...], request: Request, *, newer: Request | None = None) -> None:
+        """`newer`: for modules that run at every boot."""
         for module in modules:
-            if module.name != POWER and not self.do(module, request) and module.veto:
+            given = newer if newer is not None and module.frequency == ALWAYS else request
+            if module.name != POWER and not self.do(module, given) and module.veto:
                 last = self.failures[-1]
                 self.marks.record_failed(replace(last, module=DOCUMENT))
                 return

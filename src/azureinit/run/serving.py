@@ -145,6 +145,8 @@ def is_due(machine: Machine, config: Config, instance: Instance) -> bool:
         return True
     if machine.stat(instance.path("userdata")) is None:
         return False
+    if config.userdata.refresh:
+        return True
     from azureinit.memory.modules import once_path, read_marks
 
     once = read_marks(machine, once_path(instance)).ended
