@@ -163,11 +163,12 @@ def test_what_fails_before_ready_goes_with_it(disk: Disk, text: str, cause: str)
         assert "customData failed: network stage" in boot.console.read_text(errors="replace")
 
 
-def test_ready_waits_for_the_network_stage_and_what_that_has_changed_stays(disk: Disk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", ["", AT_FINAL], ids=["access", "final"])
+def test_ready_waits_for_the_network_stage_and_what_that_has_changed_stays(disk: Disk, tmp_path: Path, at: str) -> None:
     key = tmp_path / "rsa"
     subprocess.run(("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-C", "", "-f", str(key)), check=True)
     text = WAITING.format(key.read_text().strip().replace("\n", "\n    "))
-    with disk.boot(vm=given(text), wait=False) as boot:
+    with disk.boot(at, vm=given(text), wait=False) as boot:
         boot.ready()
         assert boot.moment(UNIT.format("network"), "ExecMainExit"), "Ready is told after the stage has ended"
         assert boot.ended() == "success 0", boot.journal("-b", "-u", "azure-init*")
@@ -189,3 +190,17 @@ def test_a_bootcmd_that_never_ends_is_ended_and_goes_with_ready(disk: Disk) -> N
         assert "custom_data=" in report and "bootcmd" in report and "was killed after" in report, report[:2000]
         assert boot.ended(UNIT.format("network")) == "exit-code 1"
         assert boot.login("id -un") == ["azureuser"], "sshd has started"
+
+
+def test_a_network_stage_that_is_waited_for_no_longer_is_a_doubt_that_goes_with_ready(disk: Disk) -> None:
+    disk.write("var/lib/hyperv/.kvp_pool_1", "")
+    soon = "[azure-init.run]\ndeadline_secs = 16\nverdict_reserve_secs = 8\n"
+    with disk.boot(soon, vm=given(ENDLESS), wait=False) as boot:
+        boot.ready()
+        (report,) = [event.value for event in boot.events() if isinstance(event, Kvp) and event.kind == "report"]
+        assert "access=" in report and "network stage of customData, which did not end in" in report, report[:2000]
+        assert "bootcmd: not finished by the network stage" in report
+        assert not boot.moment("ssh", "ExecMainStart")
+        boot.out("pkill", "-f", "^sleep 600")
+        boot.until(lambda: boot.moment("ssh", "ExecMainStart"), "sshd runs")
+        assert boot.login("id -un") == ["azureuser"]
