@@ -115,12 +115,15 @@ def test_a_failure_at_final_is_told_with_its_line_and_by_no_later_boot(disk: Dis
         assert boot.told() == [], boot.journal("-b", "-u", "azure-init*")
 
 
-def test_a_power_cut_in_the_middle_is_told_and_the_next_boot_resumes(disk: Disk) -> None:
+@pytest.mark.parametrize("cut", [True, False], ids=["power cut", "shutdown"])
+def test_an_end_in_the_middle_is_told_and_the_next_boot_resumes(disk: Disk, cut: bool) -> None:
     with disk.boot(AT_FINAL, vm=given(SLOW), wait=False) as boot:
         boot.until(lambda: boot.run("cat", "/root/begun").stdout, "runcmd runs")
         assert boot.told() == [] and boot.ended() == "success 0", "the verdict waits for the final stage"
         boot.out("sh", "-c", "touch /root/again; sync")
-        boot.cut_power()
+        if cut:
+            boot.cut_power()
+    assert boot.told() == [], "a shutdown is no failure"
     with disk.boot(AT_FINAL) as boot:
         boot.ready()
         assert boot.out("cat", "/root/begun").split() == ["begun", "ended"], "finished items are skipped"
