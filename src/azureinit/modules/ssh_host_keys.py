@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from azureinit.backends.ssh_keygen import TOOL, make_public_half
 from azureinit.errors import CustomDataFailed
-from azureinit.facts.ssh import DEFAULT_KEYS, HostKey
+from azureinit.facts.ssh import DEFAULT_KEYS, KEYS_CHOSEN, HostKey
 from azureinit.modules.steps import named, refused, where
 from azureinit.modules.users_asked import flag_of, text_of, words_of
-from azureinit.plan.actions import Caution, Declined, Remove, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Declined, MakeDir, Remove, Satisfied, Step, Way, Write
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.sshd import BEGIN, END, HEADER, with_block
 from azureinit.record import Record, Secret, replace
@@ -87,7 +87,19 @@ def plan_asked_host_keys(request: Request, facts: Users) -> Plan:
     plan = (*plan, *_plan_certificates(given, node, facts))
     if facts.ssh.running and any(isinstance(item, Step) for item in plan):
         return (Caution(name=name, why=RUNNING),)
-    return plan
+    return (*plan, *_plan_record(request, node, facts)) if flag_of(delete, default=True) else plan
+
+
+def _plan_record(request: Request, node: Node, facts: Users) -> Plan:
+    """The agent makes types that no login needs after Ready: not where the document decides which there are."""
+    if facts.keys_chosen:
+        return ()
+    actions = (
+        MakeDir(path=request.directory, mode=0o700, kept=True),
+        Write(path=f"{request.directory}/{KEYS_CHOSEN}", data=b"", mode=0o600),
+    )
+    name, why = named(MODULE, node, "record"), "no other host keys are made after Ready"
+    return (Step(name=name, why=why, ways=(Way(backend="native", actions=actions),), failure=CustomDataFailed),)
 
 
 def _plan_deletion_alone(delete: Node) -> Plan:
