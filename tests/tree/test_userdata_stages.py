@@ -212,20 +212,6 @@ def test_a_mistake_stops_everything_in_every_stage_and_every_boot(world: World) 
     assert found["state"] == "failed" and "line 4" in found["stages"]["network"]["failures"][0]["message"]
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b'{"source":', b"\xff" * 100])
-def test_a_damaged_copy_of_customdata_is_a_failure_and_not_a_machine_that_was_asked_for_nothing(
-    world: World, damage: bytes
-) -> None:
-    at(world, "final")
-    world.saves(b"#cloud-config\nruncmd: [make it what it is for]\n", AWAITS)
-    (world.root / VM.path("userdata")[1:]).write_bytes(damage)
-    assert [world.stage(name) for name in ("network", "config", "final")] == [1, 1, 1]
-    assert all("is damaged" in told for told in world.errors())
-    (told,) = world.told()
-    assert told["state"] == "NotReady" and "is damaged" in told["details"]["description"]
-    assert read_result(world.machine)["state"] == "failed"
-
-
 def test_a_stage_without_work_reads_no_document(world: World) -> None:
     world.saves(MISTAKEN)
     world.marks().record_asked({"network": {}, "config": {}, "final": {}})
