@@ -57,8 +57,6 @@ def random_document(random: Random) -> dict[str, Any]:
     lines = ["bob:x", "ada:R", f"legacy:{HASHES[0]}", "ada:a:b", ":x", "noone:y"]
     container = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmU="
     private = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{container}\n-----END OPENSSH PRIVATE KEY-----\n"
-        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\n-----END OPENSSH PRIVATE KEY-----\n"
-    )
     whole: dict[str, Any] = {
         "users": [user() for _ in range(random.randint(0, 4))],
         "user": user(),
