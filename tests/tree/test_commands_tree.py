@@ -184,6 +184,17 @@ def test_scripts_run_in_the_order_of_their_names_with_runcmd_among_them(tmp_path
     }  # fmt: skip
 
 
+def test_a_script_runs_whatever_its_name_is(tmp_path: Path) -> None:
+    """A name that is longer than the file system allows, one that leads elsewhere, one that a shell would read."""
+    text = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n"
+    for name in ("x" * 300, "../../up", "$(id)", "-rf"):
+        text += f'--b\nContent-Type: text/x-shellscript\nContent-Disposition: attachment; filename="{name}"\n\n'
+        text += f"#!/bin/sh\necho ran >>{tmp_path}/r\n"
+    carry_out("scripts_user", tmp_path, f"{text}--b--\n")
+    assert (tmp_path / "r").read_text() == "ran\n" * 4
+    assert len(list((tmp_path / "d/scripts").iterdir())) == 4
+
+
 def test_a_failing_script_is_named_with_its_status(tmp_path: Path) -> None:
     with pytest.raises(CustomDataFailed, match=r"script part-001 \(line 1\): script: sh failed \(exit status: 9\)"):
         carry_out("scripts_user", tmp_path, "#!/bin/sh\nexit 9\n")

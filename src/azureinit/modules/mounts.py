@@ -14,7 +14,7 @@ from azureinit.modules.device_names import named_device, text_of
 from azureinit.modules.steps import ON_TREE, named
 from azureinit.modules.swap import asked_swap, plan_swap_file
 from azureinit.plan.actions import Caution, MakeDir, Satisfied, Step, Way, Write
-from azureinit.record import Record, replace
+from azureinit.record import Record, Secret, replace
 from azureinit.userdata.node import NULL
 
 TYPE_CHECKING = False
@@ -222,7 +222,10 @@ def _table(lines: list[str], facts: MountFacts, *, asked: bool) -> list[Item]:
     data = edited(facts.fstab or b"", lines)
     if data == facts.fstab:
         return [Satisfied(name=f"{MODULE} {FSTAB}", why="the rows are in it")]
-    write = Write(path=FSTAB, data=data, was=facts.fstab)
+    # A plan shows the rows, unless the options of one hold a password, as those of a share may.
+    hidden = b"pass" in data
+    was = Secret(facts.fstab) if hidden and facts.fstab is not None else facts.fstab
+    write = Write(path=FSTAB, data=Secret(data) if hidden else data, was=was)
     count = f"{len(lines)} {'row' if len(lines) == 1 else 'rows'}"
     return [
         Step(

@@ -26,6 +26,7 @@ RUNCMD = "runcmd"
 SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.()")
 DIRECTORIES = {PER_BOOT: "per-boot", PER_INSTANCE: "per-instance", PER_ONCE: "per-once"}
 OURS, PEERS = "/etc/azure-init/scripts", "/var/lib/cloud/scripts"
+LONGEST_NAME = 100  # of a file; names that begin alike differ in their numbers
 
 
 def file_name(name: str) -> str:
@@ -106,7 +107,7 @@ def plan_part(request: Request, part: Part, *, number: int, content: bytes, plac
     why_not = why_no_program(content)
     if why_not:
         return replace(refused(name, f"it cannot be run: {why_not}", reason=reason), failure=CustomDataFailed)
-    path = f"{place.directory}/{number:03d}-{file_name(part.name) or word}"
+    path = f"{place.directory}/{number:03d}-{file_name(part.name)[:LONGEST_NAME] or word}"
     did = f"ran {word} {shown(part.name)}; its output is in {place.output}"
     ways = (run_script(Secret(content), path, place=place),)
     return Step(name=name, why=reason, ways=ways, did=did, once=once, failure=CustomDataFailed)
