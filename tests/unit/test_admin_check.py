@@ -72,6 +72,10 @@ CASES = [
     (f"chpasswd: {{expire: false, users: [{{name: ada, password: '{HASH}'}}]}}", False, False),
     ("chpasswd: {expire: false, users: [{name: ada, password: '!'}]}", False, True),
     ("chpasswd: {list: 'bob:x'}", False, False),
+    ("write_files: [{path: /etc/passwd, content: ''}]", True, True),
+    ("write_files: [{path: /etc/../etc//shadow, content: '', defer: true}]", True, True),
+    ("write_files: [{path: /etc/passwd, content: 'x', append: true}]", False, False),
+    ("write_files: [{path: /etc/motd, content: 'x'}]", False, False),
 ]
 
 
@@ -81,6 +85,11 @@ def test_a_document_is_refused_if_the_admin_would_lose_the_login(
 ) -> None:
     assert bool(conflicts(tmp_path, text, BY_KEY)) == with_key
     assert bool(conflicts(tmp_path, text, BY_PASSWORD)) == with_password
+
+
+def test_files_are_the_admins_concern_only_where_they_hold_accounts() -> None:
+    assert ADMIN_CHECK.asked(request_of("write_files: [{path: /etc/passwd}]", metadata=BY_KEY))
+    assert not ADMIN_CHECK.asked(request_of("write_files: [{path: /etc/motd}]", metadata=BY_KEY))
 
 
 def test_root_as_the_admin_is_not_disabled(tmp_path: Path) -> None:

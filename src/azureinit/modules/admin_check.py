@@ -11,6 +11,7 @@ from azureinit.modules.steps import refused, where
 from azureinit.modules.user_keys import free_keys
 from azureinit.modules.user_passwords import is_hash
 from azureinit.modules.users_asked import asked_users, flag_of, lines_of
+from azureinit.modules.write_files import entries_of
 from azureinit.record import Secret
 
 TYPE_CHECKING = False
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from azureinit.facts.users import Users
     from azureinit.modules.request import Request
     from azureinit.modules.users_asked import UserAsked
+    from azureinit.modules.write_files import Entry
     from azureinit.plan.actions import Plan
 
 NAME = "admin_check"
+ACCOUNT_FILES = ("/etc/passwd", "/etc/shadow")
 
 
 def plan_admin_check(request: Request, facts: Users) -> Plan:
@@ -51,7 +54,16 @@ def admin_conflicts(request: Request, facts: Users) -> tuple[str, ...]:
     if own is not None:
         found += _of_account(own, admin, keys=early)
     found += _of_login(request, facts, admin, keys=keys)
+    found += [
+        f"{where(entry.node)}: write_files replaces {entry.path}, and with it the account {admin}: write `users`"
+        for entry in replaced_account_files(request)
+    ]
     return tuple(dict.fromkeys(found))
+
+
+def replaced_account_files(request: Request) -> tuple[Entry, ...]:
+    entries = (*entries_of(request, deferred=False), *entries_of(request, deferred=True))
+    return tuple(entry for entry in entries if entry.path in ACCOUNT_FILES and not entry.append)
 
 
 def _of_account(own: UserAsked, admin: str, *, keys: bool) -> Iterator[str]:

@@ -115,7 +115,8 @@ def plan_passwords(request: Request, facts: Users) -> Plan:
             plan += _plan_password(one, request, facts)
     password = request.config.get("password")
     if password is not None and not given:
-        why = "the platform asks for no admin: the password is not set"
+        none = "is empty" if request.metadata.username else "has no account: the platform asks for no admin"
+        why = f"it {none}: the password is not set"
         plan.append(Caution(name=named(MODULE, password, "password"), why=why))
     return (*plan, *_plan_pwauth(request, facts))
 

@@ -216,11 +216,21 @@ def _plan_import(request: Request, facts: ImportFacts) -> Plan:
     return plan_ssh_import_id(request, facts)
 
 
+def _concerns_admin(request: Request) -> bool:
+    if keys(*ACCOUNT_KEYS, *SSH_KEYS, *PASSWORD_KEYS)(request):
+        return True
+    if request.config.get("write_files") is None:
+        return False
+    from azureinit.modules.admin_check import replaced_account_files
+
+    return bool(replaced_account_files(request))
+
+
 ADMIN_CHECK = Module(
     name="admin_check",
     stage=NETWORK,
     frequency=INSTANCE,
-    asked=keys(*ACCOUNT_KEYS, *SSH_KEYS, *PASSWORD_KEYS),
+    asked=_concerns_admin,
     facts=_admin_facts,
     planner=_plan_admin_check,
     veto=True,
