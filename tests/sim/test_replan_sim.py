@@ -11,7 +11,9 @@ from fakeazure import Vm
 from support.bench import Bench, Benches
 from support.ssh_trees import ed25519
 
-PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\n    GIVEN\n    -----END OPENSSH PRIVATE KEY-----\n"
+PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
+PRIVATE += "    b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAAB\n"
+PRIVATE += "    -----END OPENSSH PRIVATE KEY-----\n"
 GIVEN_KEYS = f"ssh_keys:\n  rsa_private: |\n    {PRIVATE}  rsa_public: ssh-rsa GIVEN me\n"
 DOCUMENTS = {
     "ssh_pwauth": "ssh_pwauth: true\n",
