@@ -26,12 +26,12 @@ from support.user_modules import (
     steps,
 )
 
-GIVEN = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAAB\n-----END OPENSSH PRIVATE KEY-----\n"
+GIVEN = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\n-----END OPENSSH PRIVATE KEY-----\n"
 GIVEN_KEYS = """\
 ssh_keys:
   ed25519_private: |
     -----BEGIN OPENSSH PRIVATE KEY-----
-    b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAAB
+    b3BlbnNzaC1rZXktdjEAAAAABG5vbmU=
     -----END OPENSSH PRIVATE KEY-----
   ed25519_public: ssh-ed25519 BBBB me
   ed25519_certificate: ssh-ed25519-cert CCCC

@@ -208,7 +208,8 @@ def test_a_mistake_stops_everything_in_every_stage_and_every_boot(world: World) 
     assert "line 4, column 3" in told
     world.boot()
     assert [world.stage(name) for name in ("network", "config", "final")] == [0, 0, 0]
-    assert read_result(world.machine)["state"] in ("failed", "done")
+    found = read_result(world.machine)
+    assert found["state"] == "failed" and "line 4" in found["stages"]["network"]["failures"][0]["message"]
 
 
 def test_a_stage_without_work_reads_no_document(world: World) -> None:

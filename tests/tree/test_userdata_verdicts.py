@@ -12,7 +12,7 @@ from azureinit.memory.instance import is_marked
 from azureinit.memory.pending import AWAITS, READY, TOLD
 from azureinit.record import replace
 from azureinit.run import provision
-from azureinit.run.carry import Progress
+from azureinit.run.carry import Progress, read_result
 from azureinit.run.modules import INSTANCE
 from support.userdata_worlds import MISTAKEN, VM, World
 from support.wire import Server, answer
@@ -116,3 +116,17 @@ def test_ready_is_sent_again_without_another_plan_for_the_machine(world: World) 
     assert [told["state"] for told in world.told()] == ["Ready"]
     assert (world.root / "etc/hostname").read_text() == "renamed-by-custom-data\n"
     assert is_marked(world.machine, VM)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"source":', b"\xff"])
+def test_a_damaged_copy_of_customdata_is_a_failure_and_not_a_machine_that_was_asked_for_nothing(
+    world: World, damage: bytes
+) -> None:
+    at(world, "final")
+    world.saves(b"#cloud-config\nruncmd: [make it what it is for]\n", AWAITS)
+    (world.root / VM.path("userdata")[1:]).write_bytes(damage)
+    assert [world.stage(name) for name in ("network", "config", "final")] == [1, 1, 1]
+    assert all("is damaged" in told for told in world.errors())
+    (told,) = world.told()
+    assert told["state"] == "NotReady" and "is damaged" in told["details"]["description"]
+    assert read_result(world.machine)["state"] == "failed"

@@ -219,6 +219,7 @@ def test_without_the_admin_there_is_no_default(tmp_path: Path) -> None:
         (f"inactive: '{'9' * 50}'", "inactive is no number of days"),
         ("inactive: '--5'", "inactive is no number of days"),
         ("inactive: '\u0663'", "inactive is no number of days"),
+        (f"expiredate: '{'9' * 50}'", "expiredate is neither a date nor a number of days"),
         (f"uid: '{'0' * 11}{'9' * 11}'", "uid is no number of an account"),
     ],
 )

@@ -126,6 +126,9 @@ def _why_refused(user: UserAsked, facts: Users) -> str:
     days = inactive.removeprefix("-")
     if inactive and not (days.isascii() and days.isdigit() and len(days) <= MOST_DAYS):
         return "inactive is no number of days"
+    expires = user.text("expiredate")
+    if expires.isdigit() and not (expires.isascii() and len(expires) <= MOST_DAYS):
+        return "expiredate is neither a date nor a number of days"
     return ""
 
 

@@ -83,7 +83,8 @@ class Work:
         why = self._why_idle()
         if why:
             context.events.tell(INFO, NAME, f"{self.stage} stage: {why}")
-            self.progress.end([])
+            refused = self.marks.failures.get(DOCUMENT) if self.stage == NETWORK else None  # in an earlier boot
+            self.progress.end([refused] if refused is not None else [])
             self._tell_others()
             return 0
         self.progress.begin("")
