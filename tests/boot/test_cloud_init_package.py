@@ -124,6 +124,7 @@ def look_at_queries(boot: Boot, disk: Disk) -> None:
     assert boot.out("cloud-init", "query", "local_hostname") == "floor-1"
     assert boot.out("cloud-init", "query", "userdata") + "\n" == GIVEN
     assert json.loads(boot.out("cloud-init", "query", "ds.meta_data.imds.compute"))["name"] == "floor-1"
+    assert boot.out("cloud-init", "query", "region") == "westeurope"
     assert boot.out("cloud-init", "query", "-f", "{{ v1.local_hostname }}!") == "floor-1!"
     assert "v1" in boot.out("cloud-init", "query", "--list-keys").split()
     hidden = boot.out("setpriv", "--reuid", "nobody", "--clear-groups", "cloud-init", "query", "userdata")

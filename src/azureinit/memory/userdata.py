@@ -8,7 +8,7 @@ from binascii import a2b_base64, b2a_base64
 from azureinit.memory.instance import read_sealed
 from azureinit.memory.saved import metadata_from_saved, saved_values
 from azureinit.memory.sealed import seal
-from azureinit.record import Record, Secret
+from azureinit.record import Record, Secret, replace
 from azureinit.sources.metadata import Metadata
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ def write_userdata(machine: Machine, instance: Instance, saved: SavedUserdata) -
         "source": saved.source,
         "data": b2a_base64(saved.data.reveal(), newline=False).decode(),
         "metadata": saved_values(saved.metadata, with_secrets=False),
+        "about": dict(saved.metadata.about),  # region and size of the VM, for instance data
     }
     machine.write(instance.path("userdata"), seal(values), mode=0o600)
 
@@ -48,8 +49,10 @@ def read_userdata(machine: Machine, instance: Instance) -> SavedUserdata | None:
     source, data, asked = values.get("source"), values.get("data"), values.get("metadata")
     if not isinstance(source, str) or not isinstance(data, str) or not isinstance(asked, dict):
         return None
-    metadata = metadata_from_saved(asked)
+    metadata, about = metadata_from_saved(asked) or Metadata(), values.get("about")
+    if isinstance(about, dict):
+        metadata = replace(metadata, about={key: text for key, text in about.items() if isinstance(text, str)})
     try:
-        return SavedUserdata(source=source, data=Secret(a2b_base64(data)), metadata=metadata or Metadata())
+        return SavedUserdata(source=source, data=Secret(a2b_base64(data)), metadata=metadata)
     except ValueError:
         return None
