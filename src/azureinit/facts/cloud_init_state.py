@@ -20,6 +20,7 @@ UNITS = (RUN_UNIT, TARGET, LAST_UNIT)
 QUEUED, LEFT_OUT, STOPPED = "queued", "left out", "stopped"
 PROPERTIES = ("ActiveState", "Job", "ConditionResult", "ConditionTimestampMonotonic", "UnitFileState")
 STARTED_BY = ("enabled", "enabled-runtime")  # the run's unit: otherwise no boot starts it
+SYSTEMD = "/run/systemd/system"
 SECS = 10.0
 
 
@@ -42,6 +43,8 @@ def read_state(machine: Machine) -> State:
     elif units.get(RUN_UNIT) == LEFT_OUT:
         by = "disabled-by-generator"
         disabled = f"this boot does not start {RUN_UNIT}: this is no VM of Azure, or the unit is disabled"
+    elif not machine.is_dir(SYSTEMD) and machine.stat(STATUS) is None:
+        by, disabled = "disabled-by-generator", "systemd does not run here, and the stages are its units"
     finished = machine.stat(RESULT) is not None
     stages = _read_status(machine)
     return State(stages=stages, finished=finished, disabled=disabled, disabled_by=by, units=units)
@@ -58,7 +61,7 @@ def _read_status(machine: Machine) -> Mapping[str, Any]:
 
 def _read_units(machine: Machine) -> dict[str, str]:
     """Empty where systemd is not running or does not answer."""
-    if not machine.is_dir("/run/systemd/system") or machine.find("systemctl") is None:
+    if not machine.is_dir(SYSTEMD) or machine.find("systemctl") is None:
         return {}
     argv = ("systemctl", "show", f"--property={','.join(PROPERTIES)}", *UNITS)
     try:
