@@ -129,6 +129,7 @@ def azure_init(stage: Stage) -> None:
     for name in ("68-azure-init-vf.rules", "68-azure-init-emulated.rules"):
         stage.file(f"packaging/network/{name}", f"usr/lib/udev/rules.d/{name}")
     if stage.debian:
+        stage.file("packaging/debian/needrestart.conf", "etc/needrestart/conf.d/azure-init.conf")
         stage.file("packaging/debian/rtupdate", "usr/share/python3/runtime.d/azure-init.rtupdate", mode=0o755)
     agent, kvp = commands.azure_init(), commands.kvp()
     stage.man("azure-init.8", agent)
@@ -159,6 +160,8 @@ def cloud_init(stage: Stage) -> None:
     stage.link("usr/bin/cloud-init", "../lib/azure-init/cloud-init")
     for theirs, ours in CLOUD_INIT_UNITS.items():
         stage.link(f"usr/lib/systemd/system/{theirs}", ours)
+    # In every boot from its beginning, so that units that are ordered after cloud-init's wait for the stages.
+    stage.link(f"usr/lib/systemd/system/azure-init.service.wants/{USERDATA}.target", f"../{USERDATA}.target")
     setting = "azure-init-cloud-init.toml"
     stage.file(f"packaging/{setting}", f"etc/azure-init/azure-init.toml.d/{setting}")
     stage.docs("azure-init-cloud-init")

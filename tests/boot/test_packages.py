@@ -282,7 +282,9 @@ def test_the_rpm_installs_and_erases_cleanly(disk: Disk) -> None:
     assert [path for path in disk.files() if path.startswith("/usr/lib/azure-init-fakeazure/fakeazure/__pycache__/")]
     disk.run(f"echo '# mine' >> {CONFFILE}")
     assert disk.run("azure-nvme-id --version").startswith("azure-nvme-id ")
-    disk.run(f"{rpm} --erase azure-init azure-init-disks azure-init-fakeazure azure-init-waagent-shim", outside=True)
+    assert disk.run("cloud-init --version").startswith("cloud-init (azure-init ")
+    parts = "azure-init azure-init-cloud-init azure-init-disks azure-init-fakeazure azure-init-waagent-shim"
+    disk.run(f"{rpm} --erase {parts}", outside=True)
     left = {path: told for path, told in disk.files().items() if path not in before}
     assert set(left) == {"/etc/azure-init", f"{CONFFILE}.rpmsave"}
     assert disk.read(f"{CONFFILE}.rpmsave").endswith("# mine\n")
@@ -298,7 +300,7 @@ def test_every_package_is_the_same_bytes_when_it_is_built_again(sources: Path, b
         {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in place.iterdir()}
         for place in (built, tmp_path)
     ]
-    assert len(digests[0]) == 10
+    assert len(digests[0]) == 12
     assert digests[0] == digests[1]
 
 

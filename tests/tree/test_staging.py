@@ -333,7 +333,7 @@ def test_debian_is_told_which_file_belongs_to_the_administrator(debs: Path) -> N
     conffiles = {package: of_deb(debs, package, "--info", "conffiles") for package in PACKAGES}
     assert conffiles == {
         **dict.fromkeys(PACKAGES, ()),
-        "azure-init": ("/etc/azure-init/azure-init.toml",),
+        "azure-init": ("/etc/azure-init/azure-init.toml", "/etc/needrestart/conf.d/azure-init.conf"),
         "azure-init-disks": ("/etc/azure-init/azure-init.toml.d/azure-init-disks.toml",),
         "azure-init-cloud-init": ("/etc/azure-init/azure-init.toml.d/azure-init-cloud-init.toml",),
     }

@@ -28,7 +28,7 @@ ALL = result(network=stage(), config=stage(), final=stage())
 
 
 def actions(values: dict[str, Any]) -> tuple[Any, ...]:
-    (step,) = plan_compat_files(values, vm_id="id-1", data=Secret(b"#!/bin/sh\n"), finished="12.00 - then")
+    (step,) = plan_compat_files(values, vm_id="id-1", data=Secret(b"#!/bin/sh\n"), finished="12.00 - then", began=90.0)
     assert isinstance(step, Step)
     (way,) = step.ways
     assert isinstance(way, Way)
@@ -39,7 +39,9 @@ def state(values: dict[str, Any], **units: str) -> State:
     names = {"run": RUN_UNIT, "target": TARGET, "last": LAST_UNIT}
     finished = any(isinstance(action, Write) and action.path.endswith("/result.json") for action in actions(values))
     return State(
-        stages=as_status(values)["v1"], finished=finished, units={names[name]: told for name, told in units.items()}
+        stages=as_status(values, began=90.0)["v1"],
+        finished=finished,
+        units={names[name]: told for name, told in units.items()},
     )
 
 
@@ -62,7 +64,7 @@ def test_as_long_as_a_stage_runs_there_is_no_result() -> None:
         "/var/lib/cloud/data/result.json",
         "/var/lib/cloud/instances/id-1/boot-finished",
     }
-    assert as_status(early)["v1"]["stage"] == "init"
+    assert as_status(early, began=90.0)["v1"]["stage"] == "init"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,8 @@ def test_as_long_as_a_stage_runs_there_is_no_result() -> None:
         (ALL, {"run": "active", "last": "active"}, "done"),
         (ALL, {}, "done"),
         (ALL, {"run": "active", "last": "queued"}, "running"),
-        (result(network=stage()), {"run": "active"}, "running"),
+        (result(network=stage()), {"run": "active", "target": "queued", "last": "queued"}, "running"),
+        (result(network=stage()), {"run": "active", "last": "failed"}, "done"),
         (result(network=stage(finished=None)), {}, "running"),
     ],
 )

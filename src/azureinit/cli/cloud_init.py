@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from azureinit.errors import AzureInitError, LocalError
-from azureinit.facts.cloud_init_state import LAST_UNIT, RUN_UNIT, TARGET, State, read_state
+from azureinit.facts.cloud_init_state import LAST_UNIT, QUEUED, RUN_UNIT, STOPPED, UNITS, State, read_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POLL_SECS = 0.25
 DONE, RUNNING, NOT_STARTED, DISABLED, ERROR = "done", "running", "not started", "disabled", "error"
 STAGES = ("init-local", "init", "modules-config", "modules-final")
-BUSY = ("queued", "activating", "reloading", "deactivating")
+BUSY = (QUEUED, "activating", "reloading", "deactivating")
 
 
 def command() -> NoReturn:
@@ -58,8 +58,12 @@ def parser() -> argparse.ArgumentParser:
     status.add_argument("-w", "--wait", action="store_true", help="wait until everything is done")
     status.add_argument("--format", choices=("tabular", "json", "yaml"), default="tabular", help="default: tabular")
     status.set_defaults(run=show_status)
-    query = commands.add_parser("query", help="print values of the instance data", add_help=False)
-    query.add_argument("words", nargs=argparse.REMAINDER)
+    query = commands.add_parser("query", help="print values of the instance data")
+    query.add_argument("-a", "--all", action="store_true", help="print all of it, as JSON")
+    query.add_argument("-l", "--list-keys", action="store_true", help="print the names below VARNAME")
+    query.add_argument("-f", "--format", help="render this text as a jinja template, and print it")
+    query.add_argument("-d", "--debug", action="store_true", help="accepted, without effect")
+    query.add_argument("varname", nargs="?", help="a name, or names with dots between them: v1.region")
     query.set_defaults(run=run_query)
     schema = commands.add_parser("schema", help="check a cloud-config")
     given = schema.add_mutually_exclusive_group(required=True)
@@ -93,29 +97,31 @@ def running_status(state: State) -> str:
     if state.disabled:
         return DISABLED
     units = state.units
-    if any(units.get(unit) in BUSY for unit in (RUN_UNIT, TARGET, LAST_UNIT)):
+    if any(units.get(unit) in BUSY for unit in UNITS):
         return RUNNING
-    if state.stages:
+    if state.stages and not units:
         return DONE if state.finished else RUNNING
-    if units.get(RUN_UNIT) in ("active", "failed"):
-        return DONE  # this VM has no customData
+    if state.stages or units.get(RUN_UNIT) in ("active", "failed", STOPPED):
+        return DONE  # where there are no stages, nothing was to be carried out
     return NOT_STARTED
 
 
 def status_values(state: State) -> dict[str, Any]:
     stages = {name: state.stages[name] for name in STAGES if isinstance(state.stages.get(name), dict)}
     errors = [text for stage in stages.values() for text in stage.get("errors", ())]
+    running = running_status(state)
     if state.units.get(RUN_UNIT) == "failed":
         errors.append(f"{RUN_UNIT} failed")
+    if running == DONE and stages and not state.finished:
+        errors.append(f"{LAST_UNIT} has not finished its work, and is not running")
     warnings: dict[str, list[str]] = {}
     for stage in stages.values():
         for level, texts in stage.get("recoverable_errors", {}).items():
             warnings.setdefault(level, []).extend(texts)
-    running = running_status(state)
     extended = f"{ERROR} - {running}" if errors else f"degraded {running}" if warnings else running
     times = [float(stage.get(key) or 0.0) for stage in stages.values() for key in ("start", "finished")]
     return {
-        "boot_status_code": "disabled-by-marker-file" if state.disabled else "enabled-by-generator",
+        "boot_status_code": state.disabled_by or "enabled-by-generator",
         "datasource": "azure" if stages else "",
         "detail": state.disabled or state.stages.get("datasource") or "azure-init provisions this VM",
         "errors": errors,
@@ -188,7 +194,10 @@ def _date(moment: float) -> str:
 def run_query(asked: argparse.Namespace, machine: Machine) -> int:
     from azureinit.cli.query import main as query
 
-    return query(asked.words, machine=machine, out=sys.stdout)
+    words = ["--all"] * asked.all + ["--list-keys"] * asked.list_keys
+    words += [] if asked.format is None else [f"--format={asked.format}"]
+    words += [] if asked.varname is None else ["--", asked.varname]
+    return query(words, machine=machine, out=sys.stdout)
 
 
 def check_schema(asked: argparse.Namespace, machine: Machine) -> int:
@@ -199,6 +208,9 @@ def check_schema(asked: argparse.Namespace, machine: Machine) -> int:
         data, name = _own_data(machine), "customData"
     else:
         data, name = read_document(machine, asked.config_file, None), asked.config_file
+    if not data.strip():
+        sys.stdout.write(f"{name} is empty: nothing to check\n")
+        return 0
     report = validate(data)
     sys.stdout.write(f"Valid schema {name}\n" if not report.findings else as_text(report, name))
     return 1 if report.errors else 0

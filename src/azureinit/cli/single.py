@@ -27,6 +27,7 @@ def main(name: str, *, machine: Machine, frequency: str, files: list[str]) -> in
     from azureinit.config.load import load
     from azureinit.memory.modules import ALWAYS, ONCE, once_path, read_marks
     from azureinit.memory.userdata import SavedUserdata
+    from azureinit.modules.commands import progress_path
     from azureinit.run.enact import enact, tell_cautions
     from azureinit.run.modules import plans_of
     from azureinit.run.request import in_words, make_request, read_customdata, saved_userdata
@@ -54,7 +55,9 @@ def main(name: str, *, machine: Machine, frequency: str, files: list[str]) -> in
         sys.stdout.write(f"{module.name} has run ({module.frequency}); --frequency always runs it again\n")
         return 0
     request = make_request(context, saved, document, vm_id=instance.vm_id, directory=directory)
-    if not frequency:
+    if frequency:
+        machine.remove(progress_path(request, "runcmd"))  # it would go on where it ended
+    else:
         request = replace(request, done=marks.done)
     if not module.asked(request):
         sys.stdout.write(f"{module.name}: customData has nothing for it\n")

@@ -30,7 +30,7 @@ def write_userdata(machine: Machine, instance: Instance, saved: SavedUserdata) -
         "source": saved.source,
         "data": b2a_base64(saved.data.reveal(), newline=False).decode(),
         "metadata": saved_values(saved.metadata, with_secrets=False),
-        "about": dict(saved.metadata.about),  # region, size and others: templates and `query` name them
+        "about": dict(saved.metadata.about),  # region and size of the VM, for instance data
     }
     machine.write(instance.path("userdata"), seal(values), mode=0o600)
 
@@ -51,7 +51,7 @@ def read_userdata(machine: Machine, instance: Instance) -> SavedUserdata | None:
         return None
     metadata, about = metadata_from_saved(asked) or Metadata(), values.get("about")
     if isinstance(about, dict):
-        metadata = replace(metadata, about={key: value for key, value in about.items() if isinstance(value, str)})
+        metadata = replace(metadata, about={key: text for key, text in about.items() if isinstance(text, str)})
     try:
         return SavedUserdata(source=source, data=Secret(a2b_base64(data)), metadata=metadata)
     except ValueError:

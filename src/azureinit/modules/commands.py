@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from azureinit.userdata.node import Node
 
 RAN = "ran, and succeeded"
+PEER_LOG = "/var/log/cloud-init-output.log"
 
 
 class Command(Record):
@@ -51,9 +52,11 @@ def ignores_errors(request: Request) -> bool:
 
 
 def place_of(request: Request, facts: Commands, log: str, *, seconds: float, below: str = "") -> Place:
-    """`log`: the name of the log file in the VM's directory. `below`: the directory of the file to run in it."""
+    """`log`: the name of the log file in the VM's directory; where compatible, all output is in cloud-init's log.
+    `below`: the directory of the file to run in it."""
     directory = f"{request.directory}/{below}" if below else request.directory
-    return Place(directory=directory, output=f"{request.directory}/{log}", env=facts.env, timeout=seconds)
+    output = PEER_LOG if request.compatible else f"{request.directory}/{log}"
+    return Place(directory=directory, output=output, env=facts.env, timeout=seconds)
 
 
 def progress_path(request: Request, key: str) -> str:

@@ -27,10 +27,14 @@ STAGES = {"network": "init", "config": "modules-config", "final": "modules-final
 LAST = "final"
 
 
-def status_values(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What status.json says of the stages in `result`, which is the content of /run/azure-init/userdata.json."""
+def status_values(result: Mapping[str, Any], *, began: float) -> dict[str, Any]:
+    """What status.json says of the stages in `result`, which is the content of /run/azure-init/userdata.json.
+
+    `began`: when this boot began.
+    """
     stages = result.get("stages", {})
-    told: dict[str, Any] = {"datasource": DATASOURCE, "init-local": _stage({"started": 0.0, "finished": 0.0})}
+    ended = stages.get("network", {}).get("started") or began
+    told: dict[str, Any] = {"datasource": DATASOURCE, "init-local": _stage({"started": began, "finished": ended})}
     running = None
     for ours, theirs in STAGES.items():
         stage = stages.get(ours)
@@ -68,13 +72,15 @@ def _failures(stage: Mapping[str, Any]) -> list[str]:
     return [f"{one.get('module', '')}: {one.get('message', '')}" for one in stage.get("failures", ())]
 
 
-def plan_compat_files(result: Mapping[str, Any], *, vm_id: str, data: Secret | None, finished: str) -> Plan:
+def plan_compat_files(
+    result: Mapping[str, Any], *, vm_id: str, data: Secret | None, finished: str, began: float
+) -> Plan:
     """`data`: customData as it was given. `finished`: the line of boot-finished, once the last stage is over."""
     instance = f"{CLOUD}/instances/{vm_id}"
     directories = (CLOUD, f"{CLOUD}/data", f"{CLOUD}/instances", instance, RUN)
     actions: list[Action] = [MakeDir(path=path, mode=0o755, kept=True) for path in directories]
     actions += [
-        _json("status", status_values(result)),
+        _json("status", status_values(result, began=began)),
         Write(path=f"{CLOUD}/data/instance-id", data=f"{vm_id}\n".encode(), mode=0o644),
         Write(path=f"{RUN}/.instance-id", data=f"{vm_id}\n".encode(), mode=0o644),
         Write(path=f"{RUN}/cloud-id-azure", data=b"azure\n", mode=0o644),

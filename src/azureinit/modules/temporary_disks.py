@@ -13,7 +13,7 @@ from azureinit.modules.device_names import named_device, text_of
 from azureinit.modules.mounts import mount_nodes
 from azureinit.modules.steps import ON_TREE, named
 from azureinit.modules.swap import asked_swap, parse_size, suggested
-from azureinit.plan.actions import Caution, Step
+from azureinit.plan.actions import Caution, Satisfied, Step
 from azureinit.plan.disks import plan_disks
 from azureinit.record import Record, replace
 from azureinit.userdata.node import LIST, NULL
@@ -134,18 +134,20 @@ def plan_temporary_disks(request: Request, facts: TemporaryFacts) -> Plan:
     if asked is None:
         return ()
     name = named(MODULE, asked.node, "ephemeral0")
+    unnamed = asked.node is request.config  # compatible, and the document says nothing of it
+    told = Satisfied if unnamed else Caution
     if request.rooted:
-        return (Caution(name=name, why=f"not set up: {ON_TREE}"),)
+        return (told(name=name, why=f"not set up: {ON_TREE}"),)
     if request.settings.disk.setup == "auto":
         why = "left to [disk] of the configuration, whose setup is auto; what customData says of it is not done"
-        return (Caution(name=name, why=why),)
+        return (told(name=name, why=why),)
     try:
         settings = settings_of(request, asked)
     except ConfigInvalid as error:
         return (Caution(name=name, why=f"left alone: {error.message}"),)
     disks = facts.disks.disks
     if not disks:
-        return (Caution(name=name, why="this VM has no temporary disk"),)
+        return (told(name=name, why="this VM has no temporary disk"),)
     kind = SCSI if any(disk.kind == SCSI for disk in disks) else NVME
     size = sum(disk.size for disk in disks if disk.kind == kind)
     settings = _with_swap(replace(settings, **{SCSI: "off", NVME: "off", kind: "data"}), request, asked, facts, size)

@@ -111,7 +111,11 @@ def serve(context: Context, asked: Asked) -> bool:
     metadata, instance = asked.metadata, asked.identity.instance
     if metadata is None or instance is None or asked.unconfirmed is not None or not is_on(context.config):
         return False
-    of_image = has_scripts(context.machine, context.config) or has_image_config(context.machine)
+    of_image = (
+        context.config.userdata.cloud_init_compat  # as with cloud-init, the stages run in every boot
+        or has_scripts(context.machine, context.config)
+        or has_image_config(context.machine)
+    )
     if metadata.custom_data is None and metadata.user_data is None and not of_image:
         return False
     found = given(context.config, metadata)
@@ -141,7 +145,7 @@ def _save(context: Context, instance: Instance, found: Given, metadata: Metadata
 
 def is_due(machine: Machine, config: Config, instance: Instance) -> bool:
     """Whether a later boot starts the stages."""
-    if has_scripts(machine, config):
+    if config.userdata.cloud_init_compat or has_scripts(machine, config):
         return True
     if machine.stat(instance.path("userdata")) is None:
         return False

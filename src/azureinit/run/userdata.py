@@ -42,6 +42,9 @@ def userdata(context: Context, identity: Identity, stage: str) -> int:
         context.events.tell(INFO, NAME, f"nothing to do: {why}")
         return 0
     machine = context.machine
+    if machine.stat(instance.path("userdata")) is None and not is_marked(machine, instance):
+        context.events.tell(INFO, NAME, "nothing to do: this VM is not provisioned, see azure-init.service")
+        return 0
     machine.make_dirs(PLACE, mode=0o700)
     machine.hold(LOCK, timeout=LOCK_SECS)
     identity = Identity(vm_id=instance.vm_id, instance=instance)
@@ -132,9 +135,8 @@ class Work:
         from azureinit.memory.userdata import read_userdata
         from azureinit.run.compat import write_compat
 
-        saved, vm_id = read_userdata(self.context.machine, self.instance), self.instance.vm_id
-        data = saved.data if saved is not None else None
-        write_compat(self.context, read_result(self.context.machine), vm_id=vm_id, data=data)
+        saved = read_userdata(self.context.machine, self.instance)
+        write_compat(self.context, read_result(self.context.machine), vm_id=self.instance.vm_id, saved=saved)
 
     # ---- the document
 

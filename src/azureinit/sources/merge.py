@@ -107,6 +107,7 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
                 warnings.append(f"{field}: {provenance[field]} says {first}, {name} says {other}; using the first")
     if "disable_password" not in values and "has_password" in values:
         values["disable_password"], provenance["disable_password"] = False, provenance["has_password"]
+    values["about"] = next((answers[name].about for name in SOURCES if name in answers and answers[name].about), {})
     return Metadata(**values, provenance=provenance, warnings=tuple(warnings))  # type: ignore[arg-type]
 
 
