@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import socket
@@ -31,6 +32,17 @@ from fakeazure.platform.scenario import Scenario
 from fakeazure.platform.vm import Expect, Media, Vm
 
 VM = Vm(id="c0ffee00-1111-4222-8333-444444444444", name="racer", username="azureuser")
+# What people write most: files, users, commands.
+CUSTOM_DATA = b"""#cloud-config
+users: [default, {name: app, system: true}]
+write_files:
+- {path: /etc/app/app.conf, permissions: '0640', owner: 'root:root', content: "port = 8080\\n"}
+- {path: /usr/local/bin/app, permissions: '0755', content: "#!/bin/sh\\nexec sleep infinity\\n"}
+runcmd:
+- mkdir -p /srv/app
+- [chown, app, /srv/app]
+- echo done > /srv/app/done
+"""
 TURN = Path("/run/azure-init-peers.lock")
 PATIENCE = 60.0
 PAUSE = 0.005
@@ -80,6 +92,7 @@ class Seen:
     weight: scales.Weight | None = None
     children_secs: float | None = None
     worked_secs: float | None = None  # started by a program: the whole time until Ready
+    customised: float | None = None  # customData is carried out
 
     @property
     def agent_start(self) -> float | None:
@@ -95,6 +108,7 @@ class Race:
     alone: bool = False
     matched: bool = False  # alone, but started by a program and not by systemd, and with host keys in the image
     scales: scales.Scales | None = None
+    custom_data: bool = False  # the VM has some
 
 
 class Machine:
@@ -227,7 +241,8 @@ def listening(address: str) -> bool:
 def race(how: Race) -> Seen:
     """Boots the machine, measures it, and kills it. Call it in a separate process: it changes namespaces."""
     with Stop() as stop, Workspace() as workspace, our_turn():
-        wanted = Scenario(vm=VM, expect=Expect(verdict="ready", within_secs=PATIENCE))
+        asked = dataclasses.replace(VM, custom_data=CUSTOM_DATA) if how.custom_data else VM
+        wanted = Scenario(vm=asked, expect=Expect(verdict="ready", within_secs=PATIENCE))
         scenario, private_key = with_fresh_key(wanted, workspace.directory)
         vm = scenario.vm
         enter_network(mounts=True)
@@ -312,7 +327,17 @@ def boot(machine: Machine) -> Seen:
     seen.login = logged_in - machine.begin() if logged_in else None
     if seen.login is None or (machine.entrant.units and seen.ready is None):
         raise Unfinished(f"{machine.entrant.title}: no login, or no Ready")
+    if machine.race.custom_data:
+        seen.customised = end_of_custom_data(machine)
     return seen
+
+
+def end_of_custom_data(machine: Machine) -> float:
+    last = machine.entrant.last
+    machine.wait(lambda: int(machine.times(last)[last].get(SHOWN[1]) or 0), "customData does not end")
+    if not (machine.site.root / "srv/app/done").exists():
+        raise Unfinished(f"{machine.entrant.title}: customData was not carried out")
+    return int(machine.times(last)[last][SHOWN[1]]) / 1e6 - machine.begin()
 
 
 def work_alone(machine: Machine) -> Seen:

@@ -18,7 +18,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("AZURE_INIT_TEST_CACHE", "/var/cache/azure-init-tests"))
 SUITE = "trixie"
 # time and strace are for the measurements.
-PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,sudo,python3,passwd,iproute2,time,strace"
+PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,sudo,python3,python3-yaml,passwd,iproute2,time,strace"
 # Generalised like a gallery image, with DHCP. The bench tries to log in from the start of the boot, and sshd must not
 # penalise that. Timers are removed because they would run at random times.
 GENERAL = """
@@ -126,6 +126,7 @@ class Entrant:
     prepare: str = READY_MADE
     units: tuple[str, ...] = ()
     words: tuple[str, ...] = ()  # on the kernel command line
+    last: str = ""  # the unit that ends customData
 
 
 ENTRANTS = {
@@ -133,10 +134,10 @@ ENTRANTS = {
     for one in (
         Entrant(name="none", title="no agent"),
         Entrant(name="ours", title="azure-init", prepare=OURS, words=("azure-init=force",),
-                units=("azure-init-local.service", "azure-init.service")),
+                units=("azure-init-local.service", "azure-init.service"), last="azure-init-userdata-final.service"),
         Entrant(name="cloud-init", title="cloud-init", packages="cloud-init", prepare=CLOUD_INIT,
                 units=("cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service",
-                       "cloud-config.service", "cloud-final.service")),
+                       "cloud-config.service", "cloud-final.service"), last="cloud-final.service"),
         Entrant(name="waagent", title="waagent", packages="waagent eject fdisk parted ifupdown isc-dhcp-client",
                 prepare=WAAGENT, units=("walinuxagent.service",)),
         Entrant(name="rust", title="azure-init (Rust)", prepare=RUST, units=("azure-init.service",)),

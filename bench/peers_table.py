@@ -22,6 +22,7 @@ class Results:
     boots: list[Seen] = field(default_factory=list)
     alone: list[Seen] = field(default_factory=list)
     matched: list[Seen] = field(default_factory=list)
+    customised: list[Seen] = field(default_factory=list)
     weighed: list[Weight] = field(default_factory=list)
     traced: Weight | None = None
     size: int = 0
@@ -51,6 +52,11 @@ def start_to_ready(seen: Seen) -> float | None:
 
 def start_to_done(seen: Seen) -> float | None:
     return seen.done - seen.agent_start if seen.done is not None and seen.agent_start is not None else None
+
+
+def sshd_to_customised(seen: Seen) -> float | None:
+    sshd = seen.units.get("ssh.service")
+    return seen.customised - sshd[0] if seen.customised is not None and sshd is not None else None
 
 
 def values(seen: Iterable[Seen], pick: Pick) -> list[float]:
@@ -216,6 +222,11 @@ def budget(results: Field) -> Iterator[Limit]:
         ("waagent's start to Ready", ours, alone(results, "waagent"), 1 / 20),
         ("the sum of the reference's own children", matched(results), children, 0.7),
     ]
+    custom = [values(results[name].customised, sshd_to_customised) for name in (OURS, "cloud-init") if name in results]
+    if len(custom) == 2 and (middle := median(ratios(*custom))) is not None:
+        words = f"customData, from sshd to the end of the last stage, takes {middle:.3f} of cloud-init's time"
+        shown = f"({millis(custom[0])} against {millis(custom[1])})"
+        yield Limit(words=f"{words} {shown}", ratio=middle, most=1 / 5)
     for what, mine, other, most in limits:
         if (middle := median(ratios(mine, other))) is not None:
             fastest = f"(fastest against fastest: {min(mine) / min(other):.3f})"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +42,20 @@ MISTAKEN = """#cloud-config
 runcmd:
 - touch /root/too-far
 - colon: here
+"""
+WAITING = """#cloud-config
+bootcmd:
+- sleep 5
+hostname: chosen
+ssh_pwauth: true
+ssh_keys:
+  rsa_private: |
+    {}
+"""
+ENDLESS = """#cloud-config
+bootcmd:
+- sleep 600
+timezone: UTC
 """
 FAILING = """#cloud-config
 runcmd:
@@ -99,12 +115,15 @@ def test_a_failure_at_final_is_told_with_its_line_and_by_no_later_boot(disk: Dis
         assert boot.told() == [], boot.journal("-b", "-u", "azure-init*")
 
 
-def test_a_power_cut_in_the_middle_is_told_and_the_next_boot_resumes(disk: Disk) -> None:
+@pytest.mark.parametrize("cut", [True, False], ids=["power cut", "shutdown"])
+def test_an_end_in_the_middle_is_told_and_the_next_boot_resumes(disk: Disk, cut: bool) -> None:
     with disk.boot(AT_FINAL, vm=given(SLOW), wait=False) as boot:
         boot.until(lambda: boot.run("cat", "/root/begun").stdout, "runcmd runs")
         assert boot.told() == [] and boot.ended() == "success 0", "the verdict waits for the final stage"
         boot.out("sh", "-c", "touch /root/again; sync")
-        boot.cut_power()
+        if cut:
+            boot.cut_power()
+    assert boot.told() == [], "a shutdown is no failure"
     with disk.boot(AT_FINAL) as boot:
         boot.ready()
         assert boot.out("cat", "/root/begun").split() == ["begun", "ended"], "finished items are skipped"
@@ -145,3 +164,46 @@ def test_what_fails_before_ready_goes_with_it(disk: Disk, text: str, cause: str)
         done = boot.run("test", "-e", "/root/after-that").returncode == 0
         assert done == (text == BROKEN), "a failed module stops no other; a mistake stops everything"
         assert "customData failed: network stage" in boot.console.read_text(errors="replace")
+
+
+@pytest.mark.parametrize("at", ["", AT_FINAL], ids=["access", "final"])
+def test_ready_waits_for_the_network_stage_and_what_that_has_changed_stays(disk: Disk, tmp_path: Path, at: str) -> None:
+    key = tmp_path / "rsa"
+    subprocess.run(("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-C", "", "-f", str(key)), check=True)
+    text = WAITING.format(key.read_text().strip().replace("\n", "\n    "))
+    with disk.boot(at, vm=given(text), wait=False) as boot:
+        boot.ready()
+        assert boot.moment(UNIT.format("network"), "ExecMainExit"), "Ready is told after the stage has ended"
+        assert boot.ended() == "success 0", boot.journal("-b", "-u", "azure-init*")
+        boot.until(lambda: boot.moment("ssh", "ExecMainStart"), "sshd runs")
+        keys = boot.out("sh", "-c", "cd /etc/ssh; ls ssh_host_*_key; cat ssh_host_rsa_key.pub").splitlines()
+        assert keys[0] == "ssh_host_rsa_key" and len(keys) == 2
+        assert keys[1].split()[:2] == key.with_suffix(".pub").read_text().split()[:2]
+        assert "passwordauthentication yes" in boot.out("sshd", "-T").lower()
+        assert boot.out("hostname") == "chosen"
+        assert boot.login("id -un") == ["azureuser"]
+        boot.until(lambda: "chosen" in {lease.hostname for lease in boot.leases()}, "DNS learns the name")
+
+
+def test_a_bootcmd_that_never_ends_is_ended_and_goes_with_ready(disk: Disk) -> None:
+    disk.write("var/lib/hyperv/.kvp_pool_1", "")
+    with disk.boot("[azure-init.userdata]\nnetwork_secs = 6\n", vm=given(ENDLESS)) as boot:
+        boot.ready()
+        (report,) = [event.value for event in boot.events() if isinstance(event, Kvp) and event.kind == "report"]
+        assert "custom_data=" in report and "bootcmd" in report and "was killed after" in report, report[:2000]
+        assert boot.ended(UNIT.format("network")) == "exit-code 1"
+        assert boot.login("id -un") == ["azureuser"], "sshd has started"
+
+
+def test_a_network_stage_that_is_waited_for_no_longer_is_a_doubt_that_goes_with_ready(disk: Disk) -> None:
+    disk.write("var/lib/hyperv/.kvp_pool_1", "")
+    soon = "[azure-init.run]\ndeadline_secs = 16\nverdict_reserve_secs = 8\n"
+    with disk.boot(soon, vm=given(ENDLESS), wait=False) as boot:
+        boot.ready()
+        (report,) = [event.value for event in boot.events() if isinstance(event, Kvp) and event.kind == "report"]
+        assert "access=" in report and "network stage of customData, which did not end in" in report, report[:2000]
+        assert "bootcmd: not finished by the network stage" in report
+        assert not boot.moment("ssh", "ExecMainStart")
+        boot.out("pkill", "-f", "^sleep 600")
+        boot.until(lambda: boot.moment("ssh", "ExecMainStart"), "sshd runs")
+        assert boot.login("id -un") == ["azureuser"]

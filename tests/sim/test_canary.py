@@ -275,7 +275,7 @@ def test_a_provisioned_machine_keeps_every_secret_in_its_place(cage: Callable[..
     assert {place for place in heard["hash"] if place.startswith("file")} <= SHADOW
     assert heard["hash"] <= SHADOW | ours(one, "saved"), "kept for a failure, forgotten once Ready is accepted"
     for name in ("custom data", "private key"):
-        assert heard[name] == ours(one, "saved") | kept("CustomData", "ovf-env.xml")
+        assert heard[name] == ours(one, "saved") | ours(one, "userdata") | kept("CustomData", "ovf-env.xml")
     assert {place for place in heard["host key"] if place.startswith("file")} == HOST_KEYS
     assert all("ssh_host_" in place for place in heard["host key"])
     kinds = {place.split(" ")[0] for place, _data in one.written()}
@@ -315,7 +315,7 @@ def test_bad_input_and_a_bad_platform_bring_no_secret_out(
     heard = one.songs()
     assert heard.get("hash", set()) <= SHADOW | ours(one, "saved")
     for name in ("custom data", "private key"):
-        assert heard.get(name, set()) <= ours(one, "saved") | kept("CustomData")
+        assert heard.get(name, set()) <= ours(one, "saved") | ours(one, "userdata") | kept("CustomData")
     assert heard.keys() <= {"custom data", "private key", "hash", "host key"}, heard
 
 
@@ -372,7 +372,7 @@ def test_a_planted_leak_in_a_run_is_found(cage: Callable[..., Cage]) -> None:
     connection.request("POST", "/v1/traces", gzip.compress(b'{"x":"' + CUSTOM_DATA.hex().encode() + b'"}'))
     connection.getresponse().read()
     connection.close()
-    assert one.songs()["custom data"] - ours(one, "saved") - kept("CustomData") == {
+    assert one.songs()["custom data"] - ours(one, "saved") - ours(one, "userdata") - kept("CustomData") == {
         "file var/log/planted -rw-r--r--",
         "journal",
         "collector",

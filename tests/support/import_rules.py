@@ -70,8 +70,7 @@ ORDER: tuple[str, ...] = (
     "modules", "command_modules", "disk_modules", "package_modules", "system_modules", "user_modules",
     "network_modules", "config_modules", "final_modules", "module_tables", "request", "explain",
     "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local",
-    "compat", "carry",
-    "failed", "userdata", "hostname_watch", "disks", "dispatch",
+    "compat", "watching", "carry", "failed", "refresh", "userdata", "hostname_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

@@ -55,7 +55,8 @@ def random_document(random: Random) -> dict[str, Any]:
         return made if kind == "RANDOM" else {**made, "password": random.choice(HASHES)}
 
     lines = ["bob:x", "ada:R", f"legacy:{HASHES[0]}", "ada:a:b", ":x", "noone:y"]
-    private = "-----BEGIN OPENSSH PRIVATE KEY-----\nAA\n-----END OPENSSH PRIVATE KEY-----\n"
+    container = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmU="
+    private = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{container}\n-----END OPENSSH PRIVATE KEY-----\n"
     whole: dict[str, Any] = {
         "users": [user() for _ in range(random.randint(0, 4))],
         "user": user(),

@@ -13,6 +13,7 @@ import pytest
 from azureinit.apply.executor import perform
 from azureinit.errors import (
     HostnameFailed,
+    LocalError,
     LockTimeout,
     PlanStale,
     SubprocessFailed,
@@ -272,3 +273,20 @@ def test_a_program_gets_no_more_time_than_the_run_has(machine: Machine, tmp_path
     deadline = machine.clock.monotonic() + 0.2
     with pytest.raises(SubprocessTimeout):
         perform(machine, Run(argv=("forever",), timeout=600), journal=MemoryJournal(), deadline=deadline)
+
+
+@pytest.mark.parametrize("path", ["/dev/shm/azure-init-test", "/proc/azure-init-test", "/sys/azure-init-test"])
+def test_a_tree_does_not_reach_the_running_kernel(tmp_path: Path, path: str) -> None:
+    """/dev, /proc and /sys are looked up on the running system, also where the files are those of a tree."""
+    machine = Machine(root=str(tmp_path))
+    actions: tuple[Action, ...] = (
+        MakeDir(path=path, mode=0o755, kept=True),
+        MakeDir(path=path, mode=0o755),
+        Write(path=path, data=b"x"),
+        Link(path=path, target="/etc/passwd"),
+        Remove(path=path),
+    )
+    for action in actions:
+        with pytest.raises(LocalError, match="belongs to the running system"):
+            perform(machine, action, journal=MemoryJournal())
+    assert not os.path.lexists(path)

@@ -26,12 +26,12 @@ from support.user_modules import (
     steps,
 )
 
-GIVEN = "-----BEGIN OPENSSH PRIVATE KEY-----\nBBBB\n-----END OPENSSH PRIVATE KEY-----\n"
+GIVEN = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\n-----END OPENSSH PRIVATE KEY-----\n"
 GIVEN_KEYS = """\
 ssh_keys:
   ed25519_private: |
     -----BEGIN OPENSSH PRIVATE KEY-----
-    BBBB
+    b3BlbnNzaC1rZXktdjEAAAAABG5vbmU=
     -----END OPENSSH PRIVATE KEY-----
   ed25519_public: ssh-ed25519 BBBB me
   ed25519_certificate: ssh-ed25519-cert CCCC
@@ -103,6 +103,31 @@ def test_a_broken_private_key_is_refused(tmp_path: Path) -> None:
     before = host_keys(root)
     with pytest.raises(AzureInitError, match="lacks its first or its last line") as told:
         applied(SSH, root, "ssh_keys: {rsa_private: sekrit}\n")
+    assert "sekrit" not in str(told.value)
+    assert host_keys(root) == before
+
+
+ENCRYPTED = "b3BlbnNzaC1rZXktdjEAAAAACmFlczI1Ni1jdHIAAAAGYmNyeXB0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "why"),
+    [
+        ("OPENSSH", "sekrit...", "is not base64"),
+        ("OPENSSH", "c2Vrcml0c2Vrcml0", "its content is damaged"),
+        ("OPENSSH", ENCRYPTED, "protected by a passphrase"),
+        ("RSA", "c2Vrcml0c2Vrcml0", "its content is damaged"),
+        ("RSA", "Proc-Type: 4,ENCRYPTED\\n\\nMIIEpAIBAAKCAQEA", "protected by a passphrase"),
+    ],
+)
+def test_a_private_key_that_sshd_cannot_load_does_not_take_the_others_away(
+    tmp_path: Path, kind: str, body: str, why: str
+) -> None:
+    root = make_vm(tmp_path)
+    before = host_keys(root)
+    text = f"-----BEGIN {kind} PRIVATE KEY-----\\n{body}\\n-----END {kind} PRIVATE KEY-----\\n"
+    with pytest.raises(AzureInitError, match=why) as told:
+        applied(SSH, root, f'ssh_keys: {{rsa_private: "{text}"}}\n')
     assert "sekrit" not in str(told.value)
     assert host_keys(root) == before
 

@@ -1,106 +1,23 @@
-"""The stages of customData on a tree: marks, failures, interrupted modules, and the verdict that waits for a stage."""
+"""The stages of customData on a tree: marks, failures and interrupted modules."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from azureinit.config.model import Config, Platform, ProvisioningMedia, Readiness, Report, Userdata, Wireserver
 from azureinit.errors import CustomDataFailed
-from azureinit.machine import Machine
-from azureinit.memory.instance import Instance, is_marked
-from azureinit.memory.modules import DOCUMENT, Marks, once_path, read_marks
-from azureinit.memory.pending import AWAITS, READY, TOLD, Pending, read_pending, write_pending
-from azureinit.memory.userdata import SavedUserdata, write_userdata
+from azureinit.memory.modules import DOCUMENT, once_path, read_marks
 from azureinit.modules.request import Request
 from azureinit.plan.actions import Declined, Run, Satisfied, Step, Way, Write
-from azureinit.record import Secret, replace
-from azureinit.run import provision
 from azureinit.run.carry import Carrier, Progress, read_result
-from azureinit.run.dispatch import run_stage
 from azureinit.run.modules import ALWAYS, INSTANCE, NETWORK, ONCE, Module, no_facts
-from azureinit.run.state import Context
-from azureinit.sources.metadata import Metadata
-from azureinit.telemetry.events import ERROR, WARN, Event, Events
+from azureinit.telemetry.events import WARN
 from support.module_runs import request_of
-from support.trees import make_tree
+from support.userdata_worlds import MISTAKEN, VM, Tree, World
 from support.wire import Server, answer
-
-ID = "c0ffee00-1111-2222-3333-444444444444"
-VM = Instance(data_dir="/var/lib/azure-init", vm_id=ID)
-ASKED = Metadata(username="ada", hostname="web-1")
-MISTAKEN = b"#cloud-config\nruncmd:\n- fine\n- not: fine\n"
-
-
-class Tree(Machine):
-    """Every stage is a process of its own on a real machine, and its end releases the locks."""
-
-    def hold(self, path: str, *, timeout: float, note: bytes = b"") -> bytes:
-        return b""
-
-
-class World:
-    """A tree, several boots, and a platform that hears verdicts."""
-
-    def __init__(self, directory: Path, health: Server) -> None:
-        self.root, self.kernel, self.health = make_tree(directory / "root"), directory / "kernel", health
-        self.number = 0
-        self.config = Config(
-            wireserver=Wireserver(health_endpoint=f"{health.url}/provisioning/health"),
-            provisioning_media=ProvisioningMedia(enable=False),
-            platform=Platform(require_azure=False, vm_id=ID),
-            report=Report(protocol="json", host_key_fingerprint=False),
-        )
-        self.heard: list[Event] = []
-        self.boot()
-
-    def boot(self) -> None:
-        self.number += 1
-        place = self.kernel / "proc/sys/kernel/random"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "boot_id").write_text(f"boot-{self.number}\n")
-        self.machine: Machine = Tree(root=str(self.root), kernel=str(self.kernel), environ={})
-        self.machine.make_dirs(VM.data_dir, mode=0o700)
-
-    def settings(self, **values: Any) -> None:
-        self.config = replace(self.config, userdata=Userdata(**values))
-
-    def context(self) -> Context:
-        events = Events(clock=self.machine.clock, listeners=(self.heard.append,))
-        return Context(machine=self.machine, config=self.config, events=events, started=self.machine.clock.monotonic())
-
-    def marks(self) -> Marks:
-        return read_marks(self.machine, VM.path("modules"))
-
-    def carry(self, *modules: Module) -> Carrier:
-        context, marks = self.context(), self.marks()
-        progress = Progress(self.machine, NETWORK)
-        until = self.machine.clock.monotonic() + 60
-        carrier = Carrier(context, NETWORK, marks, read_marks(self.machine, once_path(VM)), progress, until=until)
-        carrier.carry(modules, request_of("{}", settings=self.config))
-        return carrier
-
-    def saves(self, data: bytes, pending: str = "") -> None:
-        write_userdata(self.machine, VM, SavedUserdata(source="customData", data=Secret(data), metadata=ASKED))
-        if pending:
-            write_pending(self.machine, VM, Pending(verdict=pending))
-
-    def stage(self, name: str) -> int:
-        return run_stage(name, self.context())
-
-    def told(self) -> list[dict[str, Any]]:
-        return [json.loads(request.partition(b"\r\n\r\n")[2]) for request in self.health.requests]
-
-    def pending(self) -> str:
-        found = read_pending(self.machine, VM)
-        return found.verdict if found is not None else ""
-
-    def errors(self) -> list[str]:
-        return [event.text for event in self.heard if event.level >= ERROR and event.kind == "event"]
 
 
 @pytest.fixture
@@ -272,10 +189,13 @@ def test_the_result_shows_the_step_that_is_done_now(world: World) -> None:
     run = step("runcmd (line 4)", Run(argv=("true",), progress="/run/progress"))
     carrier.carry((row("runcmd", run),), request_of("{}"))
     progress.end(carrier.failures)
-    assert seen[0]["stages"][NETWORK] == {
+    during, after = seen[0]["stages"][NETWORK], read_result(world.machine)["stages"][NETWORK]
+    assert during == {
         "state": "running", "module": "runcmd", "step": "runcmd (line 4)", "progress": "/run/progress",
+        "started": progress.started, "finished": None,
     }  # fmt: skip
-    assert read_result(world.machine)["stages"][NETWORK] == {"state": "done", "failures": []}
+    assert after["finished"] >= after["started"] == progress.started
+    assert (after["state"], after["failures"], after["cautions"]) == ("done", [], [])
 
 
 # ---- the stages
@@ -288,7 +208,8 @@ def test_a_mistake_stops_everything_in_every_stage_and_every_boot(world: World) 
     assert "line 4, column 3" in told
     world.boot()
     assert [world.stage(name) for name in ("network", "config", "final")] == [0, 0, 0]
-    assert read_result(world.machine)["state"] in ("failed", "done")
+    found = read_result(world.machine)
+    assert found["state"] == "failed" and "line 4" in found["stages"]["network"]["failures"][0]["message"]
 
 
 def test_a_stage_without_work_reads_no_document(world: World) -> None:
@@ -314,100 +235,3 @@ def test_nothing_runs_where_it_is_switched_off(world: World, off: dict[str, Any]
     world.settings(**off)
     world.saves(MISTAKEN)
     assert world.stage("network") == 0 and world.errors() == []
-
-
-# ---- the verdict
-
-
-def at(world: World, stage: str) -> None:
-    world.config = replace(world.config, readiness=Readiness(at=stage))
-
-
-def test_the_stage_that_readiness_names_reports_ready_and_the_machine_is_marked(world: World) -> None:
-    at(world, "final")
-    world.saves(b"#cloud-config\n{}\n", AWAITS)
-    assert [world.stage(name) for name in ("network", "config")] == [0, 0]
-    assert world.told() == [] and world.pending() == AWAITS
-    assert world.stage("final") == 0
-    assert [told["state"] for told in world.told()] == ["Ready"]
-    assert is_marked(world.machine, VM) and world.pending() == ""
-    assert world.stage("final") == 0 and len(world.told()) == 1, "one verdict"
-
-
-def test_a_failure_of_any_stage_before_it_is_reported_with_its_module(world: World) -> None:
-    at(world, "config")
-    world.saves(MISTAKEN, AWAITS)
-    assert world.stage("network") == 1 and world.told() == []
-    assert world.stage("config") == 0
-    (told,) = world.told()
-    description = told["details"]["description"]
-    assert told["state"] == "NotReady" and "failed to run customData" in description
-    assert "line 4" in description and "stage=network" in description
-    assert world.pending() == TOLD and not is_marked(world.machine, VM)
-    world.boot()
-    assert provision(world.context()) == 0 and len(world.told()) == 1, "no later boot adds a verdict"
-
-
-def test_a_module_that_never_ended_is_a_failure_too(world: World) -> None:
-    at(world, "config")
-    world.saves(b"#cloud-config\n{}\n", AWAITS)
-    marks = world.marks()
-    marks.record_asked({"network": {"users_groups": INSTANCE}, "config": {}, "final": {}})
-    marks.record_started("users_groups", stage="network")
-    assert world.stage("config") == 0
-    (told,) = world.told()
-    assert "module=users_groups" in told["details"]["description"]
-
-
-def test_the_deadline_reports_what_is_done_now_and_the_stage_adds_nothing(world: World) -> None:
-    at(world, "final")
-    world.saves(b"#cloud-config\n{}\n", AWAITS)
-    progress = Progress(world.machine, "final")
-    progress.module = "scripts_user"
-    progress.write(step="runcmd (line 3)", progress="/run/azure-init/progress")
-    world.machine.write("/run/azure-init/progress", b"item 1 (line 3)\nitem 2 (line 4)\n")
-    assert world.stage("deadline") == 0
-    (told,) = world.told()
-    description = told["details"]["description"]
-    assert "item 2 (line 4)" in description and "readiness.deadline_secs (900 s)" in description
-    assert world.pending() == TOLD
-    assert world.stage("deadline") == 0 and world.stage("network") == 0 and world.stage("final") == 0
-    assert len(world.told()) == 1
-
-
-def test_without_a_pending_verdict_the_deadline_adds_nothing(world: World) -> None:
-    at(world, "final")
-    world.saves(b"#cloud-config\n{}\n")
-    assert world.stage("deadline") == 0 and world.told() == []
-
-
-@pytest.mark.parametrize(
-    ("pending", "stages", "reports"),
-    [
-        (TOLD, None, False),
-        (READY, None, False),
-        (AWAITS, None, False),
-        (AWAITS, "done", False),
-        (AWAITS, "running", True),
-    ],
-)
-def test_a_unit_that_failed_is_reported_only_if_it_died_with_the_verdict(
-    world: World, pending: str, stages: str | None, reports: bool
-) -> None:
-    at(world, "final")
-    world.saves(b"#cloud-config\n{}\n", pending)
-    if stages is not None:
-        Progress(world.machine, "final").write(state=stages)
-    assert world.stage("failed") == 0
-    assert len(world.told()) == reports
-    assert world.pending() == (TOLD if reports else pending)
-
-
-def test_ready_is_sent_again_without_another_plan_for_the_machine(world: World) -> None:
-    """customData may have changed the host name: a plan would set it back."""
-    world.saves(b"#cloud-config\n{}\n", READY)
-    (world.root / "etc/hostname").write_text("renamed-by-custom-data\n")
-    assert world.stage("resend") == 0
-    assert [told["state"] for told in world.told()] == ["Ready"]
-    assert (world.root / "etc/hostname").read_text() == "renamed-by-custom-data\n"
-    assert is_marked(world.machine, VM)

@@ -211,3 +211,21 @@ def test_without_the_admin_there_is_no_default(tmp_path: Path) -> None:
     assert line_of(root, "passwd", "bob")
     assert any("does not exist here" in why for why in cautions(plan).values())
     assert line_of(root, "passwd", "default") == ""
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        (f"inactive: '{'9' * 50}'", "inactive is no number of days"),
+        ("inactive: '--5'", "inactive is no number of days"),
+        ("inactive: '\u0663'", "inactive is no number of days"),
+        (f"expiredate: '{'9' * 50}'", "expiredate is neither a date nor a number of days"),
+        (f"uid: '{'0' * 11}{'9' * 11}'", "uid is no number of an account"),
+    ],
+)
+def test_numbers_that_account_files_cannot_hold_are_refused(tmp_path: Path, setting: str, why: str) -> None:
+    root = make_vm(tmp_path)
+    before = (root / "etc/shadow").read_bytes()
+    with pytest.raises(AzureInitError, match=why):
+        applied(USERS_GROUPS, root, f"users:\n- name: bob\n  {setting}\n")
+    assert (root / "etc/shadow").read_bytes() == before

@@ -79,7 +79,15 @@ def apply_step(machine: Machine, step: Step, *, journal: Journal, deadline: floa
 
 
 def perform(machine: Machine, action: Action, *, journal: Journal, deadline: float = float("inf")) -> None:
+    if isinstance(action, (Write, MakeDir, Link, Remove)):
+        _check_place(machine, action.path)
     PERFORM[type(action)](machine, action, journal, deadline)
+
+
+def _check_place(machine: Machine, path: str) -> None:
+    """A tree has no /dev, /proc and /sys of its own: those paths are the running system's."""
+    if machine.rooted and machine.kernel == "/" and path.startswith(KERNEL):
+        raise LocalError(f"{path} belongs to the running system, not to {machine.root}: nothing is written there")
 
 
 def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> None:

@@ -84,10 +84,11 @@ HISTORIES = (
     ".bash_history", ".ash_history", ".sh_history", ".zsh_history", ".histfile", ".python_history", ".lesshst",
     ".viminfo", ".mysql_history", ".psql_history", ".sqlite_history",
 )  # fmt: skip
+UUID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
 # azure-init's files in a data directory that is shared.
 DATA = (
-    "*.provisioned", "*.pending", "*.saved", "*.journal", "*.disks", "trace.jsonl*", "published_hostname",
-    "custom-data.log*", "lock",
+    "*.provisioned", "*.pending", "*.saved", "*.journal", "*.disks", "*.userdata", "*.modules", f"{UUID}.d",
+    "trace.jsonl*", "published_hostname", "custom-data.log*", "lock",
 )  # fmt: skip
 RESOLVCONF = ("/etc/resolvconf/resolv.conf.d/original", "/etc/resolvconf/resolv.conf.d/tail")
 BACKUPS = ("/etc/passwd-", "/etc/shadow-", "/etc/group-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-")

@@ -32,6 +32,7 @@ KEY_TYPES = ("ed25519", "ecdsa", "rsa")
 NAMED_TYPES = (*KEY_TYPES, "dsa")  # looked for in this order: "dsa" is a part of "ecdsa"
 KEYS_DIR, KEY_PREFIX, KEY_SUFFIX = "/etc/ssh", "ssh_host_", "_key"
 DEFAULT_KEYS = tuple(f"{KEYS_DIR}/{KEY_PREFIX}{kind}{KEY_SUFFIX}" for kind in KEY_TYPES)
+KEYS_CHOSEN = "host-keys-chosen"  # in the VM's directory: customData decides which host keys there are
 ONE_KEYBOARD = (8, 7)  # from here on ChallengeResponseAuthentication is another name of KbdInteractiveAuthentication
 OTHERS = 0o007  # in some distributions a group of its own may read host keys
 PASSWORD, KEYBOARD = "passwordauthentication", "kbdinteractiveauthentication"
@@ -321,3 +322,8 @@ def _find_unit(machine: Machine, init: str) -> str | None:
     if init == OPENRC:
         return next((name for name in OPENRC_SERVICES if machine.is_file(f"/etc/init.d/{name}")), None)
     return next((unit for unit in UNITS for place in UNIT_DIRS if machine.is_file(f"{place}/{unit}")), None)
+
+
+def are_keys_chosen(machine: Machine, directory: str) -> bool:
+    """`directory`: the VM's own."""
+    return machine.stat(f"{directory}/{KEYS_CHOSEN}", follow=False) is not None

@@ -49,6 +49,8 @@ class Users(Record):
     hashes: Mapping[str, Secret] = {}
     # The files of host keys in /etc/ssh, by path. Read only where host keys are asked for.
     host_files: Mapping[str, Secret] = {}
+    # It is recorded that the document decides which host keys there are.
+    keys_chosen: bool = False
     # Passwords that were made up, by the same key as `hashes`.
     random: Mapping[str, Secret] = {}
 

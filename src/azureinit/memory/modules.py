@@ -48,6 +48,7 @@ class Marks(Journal):
         self.boot = machine.boot_id()
         # The modules that customData asks for: stage -> name -> how often. None: it was not read to its end yet.
         self.asked: dict[str, dict[str, str]] | None = None
+        self.first_boot = ""  # in which it was read
         self.finished: set[str] = set()
         self.failures: dict[str, Failure] = {}
         self._begun: dict[str, list[str]] = {}  # the boots of each module since it was last finished or failed
@@ -82,7 +83,7 @@ class Marks(Journal):
         return len(set(self._begun.get(module, ())))
 
     def record_asked(self, asked: dict[str, dict[str, str]]) -> None:
-        self._record({"asked": asked})
+        self._record({"asked": asked, "boot": self.boot})
 
     def record_started(self, module: str, *, stage: str) -> None:
         self._record({"started": module, "stage": stage, "boot": self.boot, "pid": self._machine.pid})
@@ -111,6 +112,7 @@ class Marks(Journal):
             self._begun.pop(failed, None)
         elif isinstance(entry.get("asked"), dict):
             self.asked = _asked(entry["asked"])
+            self.first_boot = str(entry.get("boot", ""))
 
 
 def read_marks(machine: Machine, path: str) -> Marks:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from azureinit.backends.ssh_keygen import TOOL, make_public_half
 from azureinit.errors import CustomDataFailed
-from azureinit.facts.ssh import DEFAULT_KEYS, HostKey
+from azureinit.facts.ssh import DEFAULT_KEYS, KEYS_CHOSEN, HostKey
 from azureinit.modules.steps import named, refused, where
 from azureinit.modules.users_asked import flag_of, text_of, words_of
-from azureinit.plan.actions import Caution, Declined, Remove, Satisfied, Step, Way, Write
+from azureinit.plan.actions import Caution, Declined, MakeDir, Remove, Satisfied, Step, Way, Write
 from azureinit.plan.hostkeys import plan_host_keys
 from azureinit.plan.sshd import BEGIN, END, HEADER, with_block
 from azureinit.record import Record, Secret, replace
+from azureinit.userdata.decoding import ALPHABET, Undecodable, parse_base64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ TYPES = ("rsa", "ecdsa", "ed25519")
 PATHS = {path.rpartition("/")[2][len("ssh_host_") : -len("_key")]: path for path in DEFAULT_KEYS}
 PRIVATE, PUBLIC, CERTIFICATE = "private", "public", "certificate"
 SUFFIX = {PRIVATE: "", PUBLIC: ".pub", CERTIFICATE: "-cert.pub"}
+OPENSSH, UNENCRYPTED = b"openssh-key-v1\0", b"\0\0\0\4none"  # the name of its cipher follows
+SEQUENCE = b"\x30"  # how the older formats begin
+ENCRYPTED = "it is protected by a passphrase"
 RUNNING = "sshd is running: host keys are replaced only before it starts"
 
 
@@ -83,7 +87,19 @@ def plan_asked_host_keys(request: Request, facts: Users) -> Plan:
     plan = (*plan, *_plan_certificates(given, node, facts))
     if facts.ssh.running and any(isinstance(item, Step) for item in plan):
         return (Caution(name=name, why=RUNNING),)
-    return plan
+    return (*plan, *_plan_record(request, node, facts)) if flag_of(delete, default=True) else plan
+
+
+def _plan_record(request: Request, node: Node, facts: Users) -> Plan:
+    """The agent makes types that no login needs after Ready: not where the document decides which there are."""
+    if facts.keys_chosen:
+        return ()
+    actions = (
+        MakeDir(path=request.directory, mode=0o700, kept=True),
+        Write(path=f"{request.directory}/{KEYS_CHOSEN}", data=b"", mode=0o600),
+    )
+    name, why = named(MODULE, node, "record"), "no other host keys are made after Ready"
+    return (Step(name=name, why=why, ways=(Way(backend="native", actions=actions),), failure=CustomDataFailed),)
 
 
 def _plan_deletion_alone(delete: Node) -> Plan:
@@ -108,11 +124,32 @@ def _refusals(key: GivenKey) -> Plan:
     private = key.parts.get(PRIVATE)
     if private is None:
         return ()
-    lines = text_of(private).strip().split("\n")
-    if len(lines) > 2 and lines[0].startswith("-----BEGIN ") and lines[-1].startswith("-----END "):
+    why = why_not_loaded(text_of(private))
+    if not why:
         return ()
     name, reason = named(MODULE, private, f"{key.type} host key"), f"{where(private)} is no private key"
-    return (refused(name, "sshd would not load it: it lacks its first or its last line", reason=reason),)
+    return (refused(name, f"sshd would not load it: {why}", reason=reason),)
+
+
+def why_not_loaded(text: str) -> str:
+    """The container is looked at, not the key. Without a key that it can load, sshd does not start."""
+    lines = [line.strip() for line in text.strip().split("\n")]
+    if len(lines) < 3 or not lines[0].startswith("-----BEGIN ") or not lines[-1].startswith("-----END "):
+        return "it lacks its first or its last line"
+    if "ENCRYPTED" in lines[0] or any("ENCRYPTED" in line for line in lines if ":" in line):
+        return ENCRYPTED
+    packed = "".join(line for line in lines[1:-1] if ":" not in line).encode("utf-8", "replace")
+    try:
+        data = parse_base64(packed)
+    except Undecodable:
+        data = b""
+    if not data or not ALPHABET.issuperset(packed):
+        return "what is between its first and its last line is not base64"
+    if "OPENSSH" not in lines[0]:
+        return "" if data[:1] == SEQUENCE else "its content is damaged"
+    if not data.startswith(OPENSSH):
+        return "its content is damaged"
+    return "" if data[len(OPENSSH) :].startswith(UNENCRYPTED) else ENCRYPTED
 
 
 def _plan_given(key: GivenKey, facts: Users) -> Plan:

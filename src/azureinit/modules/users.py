@@ -33,6 +33,7 @@ AT_CREATION = (
     "gecos", "homedir", "shell", "uid", "primary_group", "groups", "passwd", "expiredate", "inactive", "selinux_user",
     "system", "no_create_home", "no_user_group", "no_log_init", "create_groups",
 )  # fmt: skip
+MOST_DAYS = 9  # digits: /etc/shadow's numbers have 32 bits in some programs
 LAST_UID = (1 << 32) - 2
 
 
@@ -119,11 +120,15 @@ def _why_refused(user: UserAsked, facts: Users) -> str:
         return "homedir is no absolute path of a home"
     if shell and not shell.startswith("/"):
         return "shell is no absolute path"
-    if uid and not (uid.isascii() and uid.isdigit() and int(uid[:11]) <= LAST_UID):
+    if uid and not (uid.isascii() and uid.isdigit() and len(uid) <= 10 and int(uid) <= LAST_UID):
         return "uid is no number of an account"
     inactive = user.text("inactive")
-    if inactive and not inactive.lstrip("-").isdigit():
+    days = inactive.removeprefix("-")
+    if inactive and not (days.isascii() and days.isdigit() and len(days) <= MOST_DAYS):
         return "inactive is no number of days"
+    expires = user.text("expiredate")
+    if expires.isdigit() and not (expires.isascii() and len(expires) <= MOST_DAYS):
+        return "expiredate is neither a date nor a number of days"
     return ""
 
 

@@ -25,7 +25,9 @@ termination, readiness     SIGTERM; Ready where there is customData
 show                       the same walk for `azure-init plan`
 mounts, local              file systems that are not mounted yet; the stage before the run
 compat                     the files in which other programs look for cloud-init's state
-carry, failed              the modules of a stage of customData; the stage after a run that died
+watching, carry, failed    the modules of a stage of customData, and what is told of them; the stage after a run that
+                           died
+refresh                    userData that has changed since the first boot
 userdata                   the stages of customData, and the verdict that waits for one of them
 hostname_watch, disks      the stage that tells DNS of a new host name; the one that sets up temporary disks
 dispatch                   which stage is run

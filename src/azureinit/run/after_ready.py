@@ -46,7 +46,7 @@ def situation_of(context: Context, settled: Settled) -> Situation:
     return Situation(
         machine=context.machine,
         config=context.config,
-        hostname=metadata.hostname if metadata is not None else None,
+        hostname=metadata.hostname if metadata is not None else None,  # customData's, where it has chosen one
         facts=settled.facts,
         done=settled.asked.memory.journal.done,
         instance=settled.asked.identity.instance,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, CustomDataFailed, LocalError, PlanStale, StepFailed
 from azureinit.machine.durable import make_durable
 from azureinit.memory.modules import DOCUMENT, Failure
-from azureinit.plan.actions import Run, Step, Way, work_left
+from azureinit.plan.actions import work_left
 from azureinit.record import replace
 from azureinit.run.enact import enact, tell_cautions
 from azureinit.run.modules import ALWAYS, ONCE, plans_of
 from azureinit.run.state import declared
-from azureinit.telemetry.events import ERROR, INFO, WARN
+from azureinit.run.watching import Watch, runs_of
+from azureinit.telemetry.events import ERROR, INFO, OUTPUT, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ LOCK, RESULT = f"{PLACE}/userdata.lock", f"{PLACE}/userdata.json"
 MOST_BOOTS = 3  # in which an interrupted module is tried
 MOST_STALE = 3
 MOST_TOLD = 100  # warnings in userdata.json
+MOST_OUTPUT = 8000  # letters of a module's output
 POWER = "power_state"
 NAME = "customData"
-RUNNING, DONE, FAILED = "running", "done", "failed"
+RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
 
 
 class Progress:
@@ -46,9 +48,10 @@ class Progress:
         self.files: dict[str, str] = {}
         self.started = machine.clock.now()
         self.cautions: list[str] = []
+        self.outputs: dict[str, str] = {}  # of modules that failed: the last lines that their programs printed
 
     def __call__(self, event: Event) -> None:
-        if event.kind == "event" and event.level == WARN and len(self.cautions) < MOST_TOLD:
+        if event.kind == "event" and event.level == WARN and event.name != OUTPUT and len(self.cautions) < MOST_TOLD:
             self.cautions.append(f"{event.name}: {event.text}")
         if event.kind == "start" and self.module:
             self.write(step=event.name, progress=self.files.get(event.name, ""))
@@ -56,12 +59,13 @@ class Progress:
     def begin(self, module: str, plan: Plan = ()) -> None:
         """`plan`: its steps may have files of their own that say what is done."""
         self.module = module
-        self.files = {step.name: path for step in work_left(plan) for path in _progress_files(step)}
+        runs = [(step.name, run) for step in work_left(plan) for run in runs_of(step)]
+        self.files = {name: run.progress for name, run in runs if run.progress is not None}
         self.write()
 
     def end(self, failures: list[Failure]) -> None:
         self.module = ""
-        told = [{**failure.as_dict(), "message": failure.text} for failure in failures]
+        told = [{**failure.as_dict(), "message": failure.text, **self._output(failure)} for failure in failures]
         self.stages[self.stage] = {
             "state": FAILED if failures else DONE,
             "started": self.started,
@@ -70,6 +74,16 @@ class Progress:
             "cautions": self.cautions,
         }
         self.write(state="")
+
+    def interrupt(self) -> None:
+        row = self.stages.get(self.stage)
+        values = row if isinstance(row, dict) else {}
+        self.stages[self.stage] = {**values, "state": INTERRUPTED, "finished": self.machine.clock.now()}
+        self.write(state="")
+
+    def _output(self, failure: Failure) -> dict[str, str]:
+        text = self.outputs.get(failure.module, "")
+        return {"output": text} if text else {}
 
     def write(self, *, state: str = RUNNING, step: str = "", progress: str = "") -> None:
         from azureinit.jsontext import dumps
@@ -93,6 +107,8 @@ class Progress:
     def _state(self) -> str:
         if any(one.get("state") == FAILED for one in self.stages.values() if isinstance(one, dict)):
             return FAILED
+        if any(one.get("state") == INTERRUPTED for one in self.stages.values() if isinstance(one, dict)):
+            return RUNNING
         return DONE if self.stage == "final" else RUNNING
 
 
@@ -107,11 +123,6 @@ def read_result(machine: Machine) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _progress_files(step: Step) -> list[str]:
-    actions = [action for way in step.ways if isinstance(way, Way) for action in way.actions]
-    return [action.progress for action in actions if isinstance(action, Run) and action.progress is not None]
-
-
 class Carrier:
     """Runs modules, and keeps their marks. A failed module does not stop the next one."""
 
@@ -121,10 +132,13 @@ class Carrier:
         self.context, self.stage, self.until = context, stage, until
         self.marks, self.once, self.progress = marks, once, progress
         self.failures: list[Failure] = []
+        self.watch = Watch(context, stage)
 
-    def carry(self, modules: tuple[Module, ...], request: Request) -> None:
+    def carry(self, modules: tuple[Module, ...], request: Request, *, newer: Request | None = None) -> None:
+        """`newer`: for modules that run at every boot."""
         for module in modules:
-            if module.name != POWER and not self.do(module, request) and module.veto:
+            given = newer if newer is not None and module.frequency == ALWAYS else request
+            if module.name != POWER and not self.do(module, given) and module.veto:
                 last = self.failures[-1]
                 self.marks.record_failed(replace(last, module=DOCUMENT))
                 return
@@ -175,6 +189,7 @@ class Carrier:
             try:
                 for plan in plans_of(module, machine, request):
                     self.progress.begin(module.name, plan)
+                    self.watch.begin(module.name, plan)
                     tell_cautions(plan, self.context.events)
                     self._parts(module, plan, marks)
                     steps += len(work_left(plan))
@@ -196,10 +211,16 @@ class Carrier:
                 raise
             except AzureInitError as error:
                 failures.append(error)
+                self._tell_output(module)
         if len(failures) > 1:
             raise CustomDataFailed(module.name, {str(n): error for n, error in enumerate(failures, 1)})
         if failures:
             raise failures[0]
+
+    def _tell_output(self, module: Module) -> None:
+        before, text = self.progress.outputs.get(module.name, ""), self.watch.tell_output()
+        if text:
+            self.progress.outputs[module.name] = f"{before}\n{text}".lstrip("\n")[-MOST_OUTPUT:]
 
     def _fail(self, marks: Marks, module: Module, error: AzureInitError) -> bool:
         failure = failure_of(error, module=module.name, stage=self.stage, boot=marks.boot)

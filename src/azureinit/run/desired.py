@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.plan.access import plan_access
-from azureinit.plan.actions import Caution, work_left
+from azureinit.plan.actions import Caution, Satisfied, work_left
 from azureinit.plan.plan import Wanted, make_plan
 from azureinit.plan.provision import SPECIALISED
 from azureinit.record import replace
@@ -23,6 +23,12 @@ def is_provisioned_anew(asked: Asked) -> bool:
     return asked.previous_id is None and asked.metadata is not None and not is_specialised(asked.metadata)
 
 
+def is_served(context: Context, asked: Asked) -> bool:
+    """Whether an earlier run has made the machine what was asked for, and left the rest to the stages of customData."""
+    instance = asked.identity.instance if asked.memory.readable else None
+    return instance is not None and context.machine.stat(instance.path("userdata")) is not None
+
+
 def plan_desired(context: Context, asked: Asked, facts: Facts, *, shown: bool = False) -> Plan:
     """`shown`: nothing will be applied, so the login is judged by what the machine would be."""
     if asked.previous_id is not None:
@@ -30,6 +36,11 @@ def plan_desired(context: Context, asked: Asked, facts: Facts, *, shown: bool = 
 
         return plan_kept(context, asked, facts)
     metadata = asked.metadata or Metadata()
+    if is_served(context, asked):
+        why = "the machine was made what was asked for; what customData has changed since is intended"
+        admin = with_admin_files(context.machine, context.config, facts, metadata)
+        login = plan_login(context, metadata, admin, pending=False) if metadata.username else ()
+        return (Satisfied(name="provision", why=why), *login)
     wanted = Wanted(
         metadata=metadata,
         config=context.config,

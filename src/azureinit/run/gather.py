@@ -62,7 +62,25 @@ def gather(
             span.text = f"read this machine's settings from {told}" if told else "no source answered"
             span.failed = not gathered.answers
         asked = Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id)
+        served = _served(context, asked) if previous_id is None else None
+        if served is not None:
+            knowing.learn(metadata=served)
+            return replace(asked, metadata=served)
         return asked if previous_id is not None else accept(context, asked, gathered, knowing, platform=platform)
+
+
+def _served(context: Context, asked: Asked) -> Metadata | None:
+    """The request as it was when the machine was made what was asked for, if customData may have changed it since.
+
+    The media are ejected by then, and the password is forgotten.
+    """
+    instance = asked.identity.instance if asked.memory.readable else None
+    if instance is None or context.machine.stat(instance.path("userdata")) is None:
+        return None
+    from azureinit.memory.userdata import read_userdata
+
+    saved = read_userdata(context.machine, instance)
+    return None if saved is None else _with_chosen_name(context, asked, saved.metadata)
 
 
 def _ask(

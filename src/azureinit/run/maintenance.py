@@ -99,6 +99,10 @@ def _plan_publication(at: Situation, client: Any) -> Plan:
 
 
 def _read_host_keys(at: Situation) -> object:
+    from azureinit.facts.ssh import are_keys_chosen
+
+    if at.instance is not None and are_keys_chosen(at.machine, at.instance.path("d")):
+        return None
     if at.facts is not None:
         return at.facts
     from azureinit.facts.gather import read_facts

@@ -18,7 +18,7 @@ from azureinit.run.deliver import Delivery
 from azureinit.run.desired import login_doubts, plan_login
 from azureinit.run.enact import best_effort, enact
 from azureinit.run.recall import recall
-from azureinit.run.saving import keep_pending
+from azureinit.run.saving import keep_pending, save_media
 from azureinit.run.serving import ACCESS, can_start, start_stages
 from azureinit.run.stages import find_stage
 from azureinit.run.state import Asked, Settled
@@ -28,7 +28,7 @@ from azureinit.telemetry.events import INFO
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.channels import Channels
-    from azureinit.run.state import Context, Identity
+    from azureinit.run.state import Context, Identity, Memory
 
 NETWORK_UNIT = find_stage("network").unit
 DEADLINE_UNIT = find_stage("deadline").unit
@@ -42,8 +42,17 @@ def resumed(context: Context, identity: Identity) -> Settled:
     if not _awaits(context, identity):
         return settled_before(context, identity)
     facts = read_facts(context.machine, context.config, ())
-    asked = Asked(identity=identity, memory=recall(context, identity), facts=facts)
+    asked = Asked(identity=identity, memory=_recall(context, identity), facts=facts)
     return Settled(asked=asked, facts=facts, served=True)
+
+
+def _recall(context: Context, identity: Identity) -> Memory:
+    """No run plans this machine again: the password that a failure has saved with the media is forgotten."""
+    memory = recall(context, identity)
+    saved = memory.saved
+    if saved is not None and (saved.password_hash is not None or saved.key_pairs):
+        best_effort(context.events, "saved media", lambda: save_media(context, identity, saved, with_secrets=False))
+    return memory
 
 
 def settled_before(context: Context, identity: Identity) -> Settled:
@@ -53,13 +62,25 @@ def settled_before(context: Context, identity: Identity) -> Settled:
     assert identity.instance is not None
     saved = read_userdata(context.machine, identity.instance)
     metadata = saved.metadata if saved is not None else Metadata()
-    facts = read_facts(context.machine, context.config)
-    facts = with_admin_files(context.machine, context.config, facts, metadata)
-    asked = Asked(identity=identity, memory=recall(context, identity), facts=facts, metadata=metadata)
+    memory, facts = _recall(context, identity), read_facts(context.machine, context.config)
+    asked = Asked(identity=identity, memory=memory, facts=facts, metadata=metadata)
+    return _judged(context, Settled(asked=asked, facts=facts, served=True))
+
+
+def _judged(context: Context, settled: Settled) -> Settled:
+    """With the host name that customData has chosen, and what its modules mean for the admin's login."""
+    from azureinit.memory.userdata import read_chosen_name
+
+    asked, metadata = settled.asked, settled.asked.metadata or Metadata()
+    name = read_chosen_name(context.machine, asked.identity.instance)
+    renamed = name is not None and name != metadata.hostname
+    metadata = replace(metadata, hostname=name or metadata.hostname)
+    facts = with_admin_files(context.machine, context.config, settled.facts, metadata)
+    asked = replace(asked, metadata=metadata)
     doubts: tuple[str, ...] = ()
     if metadata.username:
         doubts = login_doubts(asked, plan_login(context, metadata, facts, pending=False))
-    return Settled(asked=asked, facts=facts, doubts=doubts, served=True)
+    return replace(settled, asked=asked, facts=facts, doubts=doubts, renamed=settled.renamed or renamed)
 
 
 def _verdict(context: Context, identity: Identity) -> str:
@@ -87,40 +108,53 @@ def reach(context: Context, channels: Channels, settled: Settled) -> Settled:
     channels.logins.release("provisioned; the first stage of customData runs")
     channels.waiting.begin("the network stage of customData, before which sshd does not start")
     try:
-        _await_network_stage(context)
+        doubt = _await_network_stage(context)
     finally:
         channels.waiting.end()
-    return replace(settled, failures=_network_failures(context, identity))
+    return _after_network_stage(context, settled, doubt)
 
 
-def _await_network_stage(context: Context) -> None:
+def _after_network_stage(context: Context, settled: Settled, doubt: str) -> Settled:
+    """The modules of the stage may have changed what the run has read, such as host keys and sshd's configuration."""
+    from azureinit.memory.modules import read_marks
+
+    instance = settled.asked.identity.instance
+    assert instance is not None
+    marks = read_marks(context.machine, instance.path("modules"))
+    asked = (marks.asked or {}).get("network", {})
+    if marks.asked is None or asked:
+        settled = _judged(context, replace(settled, facts=read_facts(context.machine, context.config)))
+    failures = [one.text for one in marks.failures.values() if one.boot == marks.boot]
+    left = [name for name in asked if name in marks.interrupted or name not in marks.ended]
+    if marks.asked is None and not failures:
+        left = ["the document"]
+    failures += [f"{name}: not finished by the network stage" for name in left]
+    return replace(settled, failures=tuple(failures), doubts=(*settled.doubts, *((doubt,) if doubt else ())))
+
+
+def _await_network_stage(context: Context) -> str:
+    """Returns the doubt that is left where the stage has not ended in time."""
     from azureinit.plan.units import plan_await
 
-    left = context.work_deadline - context.machine.clock.monotonic()
-    seconds = min(context.config.userdata.network_secs + MORE_SECS, left)
+    clock = context.machine.clock
+    seconds = min(context.config.userdata.network_secs + MORE_SECS, context.work_deadline - clock.monotonic())
+    doubt = f"sshd may not run: it waits for the network stage of customData, which did not end in {seconds:.0f} s"
     if seconds <= 0:
-        return
-    plan, until = plan_await(NETWORK_UNIT, seconds=seconds), context.machine.clock.monotonic() + seconds
+        return doubt
+    plan, until = plan_await(NETWORK_UNIT, seconds=seconds), clock.monotonic() + seconds
     best_effort(
         context.events,
         NETWORK_UNIT,
         lambda: enact(context.machine, plan, events=context.events, deadline=until),
         level=INFO,  # the stage has logged its failures
     )
-
-
-def _network_failures(context: Context, identity: Identity) -> tuple[str, ...]:
-    from azureinit.memory.modules import read_marks
-
-    if identity.instance is None:
-        return ()
-    marks = read_marks(context.machine, identity.instance.path("modules"))
-    return tuple(one.text for one in marks.failures.values() if one.boot == marks.boot)
+    return doubt if clock.monotonic() >= until else ""
 
 
 def hand_over(context: Context, channels: Channels, settled: Settled) -> int:
     """The run ends here without a verdict. Returns the exit code."""
-    from azureinit.run.after_ready import keep_up
+    from azureinit.run.after_ready import keep_up, situation_of
+    from azureinit.run.maintenance import RENAMED, maintain
 
     identity, at = settled.asked.identity, context.config.readiness.at
     assert identity.instance is not None
@@ -139,6 +173,8 @@ def hand_over(context: Context, channels: Channels, settled: Settled) -> int:
         context.events.tell(INFO, "provision", told)
         channels.in_progress.wait()
         channels.logins.release("provisioned; the verdict waits for customData")
+        if settled.renamed:
+            maintain(context, (RENAMED,), situation_of(context, settled))
         return keep_up(context, identity, starts=False)
 
 

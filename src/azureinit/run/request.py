@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from azureinit.errors import LocalError
 from azureinit.modules.request import Request
 from azureinit.record import Secret, replace
 from azureinit.run.admin import today
@@ -25,10 +26,17 @@ NO_DOCUMENT = b"#cloud-config\n{}\n"  # where the image's configuration is all t
 
 
 def saved_userdata(context: Context, instance: Instance) -> SavedUserdata:
-    """What the first boot saved; empty on a machine that has script directories only."""
+    """What the first boot saved; empty on a machine that has script directories only. A damaged file is an error: what
+    was asked for is not known."""
     from azureinit.memory.userdata import SavedUserdata, read_userdata
 
-    saved = read_userdata(context.machine, instance)
+    machine, path = context.machine, instance.path("userdata")
+    saved = read_userdata(machine, instance)
+    if saved is None and machine.stat(path) is not None:
+        raise LocalError(
+            f"{machine.shown(path)} is damaged: this VM's customData cannot be read",
+            hint="only the first boot writes it: deploy the VM again",
+        )
     return saved or SavedUserdata(source="", data=Secret(b""), metadata=Metadata())
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from azureinit.config.model import Config
     from azureinit.machine import Machine
     from azureinit.memory.instance import Instance
-    from azureinit.run.state import Asked, Context, Identity
+    from azureinit.run.state import Asked, Context
     from azureinit.sources.metadata import Metadata
 
 NAME = "customData"
@@ -143,17 +143,14 @@ def _save(context: Context, instance: Instance, found: Given, metadata: Metadata
         context.events.tell(WARN, found.source or NAME, told)
 
 
-def was_served(machine: Machine, identity: Identity) -> bool:
-    """An earlier run made the machine what was asked for, and left the rest to the stages."""
-    return identity.instance is not None and machine.stat(identity.instance.path("userdata")) is not None
-
-
 def is_due(machine: Machine, config: Config, instance: Instance) -> bool:
     """Whether a later boot starts the stages."""
     if config.userdata.cloud_init_compat or has_scripts(machine, config):
         return True
     if machine.stat(instance.path("userdata")) is None:
         return False
+    if config.userdata.refresh:
+        return True
     from azureinit.memory.modules import once_path, read_marks
 
     once = read_marks(machine, once_path(instance)).ended

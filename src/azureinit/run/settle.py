@@ -41,8 +41,10 @@ def settle(context: Context, asked: Asked, *, logins: Logins) -> Settled:
             deadline=context.work_deadline,
         )
         _run_custom_data(context, asked)
-        served = _serve(context, asked)
         _sync(context, asked, converged.facts)
+        served = _serve(context, asked)
+        if served:
+            _forget_secrets(context, asked)
         renamed = converged.facts.names.kernel != asked.facts.names.kernel or DHCP_NAME in converged.taken
         doubts = login_doubts(asked, converged.plan)
         return Settled(asked=asked, facts=converged.facts, renamed=renamed, doubts=doubts, served=served)
@@ -57,6 +59,14 @@ def _serve(context: Context, asked: Asked) -> bool:
     from azureinit.run.serving import serve
 
     return serve(context, asked)
+
+
+def _forget_secrets(context: Context, asked: Asked) -> None:
+    """No later run plans this machine: none needs the password. Before it is forgotten, `.userdata` is on the disk."""
+    make_durable(context.machine, context.config.azure_init_data_dir.path)
+    if asked.metadata is not None and (asked.metadata.password_hash is not None or asked.metadata.key_pairs):
+        save_media(context, asked.identity, asked.metadata, with_secrets=False)
+        make_durable(context.machine, context.config.azure_init_data_dir.path)
 
 
 def _remember(context: Context, asked: Asked) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError
+from azureinit.errors import AzureInitError, LocalError
 from azureinit.memory.modules import DOCUMENT, once_path, read_marks
 from azureinit.plan.actions import Caution, Satisfied, Unknown
 from azureinit.record import replace
@@ -26,7 +26,10 @@ def plan_stages(context: Context, asked: Asked) -> Plan:
     instance = asked.identity.instance if asked.memory.readable else None
     from azureinit.memory.userdata import SavedUserdata
 
-    saved = saved_userdata(context, instance) if instance is not None else None
+    try:
+        saved = saved_userdata(context, instance) if instance is not None else None
+    except LocalError as error:
+        return (Caution(name=NAME, why=str(error)),)
     if saved is None or not saved.data:
         if asked.metadata is None:
             return ()

@@ -25,10 +25,15 @@ REPORT_SECS = 18.0  # TimeoutStopSec=20 in azure-init.service, less two
 
 
 class SigtermStops:
-    """A block that SIGTERM ends by raising Stopped; only in a service, since at a terminal it ends any program."""
+    """A block that SIGTERM ends by raising Stopped; only in a service, since at a terminal it ends any program.
 
-    def __init__(self, context: Context, *, applies: bool = True) -> None:
-        self.applies, self.clock = applies and is_service(context.machine), context.machine.clock
+    `always`: also elsewhere. The block runs programs, which end with it.
+    """
+
+    def __init__(self, context: Context, *, applies: bool = True, always: bool = False) -> None:
+        machine = context.machine
+        self.applies = applies and (is_service(machine) or (always and not machine.rooted))
+        self.clock = machine.clock
 
     def __enter__(self) -> None:
         if self.applies:

@@ -137,6 +137,7 @@ def _plan_users(request: Request, facts: Users) -> Plan:
 
 
 def _ssh_facts(machine: Machine, request: Request) -> Users:
+    from azureinit.facts.ssh import are_keys_chosen
     from azureinit.facts.users import Users, read_host_files
     from azureinit.modules.ssh import ROOT, admin_keys, root_keys
 
@@ -151,6 +152,7 @@ def _ssh_facts(machine: Machine, request: Request) -> Users:
         ssh=facts.ssh,
         key_files=_read_key_files(machine, request, facts, given, {}),
         host_files=read_host_files(machine) if keys("ssh_keys", "ssh_genkeytypes")(request) else {},
+        keys_chosen=are_keys_chosen(machine, request.directory),
     )
 
 

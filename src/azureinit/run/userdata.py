@@ -19,7 +19,8 @@ from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import CONFIG, FINAL, NETWORK
 from azureinit.run.readiness import record_told, settled_before
 from azureinit.run.serving import has_scripts, is_on
-from azureinit.run.state import Identity, Known, Outcome, known_of
+from azureinit.run.state import Identity, Known, Outcome, Stopped, known_of
+from azureinit.run.termination import SigtermStops
 from azureinit.telemetry.events import ERROR, INFO, WARN
 
 TYPE_CHECKING = False
@@ -48,7 +49,11 @@ def userdata(context: Context, identity: Identity, stage: str) -> int:
     machine.hold(LOCK, timeout=LOCK_SECS)
     identity = Identity(vm_id=instance.vm_id, instance=instance)
     work = Work(context, identity, instance, stage)
-    status = work.run()
+    try:
+        status = work.run()
+    except Stopped:
+        work.interrupt()
+        return 0
     work.deliver()
     work.power()
     return status
@@ -73,34 +78,46 @@ class Work:
         self.until = context.started + float(getattr(context.config.userdata, limit))
         self.carrier = Carrier(context, stage, self.marks, self.once, self.progress, until=self.until)
         self.request: Request | None = None
+        self.later = self.marks.asked is not None and self.marks.first_boot != self.marks.boot
 
     def run(self) -> int:
         context = self.context
-        context.events.listeners = (*context.events.listeners, self.progress)
+        context.events.listeners = (*context.events.listeners, self.progress, self.carrier.watch)
         why = self._why_idle()
         if why:
             context.events.tell(INFO, NAME, f"{self.stage} stage: {why}")
-            self.progress.end([])
+            refused = self.marks.failures.get(DOCUMENT) if self.stage == NETWORK else None  # in an earlier boot
+            self.progress.end([refused] if refused is not None else [])
             self._tell_others()
             return 0
         self.progress.begin("")
         self._tell_others()
         try:
-            self.request = self._read()
-            if self.request is not None:
-                self.carrier.carry(modules_of(self.stage), self.request)
+            with SigtermStops(context, always=True):
+                self.request = self._read()
+                if self.request is not None:
+                    self.carrier.carry(modules_of(self.stage), self.request, newer=self._read_newer(self.request))
         except AzureInitError as error:  # the marks cannot be written
             self._fail(self.stage, (("", str(error), ""),))
         failures = self.carrier.failures
+        self.carrier.watch.end()
         self.progress.end(failures)
         self._tell_others()
         return AzureInitError.exit_code if failures else 0
+
+    def interrupt(self) -> None:
+        """SIGTERM: the programs of the module have been ended. It is marked as begun: the next boot goes on with it."""
+        self.carrier.watch.end()
+        told = f"{self.progress.module or 'nothing'} was interrupted by SIGTERM: the next boot goes on"
+        self.context.events.tell(WARN, NAME, f"{self.stage} stage: {told}")
+        self.progress.interrupt()
 
     def _why_idle(self) -> str:
         if DOCUMENT in self.marks.failures:
             return "nothing is carried out, because customData has errors or was refused"
         scripts = self.stage == FINAL and has_scripts(self.context.machine, self.context.config)
-        if not self.marks.has_work(self.stage, once=self.once.ended) and not scripts:
+        refreshes = self.context.config.userdata.refresh  # the newer document may have work for any stage
+        if not self.marks.has_work(self.stage, once=self.once.ended) and not scripts and not refreshes:
             return "nothing is due"
         if self.context.config.userdata.after_failure == "stop" and self._failed_before():
             return 'left out: an earlier stage failed, and userdata.after_failure is "stop"'
@@ -149,6 +166,35 @@ class Work:
         if self.marks.asked is None:
             self.marks.record_asked({stage: _asked(stage, request) for stage in STAGES})
         return request
+
+    def _read_newer(self, request: Request) -> Request | None:
+        """What runs at every boot is given this where userdata.refresh is set and userData has changed."""
+        if not self.context.config.userdata.refresh or not self.later:
+            return None
+        from azureinit.run.refresh import read_refreshed, refresh, refreshed_place
+        from azureinit.run.request import in_words, make_request, read_customdata, saved_userdata
+
+        saved, directory = saved_userdata(self.context, self.instance), request.directory
+        first = self.stage == NETWORK
+        newer = (refresh if first else read_refreshed)(self.context, saved, directory)
+        if newer is None:
+            return None
+        document = read_customdata(
+            self.context,
+            newer,
+            vm_id=self.instance.vm_id,
+            directory=refreshed_place(directory),
+            deadline=self.until,
+            fetch=first,
+            earlier_only=not first,
+        )
+        if document.errors:
+            told = tuple(("", in_words(one), "") for one in document.errors)
+            failure = Failure(module=newer.source, stage=self.stage, boot=self.marks.boot, step=NAME, errors=told)
+            self.carrier.failures.append(failure)
+            self.context.events.tell(ERROR, NAME, f"the changed document is not used: {failure.text}")
+            return None
+        return make_request(self.context, newer, document, vm_id=self.instance.vm_id, directory=directory)
 
     def _fail(self, module: str, errors: tuple[tuple[str, str, str], ...]) -> None:
         boot = self.marks.boot

@@ -7,7 +7,7 @@ from binascii import a2b_base64, b2a_base64
 
 from azureinit.errors import AzureInitError
 from azureinit.machine.outlets import Console
-from azureinit.telemetry.events import ERROR
+from azureinit.telemetry.events import ERROR, OUTPUT
 from azureinit.telemetry.log import one_line
 from azureinit.version import VERSION
 
@@ -50,6 +50,8 @@ class ConsoleListener:
             self._say(f"version {VERSION} started")
         if event.kind == "event" and event.name == WAITING:
             self._say(one_line(event.text))
+        if event.name == OUTPUT:
+            self._say(f"| {one_line(event.text)}")
         if cause:
             self._say(f"provisioning failed: {one_line(event.text)}")
         if event.kind != "finish":

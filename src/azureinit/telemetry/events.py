@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Listener = Callable[["Event"], None]
 
 ERROR, WARN, INFO, DEBUG, TRACE = 40, 30, 20, 10, 5
+OUTPUT = "output"  # a line that a program of the user's has printed: not for the host, nor for a collector
 NO_FIELDS: Mapping[str, str] = {}
 
 

@@ -10,7 +10,7 @@ from errno import ENOENT, ENOTDIR
 
 from azureinit.config.filters import Filter, parse_filter
 from azureinit.machine.threads import allocate_lock
-from azureinit.telemetry.events import DEBUG, ERROR, INFO, WARN
+from azureinit.telemetry.events import DEBUG, ERROR, INFO, OUTPUT, WARN
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ class KvpLayer:
         self._lock = allocate_lock()
 
     def __call__(self, event: Event) -> None:
-        if self.failure or not self.chosen.allows(event.name, event.level):
+        if self.failure or event.name == OUTPUT or not self.chosen.allows(event.name, event.level):
             return
         self._buffered.append(event)
         if "vm_id" in self.about and self.machine.clock.monotonic() - self._written_at > EVERY_SECS:

@@ -11,7 +11,7 @@ from azureinit.config.model import shown
 from azureinit.errors import AzureInitError
 from azureinit.http import Retry, send
 from azureinit.telemetry.collector import choose_collector
-from azureinit.telemetry.events import DEBUG, WARN
+from azureinit.telemetry.events import DEBUG, OUTPUT, WARN
 from azureinit.telemetry.spans import Run, log_records, request, resource, spans
 from azureinit.version import VERSION
 
@@ -50,6 +50,8 @@ class Otlp:
         self._lost = 0
 
     def __call__(self, event: Event) -> None:
+        if event.name == OUTPUT:
+            return
         self._buffered.append(event)
         if len(self._buffered) > MOST_EVENTS:
             del self._buffered[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError
-from azureinit.telemetry.events import DEBUG, ERROR, INFO, TRACE, WARN
+from azureinit.telemetry.events import DEBUG, ERROR, INFO, OUTPUT, TRACE, WARN
 from azureinit.version import VERSION
 
 TYPE_CHECKING = False
@@ -37,6 +37,8 @@ class Trace:
         self._introduced: Mapping[str, str] | None = None  # the last header's content
 
     def __call__(self, event: Event) -> None:
+        if event.name == OUTPUT:
+            return
         self._stepped = self._stepped or event.kind == "start"
         # On Linux this clock starts at boot.
         self._held.append((event, self.machine.clock.monotonic()))
