@@ -63,14 +63,19 @@ def test_it_comes_and_goes_without_a_trace(disk: Disk) -> None:
     assert disk.files() == before
 
 
-def test_cloud_init_and_it_exclude_each_other(built: Path, tmp_path: Path) -> None:
+def test_it_replaces_cloud_init_which_cannot_be_installed_beside_it(built: Path, tmp_path: Path) -> None:
     disk = Disk(tmp_path / "disk", built, debian_root("trixie", "cloud-init"))
     install(disk)
-    refused = disk.try_run(f"dpkg -i /mnt/{PACKAGE} 2>&1")
-    assert refused.returncode == 1 and "conflict" in refused.stdout
     assert "azure-init" not in disk.run("cloud-init --version 2>&1")
-    disk.run(f"dpkg --remove cloud-init 2>&1; dpkg -i /mnt/{PACKAGE} 2>&1")
+    said = install(disk, PACKAGE)
+    assert "removing cloud-init" in said
     assert "azure-init" in disk.run("cloud-init --version 2>&1")
+    control = (
+        "Package: cloud-init\\nVersion: 99\\nArchitecture: all\\nMaintainer: a <a@example.invalid>\\nDescription: a\\n"
+    )
+    disk.run(f"mkdir -p /root/c/DEBIAN; printf '{control}' >/root/c/DEBIAN/control; dpkg-deb -b /root/c /root/c.deb")
+    refused = disk.try_run("dpkg -i /root/c.deb 2>&1")
+    assert refused.returncode == 1 and "conflict" in refused.stdout
 
 
 def test_systemd_knows_the_units_by_both_names(disk: Disk) -> None:
@@ -94,7 +99,11 @@ def stage(*failures: str, cautions: tuple[str, ...] = ()) -> dict[str, Any]:
     ("final", "code"), [(stage(), 0), (stage("exit status: 1"), 1), (stage(cautions=("snap: not done",)), 2)]
 )
 def test_cloud_init_s_own_command_reads_the_same_from_the_files(
-    final: dict[str, Any], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    final: dict[str, Any],
+    code: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import json
 
@@ -107,7 +116,7 @@ def test_cloud_init_s_own_command_reads_the_same_from_the_files(
     (tmp_path / "code").mkdir()
     with imported("trixie", "cloudinit.cmd.status", tmp_path / "code") as peer:
         paths = SimpleNamespace(run_dir=str(tmp_path / "run"))
-        peer.read_cfg_paths = lambda: paths
+        monkeypatch.setattr(peer, "read_cfg_paths", lambda: paths)
         ended = peer.handle_status_args("status", SimpleNamespace(wait=False, long=False, format="json"))
     theirs = json.loads(capsys.readouterr().out)
     assert ended == exit_status(ours) == code

@@ -12,7 +12,19 @@ from types import ModuleType
 from support.container import made_once
 
 # The package and those that its modules import at once, all without compiled code.
-PURE = ("cloudinit", "requests", "urllib3", "idna", "chardet", "certifi", "configobj", "validate", "six")
+PURE = (
+    "cloudinit",
+    "requests",
+    "urllib3",
+    "idna",
+    "chardet",
+    "certifi",
+    "configobj",
+    "validate",
+    "six",
+    "jsonpatch",
+    "jsonpointer",
+)
 SUITES = ("bookworm", "trixie")
 
 

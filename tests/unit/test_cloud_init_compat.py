@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from azureinit.cli.cloud_init import exit_status, running_status, status_values
-from azureinit.facts.cloud_init_state import LAST_UNIT, RUN_UNIT, TARGET, State
+from azureinit.facts.cloud_init_state import LAST_UNIT, RUN_UNIT, TARGET, State, parse_units
 from azureinit.jsontext import loads
 from azureinit.modules.compat_files import plan_compat_files, status_values as as_status
 from azureinit.plan.actions import Link, Remove, Step, Way, Write
@@ -99,3 +99,41 @@ def test_failures_are_errors_and_warnings_are_recoverable() -> None:
     assert warned["recoverable_errors"] == {"WARNING": ["snap: not done"]}
     assert exit_status(warned) == 2
     assert exit_status(status_values(state(ALL))) == 0
+
+
+def test_a_stage_that_died_is_an_error_and_is_not_waited_for() -> None:
+    died = state(result(network=stage(), final=stage(finished=None)), run="active", last="failed")
+    values = status_values(died)
+    assert (values["status"], values["extended_status"], exit_status(values)) == ("error", "error - done", 1)
+    assert values["errors"] == [f"{LAST_UNIT} has not finished its work, and is not running"]
+
+
+def shown(active: str = "inactive", job: str = "", condition: str = "no 0", file: str = "enabled") -> str:
+    holds, moment = condition.split()
+    return (
+        f"ActiveState={active}\nJob={job}\nConditionResult={holds}\nConditionTimestampMonotonic={moment}\n"
+        f"UnitFileState={file}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        (shown("activating"), "activating"),
+        (shown(job="12"), "queued"),
+        (shown(), "inactive"),
+        (shown(condition="no 123"), "left out"),
+        (shown(file="disabled"), "left out"),
+        (shown(file=""), "left out"),
+        (shown(condition="yes 123"), "stopped"),
+        (shown("failed", condition="yes 123"), "failed"),
+    ],
+)
+def test_what_systemd_says_of_the_run(run: str, told: str) -> None:
+    static = shown(file="static")
+    found = parse_units("\n".join((run, static, shown(job="9", file="static"))).encode())
+    assert found == {RUN_UNIT: told, TARGET: "inactive", LAST_UNIT: "queued"}
+
+
+def test_an_unfinished_answer_of_systemd_says_nothing_of_the_others() -> None:
+    assert parse_units(b"ActiveState=active\n") == {RUN_UNIT: "active"}
