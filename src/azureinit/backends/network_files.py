@@ -1,0 +1,237 @@
+"""A NIC's layout as the files of each network manager: names, modes and bytes. Compared before they are written."""
+
+from __future__ import annotations
+
+from azureinit.plan.network_layout import file_key
+from azureinit.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from azureinit.plan.network_layout import Layout
+
+NETWORKD, NETPLAN, NETWORK_MANAGER, IFUPDOWN, SCRIPTS = (
+    "systemd-networkd", "netplan", "NetworkManager", "ifupdown", "network-scripts",
+)  # fmt: skip
+SYNTHETIC = "hv_netvsc"
+NAMESPACE = "7b0a9d0e-5d3f-5c0b-9a55-3a1d0f1c7e21"  # of the UUIDs of NetworkManager's profiles
+NETWORKD_DIR, NETWORKD_PREFIX = "/etc/systemd/network", "zzx-azure-init-"
+NETPLAN_FILE = "/etc/netplan/60-azure-init.yaml"
+KEYFILES, KEYFILE_PREFIX = "/etc/NetworkManager/system-connections", "azure-init-"
+IFUPDOWN_FILE = "/etc/network/interfaces.d/60-azure-init"
+SCRIPTS_DIR = "/etc/sysconfig/network-scripts"
+
+
+class File(Record):
+    path: str
+    data: bytes
+    mode: int = 0o644
+
+
+def files_of(manager: str, layouts: Sequence[Layout]) -> tuple[File, ...]:
+    """The files for these NICs. NICs that the packaged defaults configure have none."""
+    needed = [layout for layout in layouts if not layout.is_default]
+    if not needed:
+        return ()
+    if manager == NETPLAN:
+        return (File(path=NETPLAN_FILE, data=netplan(needed).encode(), mode=0o600),)
+    if manager == IFUPDOWN:
+        return (File(path=IFUPDOWN_FILE, data=ifupdown(needed).encode()),)
+    if manager == SCRIPTS:
+        return tuple(file for layout in needed for file in scripts(layout))
+    if manager == NETWORK_MANAGER:
+        return tuple(
+            File(
+                path=f"{KEYFILES}/{KEYFILE_PREFIX}{file_key(one.mac)}.nmconnection",
+                data=keyfile(one).encode(),
+                mode=0o600,
+            )
+            for one in needed
+        )
+    return tuple(
+        File(path=f"{NETWORKD_DIR}/{NETWORKD_PREFIX}{file_key(one.mac)}.network", data=networkd(one).encode())
+        for one in needed
+    )
+
+
+# ---- systemd-networkd
+
+
+def networkd(layout: Layout) -> str:
+    match = [f"MACAddress={layout.mac}", *([f"Driver={SYNTHETIC}"] if layout.driver == SYNTHETIC else [])]
+    dhcp = "yes" if layout.primary or layout.ipv6 else "ipv4"
+    addresses = [f"Address={one}/32" for one in layout.secondary] + [f"Address={one}/128" for one in layout.secondary6]
+    # Azure's DNS server is the wireserver: a route to it must not come from the list of DNS servers.
+    dns = ["RoutesToDNS=no"] if layout.primary else ["UseDNS=no", "UseDomains=no"]
+    sections = [
+        ("Match", match),
+        ("Network", [f"DHCP={dhcp}", *addresses]),
+        ("DHCPv4", ["ClientIdentifier=mac", f"RouteMetric={layout.metric}", *dns]),
+    ]
+    if layout.ipv6 and not layout.primary:
+        sections.append(("IPv6AcceptRA", [f"RouteMetric={layout.metric}", "UseDNS=no"]))
+    if layout.table:
+        gateway = "_dhcp4" if layout.has_router else layout.gateway
+        if gateway:
+            sections.append(("Route", [f"Gateway={gateway}", f"Table={layout.table}"]))
+        if layout.subnet:
+            sections.append(("Route", [f"Destination={layout.subnet}", "Scope=link", f"Table={layout.table}"]))
+        if layout.ipv6:
+            sections.append(("Route", ["Gateway=_ipv6ra", f"Table={layout.table}"]))
+        where = [f"Table={layout.table}", f"Priority={layout.table}"]
+        sections += [("RoutingPolicyRule", [f"From={source}", *where]) for source in _sources(layout)]
+    return "\n".join(f"[{name}]\n" + "".join(f"{line}\n" for line in lines) for name, lines in sections)
+
+
+def _sources(layout: Layout) -> list[str]:
+    return [f"{one}/32" for one in layout.sources] + [f"{one}/128" for one in layout.sources6]
+
+
+# ---- netplan
+
+
+def netplan(layouts: Sequence[Layout], *, by_driver: bool = True) -> str:
+    """`by_driver`: False where netplan renders for NetworkManager, which cannot match a driver."""
+    lines = ["network:", "  version: 2", "  ethernets:"]
+    for layout in layouts:
+        driver = f", driver: {SYNTHETIC}" if by_driver and layout.driver == SYNTHETIC else ""
+        overrides = f"{{route-metric: {layout.metric}" + ("" if layout.primary else ", use-dns: false") + "}"
+        lines += [
+            f"    azure-init-{file_key(layout.mac)}:",
+            f'      match: {{macaddress: "{layout.mac}"{driver}}}',
+            "      dhcp4: true",
+            "      dhcp-identifier: mac",
+            f"      dhcp4-overrides: {overrides}",
+        ]
+        if layout.ipv6:  # networkd refuses overrides that differ between the two
+            lines += ["      dhcp6: true", f"      dhcp6-overrides: {overrides}"]
+        addresses = [f"{one}/32" for one in layout.secondary] + [f'"{one}/128"' for one in layout.secondary6]
+        if addresses:
+            lines.append(f"      addresses: [{', '.join(addresses)}]")
+        if not layout.table:
+            continue
+        routes = _routes(layout)
+        if routes:
+            lines.append("      routes:")
+            lines += [f"        - {{{route}, table: {layout.table}}}" for route in routes]
+        lines.append("      routing-policy:")
+        rule = f"table: {layout.table}, priority: {layout.table}"
+        lines += [f"        - {{from: {_yaml(source)}, {rule}}}" for source in _sources(layout)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _routes(layout: Layout) -> list[str]:
+    routes = [f"to: default, via: {layout.gateway}"] if layout.gateway else []
+    return [*routes, f"to: {layout.subnet}, scope: link"] if layout.subnet else routes
+
+
+def _yaml(source: str) -> str:
+    return f'"{source}"' if ":" in source else source
+
+
+# ---- NetworkManager
+
+
+def keyfile(layout: Layout) -> str:
+    lines = [
+        "[connection]",
+        f"id=azure-init {layout.mac}",
+        f"uuid={profile_uuid(layout.mac)}",
+        "type=ethernet",
+        "autoconnect-priority=-10",
+        "",
+        "[ethernet]",
+        f"mac-address={layout.mac.upper()}",
+        "",
+        "[ipv4]",
+        "method=auto",
+        f"route-metric={layout.metric}",
+        *([] if layout.primary else ["ignore-auto-dns=true"]),
+        *(f"address{number}={one}/32" for number, one in enumerate(layout.secondary, 1)),
+    ]
+    if layout.table:
+        routes = [f"0.0.0.0/0,{layout.gateway}"] if layout.gateway else []
+        routes += [layout.subnet] if layout.subnet else []
+        for number, route in enumerate(routes, 1):
+            lines += [f"route{number}={route}", f"route{number}_options=table={layout.table}"]
+        lines += _keyfile_rules(layout, layout.sources, 32)
+    lines += ["", "[ipv6]", "method=auto"]
+    if not layout.primary and layout.ipv6:
+        lines += [f"route-metric={layout.metric}", "ignore-auto-dns=true"]
+    lines += [f"address{number}={one}/128" for number, one in enumerate(layout.secondary6, 1)]
+    if layout.table:
+        lines += _keyfile_rules(layout, layout.sources6, 128)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def profile_uuid(mac: str) -> str:
+    """A UUID of version 5: always the same for one NIC."""
+    from hashlib import sha1
+
+    named = bytes.fromhex(NAMESPACE.replace("-", "")) + mac.encode()
+    octets = bytearray(sha1(named, usedforsecurity=False).digest()[:16])
+    octets[6], octets[8] = octets[6] & 0x0F | 0x50, octets[8] & 0x3F | 0x80
+    digits = octets.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _keyfile_rules(layout: Layout, sources: tuple[str, ...], prefix: int) -> list[str]:
+    return [
+        f"routing-rule{number}=priority {layout.table} from {one}/{prefix} table {layout.table}"
+        for number, one in enumerate(sources, 1)
+    ]
+
+
+# ---- ifupdown
+
+
+def ifupdown(layouts: Sequence[Layout]) -> str:
+    stanzas = []
+    for layout in layouts:
+        name, table = layout.name, layout.table
+        lines = [f"allow-hotplug {name}", f"iface {name} inet dhcp", f"    metric {layout.metric}"]
+        lines += [f"    up ip address add {one}/32 dev {name} || true" for one in layout.secondary]
+        lines += [f"    up ip -6 address add {one}/128 dev {name} || true" for one in layout.secondary6]
+        if table and layout.subnet:
+            lines.append(f"    up ip route replace {layout.subnet} dev {name} table {table}")
+            lines.append(f"    up ip route replace default via {layout.gateway} dev {name} table {table}")
+        for source in _sources(layout) if table else ():
+            command = "ip -6 rule" if ":" in source else "ip rule"
+            which = f"from {source} lookup {table} priority {table} || true"
+            lines += [f"    up {command} add {which}", f"    down {command} del {which}"]
+        if layout.ipv6:
+            lines += [f"iface {name} inet6 dhcp"]
+        stanzas.append("".join(f"{line}\n" for line in lines))
+    return "\n".join(stanzas)
+
+
+# ---- network-scripts
+
+
+def scripts(layout: Layout) -> tuple[File, ...]:
+    name, table = layout.name, layout.table
+    lines = [
+        f"DEVICE={name}", f"HWADDR={layout.mac}", "BOOTPROTO=dhcp", "ONBOOT=yes", "TYPE=Ethernet", "NM_CONTROLLED=no",
+        f"METRIC={layout.metric}", *([] if layout.primary else ["PEERDNS=no"]),
+    ]  # fmt: skip
+    for number, one in enumerate(layout.secondary):
+        lines += [f"IPADDR{number or ''}={one}", f"PREFIX{number or ''}=32"]
+    if layout.ipv6:
+        lines += ["IPV6INIT=yes", "DHCPV6C=yes"]
+        more = " ".join(f"{one}/128" for one in layout.secondary6)
+        lines += [f'IPV6ADDR_SECONDARIES="{more}"'] if more else []
+    made = [File(path=f"{SCRIPTS_DIR}/ifcfg-{name}", data=_text(lines))]
+    if table:
+        routes = [f"default via {layout.gateway} dev {name} table {table}"] if layout.gateway else []
+        routes += [f"{layout.subnet} dev {name} table {table}"] if layout.subnet else []
+        rules = [f"from {one}/32 lookup {table} priority {table}" for one in layout.sources]
+        made += [File(path=f"{SCRIPTS_DIR}/route-{name}", data=_text(routes))] if routes else []
+        made += [File(path=f"{SCRIPTS_DIR}/rule-{name}", data=_text(rules))] if rules else []
+        rules6 = [f"from {one}/128 lookup {table} priority {table}" for one in layout.sources6]
+        made += [File(path=f"{SCRIPTS_DIR}/rule6-{name}", data=_text(rules6))] if rules6 else []
+    return tuple(made)
+
+
+def _text(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
