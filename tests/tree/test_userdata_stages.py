@@ -14,6 +14,7 @@ from azureinit.modules.request import Request
 from azureinit.plan.actions import Declined, Run, Satisfied, Step, Way, Write
 from azureinit.run.carry import Carrier, Progress, read_result
 from azureinit.run.modules import ALWAYS, INSTANCE, NETWORK, ONCE, Module, no_facts
+from azureinit.run.userdata import CONFIG_IDLE
 from azureinit.telemetry.events import WARN
 from support.module_runs import request_of
 from support.userdata_worlds import MISTAKEN, VM, Tree, World
@@ -235,3 +236,27 @@ def test_nothing_runs_where_it_is_switched_off(world: World, off: dict[str, Any]
     world.settings(**off)
     world.saves(MISTAKEN)
     assert world.stage("network") == 0 and world.errors() == []
+
+
+# ---- the config stage is left out
+
+
+@pytest.mark.parametrize(
+    ("document", "settings", "left_out"),
+    [
+        (b"#cloud-config\nruncmd: ['true']\n", {}, True),
+        (b"#cloud-config\ntimezone: Etc/UTC\n", {}, False),
+        (MISTAKEN, {}, True),
+        (b"#cloud-config\nruncmd: ['true']\n", {"cloud_init_compat": True}, False),
+        (b"#cloud-config\nruncmd: ['true']\n", {"refresh": True}, False),
+    ],
+)
+def test_a_file_tells_systemd_that_the_config_stage_has_nothing_to_do(
+    world: World, document: bytes, settings: dict[str, Any], left_out: bool
+) -> None:
+    world.settings(**settings)
+    world.saves(document)
+    world.stage("network")
+    assert (world.machine.stat(CONFIG_IDLE) is not None) == left_out
+    unit = Path(__file__).parents[2] / "systemd/azure-init-userdata-config.service"
+    assert f"ConditionPathExists=!{CONFIG_IDLE}\n" in unit.read_text()

@@ -138,6 +138,7 @@ def test_they_run_on_azure_or_where_they_are_forced_and_never_where_they_are_swi
         FAILURE: set(),
         DEADLINE: {off},
         **dict.fromkeys(USERDATA, signs),
+        CONFIG: {*signs, ("ConditionPathExists", "!/run/azure-init/config-idle")},
     }, "the others are started by the run, or after it"
 
 
