@@ -161,3 +161,33 @@ def wait_until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+UNLIMITED = r"""#!/bin/sh -e
+python3 - <<'END'
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(b"\xb8\x2a\x00\x00\x00\xc3")
+assert ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))() == 42
+END
+modprobe loop
+dd if=/dev/zero of=/swap bs=1M count=16 2>/dev/null
+chmod 600 /swap
+mkswap /swap
+swapon /swap
+grep -q '^/swap ' /proc/swaps
+useradd --create-home made-by-custom-data
+echo everything was allowed > /dev/console
+"""
+
+
+def test_custom_data_may_do_what_the_agent_itself_may_not(tmp_path: Path) -> None:
+    """Code that writes code, a kernel module, swap and an account. Ready waits for its end, so that this is judged."""
+    tree = staged(tmp_path / "tree")
+    settings = tree / "etc/azure-init/azure-init.toml.d/final.toml"
+    settings.write_text('[readiness]\nat = "final"\n')
+    text = f"[vm]\nname = \"unlimited\"\ngeneration = 1\ncustom_data = '''\n{UNLIMITED}'''\n"
+    with with_tree(debian_disk("plain"), tree, tmp_path) as disk:
+        _, events = boot(tmp_path, str(disk), scenario(tmp_path, text))
+    assert [event.kind for event in events if isinstance(event, Told)][-1] == "ready"
+    assert "everything was allowed" in (tmp_path / "console").read_text(errors="replace")
