@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,14 +22,25 @@ TYPES = ("ed25519", "ecdsa", "rsa")
 PROPERTIES = "/machine?comp=roleProperties"
 
 
+@cache
+def image_keys() -> dict[str, bytes]:
+    """Made once, by the ssh-keygen that the agent will use: an RSA key takes up to two seconds."""
+    with TemporaryDirectory() as place:
+        for kind in TYPES:
+            key = f"{place}/ssh_host_{kind}_key"
+            subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "image", "-f", key], check=True)
+        return {path.name: path.read_bytes() for path in Path(place).iterdir()}
+
+
 def with_keys(one: Bench, **ssh: Any) -> dict[str, bytes]:
-    """An image that carries keys, made by the ssh-keygen that the agent will use."""
+    """An image that carries keys."""
     one.install_sshd()
     (one.tools / "ssh-keygen").unlink()
     one.configure(ssh=ssh)
-    for kind in TYPES:
-        key = one.tree / f"etc/ssh/ssh_host_{kind}_key"
-        subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "image", "-f", str(key)], check=True)
+    for name, data in image_keys().items():
+        path = one.tree / "etc/ssh" / name
+        path.write_bytes(data)
+        path.chmod(0o644 if name.endswith(".pub") else 0o600)
     return keys(one)
 
 
