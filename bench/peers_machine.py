@@ -93,6 +93,7 @@ class Seen:
     children_secs: float | None = None
     worked_secs: float | None = None  # started by a program: the whole time until Ready
     customised: float | None = None  # customData is carried out
+    stages_secs: float | None = None  # of the units that carry it out, together
 
     @property
     def agent_start(self) -> float | None:
@@ -328,16 +329,19 @@ def boot(machine: Machine) -> Seen:
     if seen.login is None or (machine.entrant.units and seen.ready is None):
         raise Unfinished(f"{machine.entrant.title}: no login, or no Ready")
     if machine.race.custom_data:
-        seen.customised = end_of_custom_data(machine)
+        carry_out(machine, seen)
     return seen
 
 
-def end_of_custom_data(machine: Machine) -> float:
-    last = machine.entrant.last
+def carry_out(machine: Machine, seen: Seen) -> None:
+    *_others, last = stages = machine.entrant.stages
     machine.wait(lambda: int(machine.times(last)[last].get(SHOWN[1]) or 0), "customData does not end")
     if not (machine.site.root / "srv/app/done").exists():
         raise Unfinished(f"{machine.entrant.title}: customData was not carried out")
-    return int(machine.times(last)[last][SHOWN[1]]) / 1e6 - machine.begin()
+    shown = machine.times(*stages).values()
+    spans = [tuple(int(one.get(which) or 0) / 1e6 for which in SHOWN[:2]) for one in shown]
+    seen.stages_secs = sum(up - start for start, up in spans if start and up)
+    seen.customised = max(up for _start, up in spans) - machine.begin()
 
 
 def work_alone(machine: Machine) -> Seen:

@@ -126,7 +126,7 @@ class Entrant:
     prepare: str = READY_MADE
     units: tuple[str, ...] = ()
     words: tuple[str, ...] = ()  # on the kernel command line
-    last: str = ""  # the unit that ends customData
+    stages: tuple[str, ...] = ()  # the units that carry out customData
 
 
 ENTRANTS = {
@@ -134,10 +134,12 @@ ENTRANTS = {
     for one in (
         Entrant(name="none", title="no agent"),
         Entrant(name="ours", title="azure-init", prepare=OURS, words=("azure-init=force",),
-                units=("azure-init-local.service", "azure-init.service"), last="azure-init-userdata-final.service"),
+                units=("azure-init-local.service", "azure-init.service"),
+                stages=tuple(f"azure-init-userdata-{name}.service" for name in ("network", "config", "final"))),
         Entrant(name="cloud-init", title="cloud-init", packages="cloud-init", prepare=CLOUD_INIT,
                 units=("cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service",
-                       "cloud-config.service", "cloud-final.service"), last="cloud-final.service"),
+                       "cloud-config.service", "cloud-final.service"),
+                stages=("cloud-init-network.service", "cloud-config.service", "cloud-final.service")),
         Entrant(name="waagent", title="waagent", packages="waagent eject fdisk parted ifupdown isc-dhcp-client",
                 prepare=WAAGENT, units=("walinuxagent.service",)),
         Entrant(name="rust", title="azure-init (Rust)", prepare=RUST, units=("azure-init.service",)),
