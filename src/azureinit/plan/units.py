@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.backends.service import start_timer, start_unit
+from azureinit.backends.service import await_unit, start_timer, start_unit
 from azureinit.errors import CustomDataFailed
 from azureinit.plan.actions import Satisfied, Step, Way
 from azureinit.record import replace
@@ -48,7 +48,7 @@ def plan_stages(unit: str) -> Plan:
 
 
 def plan_await(unit: str, *, seconds: float) -> Plan:
-    ways = (Way(backend="systemctl", actions=(start_unit(unit, wait=True, timeout=seconds),)),)
+    ways = (Way(backend="systemd-run", actions=(await_unit(unit, timeout=seconds),)),)
     return (Step(name=unit, why="sshd starts after it", did=f"{unit} has ended", ways=ways),)
 
 
