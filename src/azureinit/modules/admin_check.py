@@ -70,7 +70,7 @@ def _of_account(own: UserAsked, admin: str, *, keys: bool) -> Iterator[str]:
     """The settings of the admin's own account."""
     lock, shell, sudo = own.get("lock_passwd"), own.get("shell"), own.get("sudo")
     if lock is not None and own.flag("lock_passwd") and not keys:
-        yield f"{where(lock)}: lock_passwd locks the password of {admin}, who has no key"
+        yield f"{where(lock)}: lock_passwd locks the password of {admin}, and there is no key"
     if shell is not None and own.text("shell").rpartition("/")[2] in REFUSING:
         yield f"{where(shell)}: the shell {own.text('shell')} ends every login of {admin}"
     rules = [text for text, place in lines_of(sudo) if place.value is not False]
@@ -94,7 +94,7 @@ def _of_login(request: Request, facts: Users, admin: str, *, keys: bool) -> Iter
     config = request.config
     disabled = config.get("disable_root")
     if admin == "root" and disabled is not None and flag_of(disabled):
-        yield f"{where(disabled)}: disable_root refuses root, who is the admin"
+        yield f"{where(disabled)}: disable_root refuses root, and root is the admin"
     pwauth_node = config.get("ssh_pwauth")
     if pwauth_node is not None and pwauth(request) is False and not keys:
         yield f"{where(pwauth_node)}: ssh_pwauth refuses passwords, and {admin} has no key"
@@ -103,7 +103,7 @@ def _of_login(request: Request, facts: Users, admin: str, *, keys: bool) -> Iter
             continue
         if expires(request, admin):
             yield (
-                f"{where(one.node)}: the password of {admin}, who has no key, expires at once: "
+                f"{where(one.node)}: the password of {admin} expires at once, and there is no key: "
                 "set chpasswd.expire to false"
             )
         if one.kind == HASH and not is_hash(one.text):
