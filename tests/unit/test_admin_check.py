@@ -94,7 +94,8 @@ def test_files_are_the_admins_concern_only_where_they_hold_accounts() -> None:
 
 def test_root_as_the_admin_is_not_disabled(tmp_path: Path) -> None:
     admin = Metadata(username="root", keys=(PublicKey(data=KEY),))
-    assert conflicts(tmp_path, "disable_root: true", admin) == ("line 2: disable_root refuses root, and root is the admin",)
+    told = "line 2: disable_root refuses root, and root is the admin"
+    assert conflicts(tmp_path, "disable_root: true", admin) == (told,)
     assert conflicts(tmp_path, "disable_root: false", admin) == ()
 
 
