@@ -6,13 +6,14 @@ from random import Random
 
 from hypothesis import given, settings as limits, strategies as st
 
+from azureinit.backends.array import STRIPED
 from azureinit.backends.mount import CHECK
 from azureinit.facts.disk_content import Content
 from azureinit.facts.temporary_disks import DiskFacts, TemporaryDisk
 from azureinit.memory.disk_sets import DiskSet
 from azureinit.plan.actions import Step, Way
 from azureinit.plan.disks import refusals
-from support.disk_cases import MIB, VM, argvs, on_devices, plan, steps
+from support.disk_cases import VM, argvs, on_devices, plan, steps
 from support.random_disks import random_machine, random_settings
 
 EXAMPLES = 12_000
@@ -44,7 +45,7 @@ def is_pristine(disk: TemporaryDisk, *, trust: bool) -> bool:
     if [one.kind for one in disk.content.signatures] != ["dos"] or inner is None or inner.ambiguous:
         return False
     part = disk.partitions[0]
-    if part.start > 16 * MIB or disk.size - part.start - part.size > 16 * MIB:
+    if disk.content.around != (part.start, part.size) or disk.content.beside is not None:
         return False
     return is_shipped(inner, trust=trust)
 
@@ -57,8 +58,33 @@ def is_shipped(content: Content, *, trust: bool) -> bool:
 def recorded_uuids(made: DiskSet) -> set[str]:
     array = plain(made.array_uuid)
     members = {f"{array[:30]}{number:02d}" for number in range(len(made.members))} if array else set()
+    if made.table == "gpt" and made.aggregation == "lvm":  # a table on each disk, numbered as the members are
+        members |= {f"{plain(made.table_uuid)[:30]}{number:02d}" for number in range(len(made.members))}
     all_ = {made.array_uuid, made.table_uuid, made.filesystem_uuid, made.swap_uuid}
     return {plain(uuid) for uuid in all_ if uuid} | members
+
+
+def may_be_stopped(path: str, found: DiskFacts, sets: tuple[DiskSet, ...], *, recreate: bool) -> bool:
+    """It has no bytes, only temporary disks, no use, and is an array of this VM whose disks are all there."""
+    (array,) = [one for one in found.assembled if one.path == path]
+    if array.size or array.content is not None or array.mounts or array.swaps or array.parent:
+        return False
+    there = {disk.name: (disk.identity, disk.size) for disk in found.disks}
+    if not array.members or not all(name in there for name in array.members):
+        return False
+    for made in sets:
+        pairs = {*zip(made.members, made.sizes, strict=True)}
+        ours = made.vm_id == VM and made.aggregation == "mdadm" and plain(made.array_uuid) == plain(array.uuid)
+        if ours and pairs <= {*there.values()} and {there[name] for name in array.members} <= pairs:
+            return True
+    return recreate
+
+
+def sequence_of(path: str, found: DiskFacts) -> int:
+    for disk in found.disks:
+        if path in (disk.path, *(part.path for part in disk.partitions)):
+            return disk.sequence
+    return next(one.sequence for one in found.assembled if one.path == path)
 
 
 def is_our_work(
@@ -99,7 +125,7 @@ def may_be_written(path: str, found: DiskFacts, sets: tuple[DiskSet, ...], *, tr
             return is_our_work(disk.identity, disk.size, [disk.content, parts[path].content], sets, trust=trust)
     for array in found.assembled:
         whole = [one for one in found.assembled if one.name == array.parent]
-        if path == array.path and not any(one.mounts or one.busy for one in (array, *whole)):
+        if path == array.path and not any(one.mounts or one.swaps or one.busy for one in (array, *whole)):
             members = [disk for disk in found.disks if disk.name in array.members]
             unused = all(not disk.mounts and not disk.swaps and not disk.trouble for disk in members)
             contents = [array.content, *(one.content for one in whole)]
@@ -126,11 +152,14 @@ def test_nothing_in_doubt_is_written_to_and_every_disk_is_explained(seed: int) -
         assert allowed or (recreate and path in free), path
     for one in on_devices(made):
         assert all(device.digest and device.regions for device in one.devices)
+        assert all(device.sequence == sequence_of(device.path, found) for device in one.devices)
         named = {word for word in one.run.argv if word.startswith("/dev/") and not word.startswith(NOT_DEVICES)}
         assert named <= {device.path for device in one.devices}
     checked = [one.run.argv for one in on_devices(made)]
     for argv in argvs(made):
-        if argv[0] in WRITERS and argv not in checked:
+        if argv[:2] == ("mdadm", "--stop"):
+            assert may_be_stopped(argv[2], found, sets, recreate=recreate)
+        elif argv[0] in WRITERS and argv not in checked:
             assert (
                 argv[:2] in (("mdadm", "--assemble"), ("blockdev", "--getsz"))
                 or argv[2] == CHECK
@@ -141,6 +170,8 @@ def test_nothing_in_doubt_is_written_to_and_every_disk_is_explained(seed: int) -
     said = " ".join([*(f"{item.name} {item.why}" for item in made), *(" ".join(argv) for argv in argvs(made))])
     for disk in found.disks:
         assert disk.path in said, disk.path
+        for part in disk.partitions:
+            assert part.mounts or f"{part.path} is mounted at" not in said, part.path
     assert made or not found.disks
     for item in made:
         assert item.name
@@ -163,12 +194,15 @@ def test_the_random_machines_reach_every_decision() -> None:
         words = [step.name.split(" o")[0] for step in steps(made)]
         words += ["unfinished"] if any("unfinished work of this VM" in step.why for step in steps(made)) else []
         words += ["next part"] if any("the next part of the set" in step.why for step in steps(made)) else []
+        argv = [argv for argv in argvs(made) if argv[2:3] == (STRIPED,)]
+        words += ["volumes on partitions"] if any(argv[-1].endswith("p1") for argv in argv) else []
+        words += ["stop"] if any(argv[:2] == ("mdadm", "--stop") for argv in argvs(made)) else []
         words += ["refusal"] if refusals(made) else []
         words += ["ntfs"] if any("NTFS that the platform ships" in step.why for step in steps(made)) else []
         for word in words:
             seen[word] = seen.get(word, 0) + 1
     wanted = (
         "file system", "swap area", "RAID 0 array", "striped logical volume", "partition table", "array", "mount",
-        "refusal", "ntfs", "unfinished", "next part",
+        "refusal", "ntfs", "stop", "unfinished", "next part", "partition tables", "volumes on partitions",
     )  # fmt: skip
     assert {word for word in wanted if seen.get(word, 0) < 3} == set(), seen

@@ -87,8 +87,14 @@ def test_lvm_names_its_group(device: str) -> None:
         (member,) = content_of(device).signatures
         assert (member.label, member.uuid) == ("azinittest", plain.uuid)
         assert member.group == run("vgs", "--noheadings", "-o", "vg_uuid", "azinittest")
+        assert member.volumes == ()
+        for name in ("swap", "data"):
+            run("lvcreate", "-q", "--driverloaded", "n", "-an", "-Zn", "-Wn", "-L", "8m", "-n", name, "azinittest")
+        assert content_of(device).signatures[0].volumes == ("swap", "data")
+        run("lvremove", "-q", "--driverloaded", "n", "-y", "azinittest/swap")
+        assert content_of(device).signatures[0].volumes == ("data",)
     finally:
-        run("vgremove", "-q", "-y", "azinittest")
+        run("vgremove", "-q", "--driverloaded", "n", "-y", "azinittest")
 
 
 def test_tables_are_found_at_both_ends(device: str) -> None:

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from azureinit.errors import PlanStale, StepFailed
+from azureinit.facts.disk_content import read_device
+from azureinit.facts.temporary_disks import TemporaryDisk
+from azureinit.machine import Machine
 from azureinit.plan.disks import refusals
+from azureinit.record import replace
+from support.disk_cases import FRESH, blank, cautions, facts, nvme, on_devices, part, plan, recorded
 from support.execution import apply
 from support.loop_disks import MIB, SIZE, LoopDisk, loop_disk, run
 from support.need import need
@@ -178,3 +183,70 @@ def test_another_ntfs_is_left_alone(tmp_path: Path) -> None:
         before = digest(disk)
         assert refusals(disk.setup())
         assert digest(disk) == before
+
+
+# ---- bytes that lie between those of the programs
+
+
+WIDE = "label: dos\nstart=16384, size=778240, type=7\n"  # 8 MiB before the partition, 12 MiB behind it
+
+
+def ship_wide(disk: LoopDisk) -> None:
+    need("mkntfs")
+    run("sfdisk", "--quiet", disk.device, text=WIDE)
+    (part,) = disk.partitions()
+    run("mkntfs", "--quick", "--quiet", "--label", "Temporary Storage", part.path)
+
+
+@pytest.mark.parametrize("at", [512, 3 * MIB, 8 * MIB - 1, SIZE - 12 * MIB, SIZE - 5 * MIB, SIZE - 1], ids=str)
+def test_data_beside_the_shipped_partition_are_left_alone(tmp_path: Path, at: int) -> None:
+    with loop_disk(tmp_path, "scsi") as disk:
+        ship_wide(disk)
+        poke(disk, at, b"x")
+        before = digest(disk)
+        made = disk.setup()
+        assert refusals(made)
+        assert f"outside of it there is data at byte {at}" in cautions(made)[disk.device]
+        assert digest(disk) == before
+
+
+def test_data_that_come_beside_the_shipped_partition_after_the_plan_are_seen(tmp_path: Path) -> None:
+    with loop_disk(tmp_path, "scsi") as disk:
+        ship_wide(disk)
+        plan = disk.plan()
+        assert not refusals(plan)
+        poke(disk, 3 * MIB, b"precious")
+        before = digest(disk)
+        with pytest.raises(PlanStale, match="written to"):
+            apply(disk.machine, plan)
+        assert digest(disk) == before
+
+
+@pytest.mark.parametrize(("at", "writes"), [(None, True), (8 * MIB, False), (SIZE - 3 * MIB, False)], ids=str)
+def test_only_the_end_of_a_disk_is_taken_for_the_copy_of_a_table(tmp_path: Path, at: int | None, writes: bool) -> None:
+    """sfdisk was killed on the second disk after it had written to its end."""
+    need("sfdisk")
+    numbered = [f"{uuid[:-2]}00" for uuid in (FRESH[2], FRESH[3])]
+    disks = []
+    for number in range(2):
+        image = tmp_path / f"disk{number}"
+        with image.open("wb") as file:
+            file.truncate(SIZE)
+            if number:
+                file.seek(SIZE - 4096)
+                file.write(b"entries")
+            if number and at is not None:
+                file.seek(at)
+                file.write(b"precious")
+        if not number:
+            lines = f"label: gpt\nlabel-id: {numbered[0]}\ntype=L, uuid={numbered[1]}\n"
+            run("sfdisk", "--quiet", str(image), text=lines)
+        disks.append(nvme(number, read_device(Machine(), str(image), SIZE), size=SIZE))
+    first = part("nvme0n1", 1, blank(SIZE - 2 * MIB), size=SIZE - 2 * MIB)
+    done: TemporaryDisk = replace(disks[0], partitions=(first,))
+    uuids = {"table_uuid": FRESH[2], "partition_uuid": FRESH[3]}
+    begun = recorded(*disks, aggregation="lvm", table="gpt", begun="table", **uuids)
+    made = plan(facts(done, disks[1]), begun, aggregation="lvm", table="gpt")
+    assert bool(on_devices(made)) is writes
+    if at is not None:
+        assert f"data at byte {at}" in cautions(made)["/dev/nvme1n1"]

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ from azureinit.plan.actions import Run
 from support.need import SBIN, need, need_root, unfit
 
 MIB = 1 << 20
-UUID = "0d6b5e6c-3f0a-4b60-9d3c-0123456789ab"
-OTHER = "1d6b5e6c-3f0a-4b60-9d3c-0123456789ab"
+# mkfs.btrfs refuses a UUID that any block device of the machine has, such as another run's loop device.
+UUID, OTHER = str(uuid.uuid4()), str(uuid.uuid4())
+VOLUME = "0d6b5e6c-3f0a-4b60-9d3c-0123456789ab"
 PARTITION, SWAP_PARTITION = "2d6b5e6c-3f0a-4b60-9d3c-0123456789ab", "3d6b5e6c-3f0a-4b60-9d3c-0123456789ab"
 LABEL = "AzureEphmDsk"
 KINDS = ("ext4", "xfs", "btrfs", "swap")
@@ -195,6 +197,14 @@ def test_both_ends_of_a_disk_are_overwritten_and_nothing_between_them(tmp_path: 
     run(wiped_first(((str(path), 15 * MIB),), Run(argv=("true",))), fails=True)
 
 
+def test_no_copy_of_a_btrfs_superblock_is_left(tmp_path: Path) -> None:
+    path, magic = Path(image(tmp_path, 128 * MIB)), b"_BHRfS_M"
+    run(make_filesystem("btrfs", str(path), uuid=OTHER, label=LABEL, overwrite=False))
+    assert path.read_bytes()[64 * MIB :].count(magic) == 1
+    run(wiped_first(((str(path), 128 * MIB),), Run(argv=("true",))))
+    assert magic not in path.read_bytes()
+
+
 def test_nothing_is_made_where_the_old_table_cannot_be_removed(tmp_path: Path) -> None:
     need("wipefs")
     path = image(tmp_path)
@@ -333,7 +343,7 @@ def test_the_commands_of_a_striped_volume_in_their_order(tmp_path: Path, again: 
         (tmp_path / name).write_text(SHIM)
         (tmp_path / name).chmod(0o755)
     log = tmp_path / "log"
-    action = create_volume("vg", ("/dev/a", "/dev/b"), uuid=UUID, chunk_kib=512, again=again)
+    action = create_volume("vg", ("/dev/a", "/dev/b"), uuid=VOLUME, chunk_kib=512, again=again)
     run(action, PATH=f"{tmp_path}:{PATH}", LOG=str(log))
     assert log.read_text() == (REMOVED if again else "") + CREATED
 
@@ -343,7 +353,7 @@ def test_the_volume_for_swap_is_made_first(tmp_path: Path) -> None:
         (tmp_path / name).write_text(SHIM)
         (tmp_path / name).chmod(0o755)
     log = tmp_path / "log"
-    action = create_volume("vg", ("/dev/a", "/dev/b"), uuid=UUID, chunk_kib=512, again=False, swap_mib=40)
+    action = create_volume("vg", ("/dev/a", "/dev/b"), uuid=VOLUME, chunk_kib=512, again=False, swap_mib=40)
     run(action, PATH=f"{tmp_path}:{PATH}", LOG=str(log))
     swap = "--stripes 2 --stripesize 512k --size 40m --name swap vg"
     assert log.read_text().splitlines()[3] == f"lvcreate --quiet --yes --zero n --wipesignatures n {swap}"
@@ -367,7 +377,7 @@ def test_a_physical_volume_that_cannot_be_made_ends_it(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     (tmp_path / "pvcreate").write_text("#!/bin/sh\nexit 5\n")
     (tmp_path / "pvcreate").chmod(0o755)
-    action = create_volume("vg", ("/dev/a",), uuid=UUID, chunk_kib=512, again=False)
+    action = create_volume("vg", ("/dev/a",), uuid=VOLUME, chunk_kib=512, again=False)
     run(action, fails=True, PATH=f"{tmp_path}:{PATH}", LOG=str(tmp_path / "log"))
     assert not (tmp_path / "log").exists()
 

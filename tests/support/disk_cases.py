@@ -66,7 +66,7 @@ def shipped(**inner: Any) -> TemporaryDisk:
     """The resource disk as the platform makes it."""
     values = {"pristine_ntfs": True, "regions": ((0, 512), (4096, 1024)), "digest": "cafe", **inner}
     content = holding(sign("ntfs", label="Temporary Storage"), size=SIZE - 2 * MIB, **values)
-    return scsi(holding(sign("dos")), partitions=(part("sdb", 1, content),))
+    return scsi(holding(sign("dos"), around=(MIB, SIZE - 2 * MIB)), partitions=(part("sdb", 1, content),))
 
 
 def array(*disks: TemporaryDisk, content: Content | None = None, **more: Any) -> Assembled:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from support import disks
+from support.azure_nvme import Controller, qemu_options, start_with_ids
 from support.container import CACHE, GENERALISE, lay_agent
 from support.disk_rows import Row
 from support.need import need, need_root
@@ -59,8 +60,7 @@ LVM = 'devices {\n  global_filter = ["r|^/dev/loop|", "r|^/dev/PLAIN|"]\n}\n'
 UNIT = """\
 [Unit]
 Description=Answer the host of the tests
-After=local-fs.target systemd-udev-settle.service
-Wants=systemd-udev-settle.service
+After=local-fs.target systemd-udev-trigger.service
 DefaultDependencies=no
 [Service]
 ExecStart=/usr/bin/python3 -I /usr/lib/guest.py
@@ -101,6 +101,8 @@ import json, os, sys, traceback, tty
 sys.path.insert(0, "/usr/lib/azure-init")
 wire = os.open("/dev/ttyS1", os.O_RDWR | os.O_NOCTTY)
 tty.setraw(wire)
+# Not by systemd-udev-settle.service: no unit of the boot would start before udev's queue is empty.
+os.system("udevadm settle")
 def send(**answer):
     data = json.dumps(answer).encode() + b"\\n"
     while data:
@@ -118,6 +120,18 @@ while True:
             send(returned=names[asked["name"]](**asked["values"]))
         except BaseException:
             send(raised=traceback.format_exc())
+"""
+
+
+# The disk's root is mounted where only this process sees it.
+INSTALL = f"""
+mkdir "$2/mounted"
+mount -o loop,offset={disks.ROOT_START} "$1" "$2/mounted"
+mount -t proc proc "$2/mounted/proc"
+mount --bind "$3" "$2/mounted/mnt"
+chroot "$2/mounted" sh -ec 'export PATH=/usr/sbin:/usr/bin; cd /mnt
+    dpkg --force-unsafe-io -i azure-init_*.deb azure-init-disks_*.deb'
+umount "$2/mounted/mnt" "$2/mounted/proc" "$2/mounted"
 """
 
 
@@ -205,6 +219,12 @@ class DiskGuest(Guest):
         answer = self.finish(seconds=BOOT_SECONDS)
         assert isinstance(answer, str), f"the machine did not restart: {answer}"  # the kernel's release, at the start
 
+    def reboot(self) -> None:
+        """As an operator does it: systemd stops the units, unmounts and restarts. Waits until udev's queue is empty."""
+        self.begin(inside_shell, script="systemctl reboot; exec sleep infinity", environment={})
+        while not isinstance(self.finish(seconds=BOOT_SECONDS), str):  # the kernel's release
+            pass  # the script was killed before this side of the line
+
 
 def inside_shell(script: str, environment: dict[str, str]) -> Any:
     from support import disk_inside
@@ -262,13 +282,21 @@ def booted(
     plain: Sequence[int] = (),
     resource: int = 0,
     data: int = 0,
+    packages: Path | None = None,
+    controllers: Sequence[Controller] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[DiskGuest]:
-    """A running machine with the agent in it. `plain`: sizes of QEMU's NVMe disks; `resource`, `data`: of SCSI's."""
+    """A running machine with the agent in it. `plain`: sizes of QEMU's NVMe disks; `resource`, `data`: of SCSI's.
+
+    `packages`: a directory with debs, which are installed in place of the bare agent. `controllers`: NVMe disks with
+    Azure's ids. `options`: of QEMU.
+    """
     need_root()
     qemu = need("qemu-system-x86_64")
     need("debugfs")
     disk, tree = debian(), directory / "tree"
-    lay_agent(tree / "usr/lib/azure-init", disks.SUITE)
+    if packages is None:
+        lay_agent(tree / "usr/lib/azure-init", disks.SUITE)
     laid = {
         "usr/lib/guest.py": AGENT,
         "usr/lib/azure-init/support/disk_inside.py": INSIDE.read_text(),
@@ -281,10 +309,13 @@ def booted(
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    command_path = tree / "usr/bin/azure-init"
-    command_path.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(Path(__file__).parents[2] / "packaging/azure-init", command_path)
+    if packages is None:
+        command_path = tree / "usr/bin/azure-init"
+        command_path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(__file__).parents[2] / "packaging/azure-init", command_path)
     with disks.with_tree(disk, tree, directory) as image:
+        if packages is not None:
+            disks.run("unshare", "--mount", "sh", "-ec", INSTALL, "sh", str(image), str(directory), str(packages))
         command = [
             need("setpriv"), "--pdeathsig", "KILL",  # QEMU is killed when this process ends
             qemu, "-nodefaults", "-no-user-config", "-display", "none",
@@ -309,9 +340,14 @@ def booted(
                     "-device",
                     f"scsi-hd,id=disk{product},bus=bus.0,drive={product},vendor=Msft,product={product}",
                 ]
+        command += options
         monitor, wire = Line(directory / "monitor"), Line(directory / "wire")
-        with (directory / "qemu.log").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if controllers:
+            ids = directory / "ids"
+            process = start_with_ids([*command, *qemu_options(controllers, monitor=ids)], controllers, monitor=ids)
+        else:
+            with (directory / "qemu.log").open("wb") as log:
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         guest = DiskGuest(directory, process, monitor=monitor, wire=wire)
         guest.plain = paths
         try:

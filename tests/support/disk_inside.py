@@ -235,6 +235,7 @@ def clean() -> None:
         "/usr/sbin/waagent",
         "/run/azure-init/disks.json",
         "/run/killed",
+        "/run/starts",
     ):
         if os.path.lexists(path):
             os.unlink(path)

@@ -63,12 +63,36 @@ mdadm --create /dev/md127 --run --level=0 --chunk=512 --raid-devices=2 "$D0" "$D
 printf 'label: gpt\\nsize=40MiB, type=swap\\n,\\n' | sfdisk --quiet /dev/md127; udevadm settle
 mkfs.ext4 -q /dev/md127p2; mkswap -q /dev/md127p1; mdadm --stop /dev/md127; udevadm settle
 """
+OLD_ARRAY_BTRFS = """
+mdadm --create /dev/md127 --run --level=0 --chunk=512 --raid-devices=2 "$D0" "$D1" 2>&1
+printf 'label: gpt\\n,\\n' | sfdisk --quiet /dev/md127; udevadm settle
+mkfs.btrfs --quiet /dev/md127p1; mdadm --stop /dev/md127; udevadm settle
+"""
 OLD_VOLUMES = """
 pvcreate -q "$D0" "$D1"; vgcreate -q old "$D0" "$D1"
 lvcreate -q -y -Zn -Wn --stripes 2 --stripesize 512k --size 40m --name swap old
 lvcreate -q -y -Zn -Wn --stripes 2 --stripesize 512k --extents 100%FREE --name data old
 mkfs.ext4 -q /dev/old/data; mkfs.ext4 -q /dev/old/swap; vgchange -q -an; udevadm settle
 """
+# On GPT, with copies of its superblock that no tool finds when the first one is gone.
+OLD_BTRFS = """
+for d in "$D0" "$D1"; do printf 'label: gpt\\n,\\n' | sfdisk --quiet "$d"; done; udevadm settle
+mkfs.btrfs --quiet "${D0}p1"; mkfs.btrfs --quiet "${D1}p1"; udevadm settle
+"""
+# Each disk has GPT's partition for LVM, and the volumes are striped over these.
+ON_PARTITIONS = """
+for d in "$D0" "$D1"; do
+    [ "$(blkid -p -s PART_ENTRY_TYPE -o value "${d}p1")" = e6d6d379-f507-44c2-a23c-238f2a3df928 ]
+    [ "$(blkid -p -s TYPE -o value "${d}p1")" = LVM2_member ]
+    pvs --noheadings -o pv_name,vg_name | grep -Eq "^ *${d}p1 +azure-ephemeral-md *$"
+done
+[ $(pvs --noheadings | wc -l) = ${PVS:-2} ]
+[ $(blkid -s PARTUUID -o value "${D0}p1" "${D1}p1" | sort -u | wc -l) = 2 ]
+lvs --noheadings -o stripes,segtype azure-ephemeral-md/data | grep -Eq "^ *${PVS:-2} +striped *$"
+"""
+BLANK_AGAIN = """!swapoff --all; umount /mnt; vgchange --quiet -an
+for d in "$D0" "$D1"; do dd if=/dev/zero of="$d" bs=1M count=40 oflag=direct status=none; blockdev --rereadpt "$d"; done
+udevadm settle; [ ! -e "${D0}p1" ]"""
 TWO_PARTITIONS = 'printf "label: gpt\\nsize=20MiB\\nsize=10MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 ONE_PARTITION = 'printf "label: gpt\\nsize=20MiB\\n" | sfdisk --quiet "$DISK"; udevadm settle\n'
 
@@ -181,12 +205,34 @@ ROWS = (
     Row(name="an array for swap, in a partition", nvme=2, disk='nvme = "swap"\n' + GPT, changed=True,
         swaps=("md127p1",)),
     done("LVM with a swap volume", nvme=3, size=128, disk=LVM + SWAP_AREA, swaps=("dm-",), after=SWAP_BYTES),
-    done("LVM and GPT", nvme=2, disk=LVM + GPT, says=("no partition table is made",), runs=("disk plan", "disk setup"),
-         after="lvs --noheadings"),
+    done("LVM and GPT", nvme=2, disk=LVM + GPT, after=ON_PARTITIONS),
+    done("LVM and GPT, status", nvme=2, disk=LVM + GPT, runs=("disk setup", "disk status"), after=ON_PARTITIONS,
+         says=("partition 1 of nvme", "lvm2", "LVM volume of nvme", "AzureEphmDsk")),
+    done("LVM and GPT, planned and run again", nvme=2, disk=LVM + GPT, after=ON_PARTITIONS, says=("in use",),
+         runs=("disk plan", "disk setup", "disk setup")),
+    done("LVM and GPT with sectors of 4096 bytes", nvme=2, sector=4096, disk=LVM + GPT, after=ON_PARTITIONS),
+    done("LVM and GPT, xfs", nvme=2, size=320, kind="xfs", disk=LVM + GPT + 'filesystem = "xfs"\n',
+         after=ON_PARTITIONS),
+    done("LVM and GPT with a swap volume", nvme=3, size=128, disk=LVM + GPT + SWAP_AREA, swaps=("dm-",),
+         after=SWAP_BYTES + "\nPVS=3" + ON_PARTITIONS),
+    Row(name="LVM and GPT for swap", nvme=2, disk='nvme = "swap"\n' + LVM + GPT, changed=True, swaps=("dm-",),
+        after=ON_PARTITIONS),
+    done("LVM and GPT of one disk", disk=LVM + GPT, after='grep -q "^${D0}p1 /mnt ext4" /proc/mounts'),
+    done("LVM and GPT, where there were other volumes", nvme=2, size=128, disk=LVM + GPT + SWAP_AREA, swaps=("dm-",),
+         before=OLD_VOLUMES, runs=("disk setup --recreate",), after=SWAP_BYTES + ON_PARTITIONS),
+    done("LVM and GPT, where there were other tables", nvme=2, size=128, disk=LVM + GPT, before=OLD_BTRFS,
+         runs=("disk setup --recreate",), after=ON_PARTITIONS),
+    done("LVM and GPT, made again", nvme=2, disk=LVM + GPT, after="[ ! -e /mnt/file ]" + ON_PARTITIONS,
+         runs=(*USED, REBOOT_VOLUMES + "; rm /var/lib/azure-init/*.disks", "disk setup --recreate")),
+    left("LVM and GPT, and one of two disks holds data", "not every disk is blank", nvme=2, disk=LVM + GPT,
+         before='mkfs.ext4 -q "$D1"'),
     done("GPT and swap on an array, where there was another", nvme=2, size=128, disk=GPT + SWAP_AREA, before=OLD_ARRAY,
          runs=("disk setup --recreate",), swaps=("md127p1",), after=BESIDE_SWAP + SWAP_BYTES),
     done("GPT on an array of three disks, where two had another", nvme=3, size=128, disk=GPT, before=OLD_ARRAY,
          runs=("disk setup --recreate",), after=ON_ARRAY),
+    done("one disk with btrfs", size=128, before='mkfs.btrfs --quiet "$D0"', runs=("disk setup --recreate",)),
+    done("an array with btrfs, made again", nvme=2, size=128, disk=GPT, before=OLD_ARRAY_BTRFS, after=ON_ARRAY,
+         runs=("disk setup --recreate",)),
     done("one disk with a boot sector", size=128, before='printf "\\125\\252" | dd of="$D0" bs=1 seek=510 status=none; '
          'printf "\\125" | dd of="$D0" bs=1 seek=446 status=none', runs=("disk setup --recreate",)),
     done("LVM with a swap volume, where there was another", nvme=2, size=128, disk=LVM + SWAP_AREA, before=OLD_VOLUMES,
@@ -276,6 +322,13 @@ ROWS = (
          runs=(*USED, REBOOT_VOLUMES + "; lvchange -q -ay azure-ephemeral-md/swap", "disk setup"), after=KEPT),
     done("reboot, and only the data volume is active", nvme=2, size=128, disk=LVM + SWAP_AREA, swaps=("dm-",),
          runs=(*USED, REBOOT_VOLUMES + "; lvchange -q -ay azure-ephemeral-md/data", "disk setup"), after=KEPT),
+    done("reboot of LVM and GPT", nvme=2, disk=LVM + GPT, runs=(*USED, REBOOT_VOLUMES, "disk setup"),
+         after=KEPT + ON_PARTITIONS),
+    done("reboot of LVM and GPT with a swap volume, of which only that is active", nvme=2, size=128,
+         disk=LVM + GPT + SWAP_AREA, swaps=("dm-",), after=KEPT + ON_PARTITIONS,
+         runs=(*USED, REBOOT_VOLUMES + "; lvchange -q -ay azure-ephemeral-md/swap", "disk setup")),
+    done("redeployment of LVM and GPT", nvme=2, disk=LVM + GPT, runs=(*USED, BLANK_AGAIN, "disk setup"),
+         after="[ ! -e /mnt/file ]" + ON_PARTITIONS),
     done("reboot of a resource disk", nvme=0, resource=True, conf=SCSI, before=NTFS,
          runs=AGAIN, after=KEPT),
     done("reboot, and systemd does not mount", runs=(*USED, REBOOT, "!" + HANGS, "disk setup"),

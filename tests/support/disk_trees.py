@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from azureinit.config.model import Disk
@@ -32,10 +32,14 @@ UUIDS = "/proc/sys/kernel/random/uuid"
 
 
 class TreeMachine(Machine):
-    """`claimed`: why a device cannot be opened exclusively. `described`: what an NVMe namespace says of itself."""
+    """`claimed`: why a device cannot be opened exclusively. `described`: what an NVMe namespace says of itself.
+
+    `meanwhile`: what happens between the reading of the mounts and that of the mount points.
+    """
 
     claimed: dict[str, str]
     described: dict[str, str]
+    meanwhile: Callable[[], None] | None = None
     count = 0
 
     def read(self, path: str, *, limit: int = 1 << 20, beneath: str | None = None) -> bytes | None:
@@ -45,6 +49,8 @@ class TreeMachine(Machine):
         return super().read(path, limit=limit, beneath=beneath)
 
     def is_claimed(self, path: str) -> str:
+        if self.meanwhile is not None:
+            self.meanwhile()
         return self.claimed.get(path) or super().is_claimed(path)
 
     def identify_namespace(self, path: str) -> bytes:

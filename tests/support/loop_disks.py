@@ -68,7 +68,8 @@ class LoopDisk:
         return {row[0]: row[1] for row in rows if row[0].startswith(self.device)}
 
     def partitions(self) -> tuple[Partition, ...]:
-        if not self.mounts():
+        mounts = self.mounts()
+        if not mounts:
             for word in ("--delete", "--add"):
                 subprocess.run(("partx", word, self.device), capture_output=True, check=False)
         name = self.device.rpartition("/")[2]
@@ -79,13 +80,20 @@ class LoopDisk:
             content = read_device(self.machine, path, size * SECTOR)
             found.append(
                 Partition(
-                    name=place.name, path=path, number=number, start=start * SECTOR, size=size * SECTOR, content=content
+                    name=place.name,
+                    path=path,
+                    number=number,
+                    start=start * SECTOR,
+                    size=size * SECTOR,
+                    mounts=(mounts[path],) if path in mounts else (),
+                    content=content,
                 )
             )
         return tuple(found)
 
     def facts(self) -> DiskFacts:
         mounts, parts = self.mounts(), self.partitions()
+        only = (parts[0].start, parts[0].size) if len(parts) == 1 else None
         disk = TemporaryDisk(
             name=self.device.rpartition("/")[2],
             path=self.device,
@@ -96,7 +104,7 @@ class LoopDisk:
             partitions=parts,
             mounts=tuple(mounts.values()),
             busy=f"mounted at {', '.join(mounts.values())}" if mounts else "",
-            content=read_device(self.machine, self.device, SIZE),
+            content=read_device(self.machine, self.device, SIZE, only=only),
         )
         there = next((device for device, point in mounts.items() if point == str(self.point)), "")
         state = "mounted" if there else "empty" if self.point.exists() else "absent"

@@ -67,8 +67,13 @@ def random_content(rng: Random, size: int) -> Content | None:
 
 
 def random_disk(rng: Random, number: int | None) -> TemporaryDisk:
-    if number is None and rng.random() < 0.05:
-        return shipped()
+    if number is None and rng.random() < 0.2:
+        made = shipped()
+        assert made.content is not None
+        near = rng.choice(
+            ({}, {}, {}, {}, {"beside": 3 * MIB}, {"beside": SIZE - 5 * MIB}, {"around": None}, {"around": (MIB, MIB)})
+        )
+        return replace(made, content=replace(made.content, **near), sequence=rng.randrange(3))
     size = rng.choice(SIZES)
     content = random_content(rng, size)
     name = "sdb" if number is None else f"nvme{number}n1"
@@ -81,8 +86,17 @@ def random_disk(rng: Random, number: int | None) -> TemporaryDisk:
             {"busy": "in use"}, {"trouble": "input/output error"}, {"read_only": True}, {"swaps": (f"/dev/{name}",)},
             {"mounts": ("/mnt",), "busy": "mounted at /mnt"}, {"mounts": ("/data",)}, {"holders": ("dm-7",)},
         ))  # fmt: skip
+    if "mounts" in uses and parts:  # one of them, not necessarily the first one
+        at = rng.randrange(len(parts))
+        ours = holding(sign("ext4", UUIDS[0], "AzureEphmDsk"), size=each)
+        parts = tuple(
+            replace(one, **({"mounts": uses["mounts"]} if n == at else {"content": ours}))
+            for n, one in enumerate(parts)
+        )
+    uses["sequence"] = rng.randrange(3)
     if number is None and rng.random() < 0.5:
-        content = holding(sign("dos"), size=size)
+        around = rng.choice((None, (MIB, each), (MIB, each), (MIB, each)))
+        content = holding(sign("dos"), size=size, around=around, beside=rng.choice((None, None, 3 * MIB)))
     made = (
         scsi(content, size=size, partitions=parts, **uses)
         if number is None
@@ -98,7 +112,7 @@ def random_set(rng: Random, disks: tuple[TemporaryDisk, ...]) -> DiskSet:
     members = members[: rng.randint(1, len(members))]
     aggregation = rng.choice(("mdadm", "lvm")) if len(members) > 1 else "none"
     beside = rng.random() < 0.2
-    table = "none" if aggregation == "lvm" else rng.choice(("none", "gpt"))
+    table = rng.choice(("none", "gpt"))
     return DiskSet(
         purpose=rng.choice(("data", "swap")),
         kind=kind,
@@ -111,6 +125,7 @@ def random_set(rng: Random, disks: tuple[TemporaryDisk, ...]) -> DiskSet:
         label=rng.choice(LABELS[1:4]),
         array_uuid=UUIDS[0] if aggregation != "none" else "",
         table_uuid=rng.choice(UUIDS),
+        partition_uuid=rng.choice(UUIDS),
         filesystem_uuid=rng.choice(UUIDS),
         finished=rng.random() < 0.3,
         begun=rng.choice(("", "array", "table", "filesystem", "filesystem")),
@@ -133,7 +148,10 @@ def nearly_ours(rng: Random, disk: TemporaryDisk, made: DiskSet) -> TemporaryDis
         uuid = (
             made.array_uuid if made.aggregation == "mdadm" else f"{made.array_uuid.replace('-', '')[:30]}{number:02d}"
         )
-        member = holding(sign("md" if made.aggregation == "mdadm" else "lvm2", uuid), size=size)
+        lvm: dict[str, Any] = {"label": rng.choice(("", made.name)), "volumes": rng.choice((None, (), ("data",)))}
+        member = holding(sign("md", uuid) if made.aggregation == "mdadm" else sign("lvm2", uuid, **lvm), size=size)
+        if made.aggregation == "lvm" and made.table == "gpt":
+            return _nearly_cut(rng, disk, made, (blank(size), member, inner))
         return replace(disk, content=inner if rng.random() < 0.1 else member, partitions=())
     if made.table == "none":
         return replace(disk, content=inner, partitions=())
@@ -143,8 +161,24 @@ def nearly_ours(rng: Random, disk: TemporaryDisk, made: DiskSet) -> TemporaryDis
     return replace(disk, content=table, partitions=parts[: rng.choice((0, 1, 2, 2))])
 
 
+def _nearly_cut(rng: Random, disk: TemporaryDisk, made: DiskSet, inner: tuple[Content | None, ...]) -> TemporaryDisk:
+    """A disk with a table of its own, whose partition is the physical volume."""
+    number = made.members.index(disk.identity) if rng.random() < 0.95 else 0
+    own = [f"{uuid[:-2]}{number:02d}" for uuid in (made.table_uuid, made.partition_uuid)]
+    end = holding(size=disk.size, nonzero=disk.size - 16 * 1024)
+    content = rng.choice((blank(disk.size), end, holding(size=disk.size))) if rng.random() < 0.2 else None
+    if content is not None:
+        return replace(disk, content=content, partitions=())
+    content = holding(sign("gpt", own[0], partitions=(own[1],)), size=disk.size)
+    held = rng.choice(inner[:2]) if rng.random() < 0.9 else inner[2]
+    parts = (part(disk.name, 1, held, size=disk.size), part(disk.name, 2, blank(disk.size), size=disk.size))
+    return replace(disk, content=content, partitions=parts[: rng.choice((0, 1, 1, 1, 1, 1, 1, 1, 2))])
+
+
 def random_array(rng: Random, disks: tuple[TemporaryDisk, ...]) -> Assembled:
     members = rng.sample(disks, rng.randint(1, len(disks)))
+    if rng.random() < 0.2:
+        return idle_array(rng, members)
     size = sum(disk.size for disk in members)
     return Assembled(
         name="md127",
@@ -153,9 +187,27 @@ def random_array(rng: Random, disks: tuple[TemporaryDisk, ...]) -> Assembled:
         members=tuple(disk.name for disk in members),
         uuid=rng.choice(UUIDS),
         mounts=rng.choice(((), (), ("/mnt",), ("/data",))),
+        swaps=rng.choice(((), (), (), ("/dev/md127",))),
         content=random_content(rng, size),
         busy=rng.choice(("", "", "claimed")),
+        sequence=rng.randrange(3),
     )
+
+
+def idle_array(rng: Random, members: list[TemporaryDisk], uuid: str = "") -> Assembled:
+    """One that does not run: it has no size and no content, or nearly so."""
+    idle = Assembled(
+        name="md127",
+        path="/dev/md127",
+        size=0,
+        members=tuple(disk.name for disk in members),
+        uuid=uuid or rng.choice(UUIDS),
+        busy=rng.choice(("", "it cannot be opened")),
+    )
+    near: tuple[dict[str, Any], ...] = (
+        {}, {}, {}, {"size": SIZE}, {"mounts": ("/mnt",)}, {"swaps": ("/dev/md127",)}, {"content": holding()},
+    )  # fmt: skip
+    return replace(idle, **rng.choice(near))
 
 
 def random_parts(rng: Random, array: Assembled, *, lvm: bool) -> tuple[Assembled, ...]:
@@ -173,6 +225,7 @@ def random_parts(rng: Random, array: Assembled, *, lvm: bool) -> tuple[Assembled
         ]
         first = ()
     uses: dict[str, Any] = {"mounts": rng.choice(((), (), (), ("/mnt",))), "busy": rng.choice(("", "", "", "claimed"))}
+    uses["swaps"] = rng.choice(((), (), (), ("/dev/md127p1",)))
     parts = tuple(
         replace(array, name=name, path=f"/dev/{name}", size=size, content=random_content(rng, size), **uses, **more)
         for name, size, more in inner
@@ -186,15 +239,15 @@ def parts_nearly_ours(rng: Random, arrays: tuple[Assembled, ...], made: DiskSet)
     for one in arrays:
         fs = sign(made.filesystem, made.filesystem_uuid, made.label, unfinished=rng.random() < 0.5)
         inner = rng.choice((blank(one.size), holding(size=one.size), holding(fs, size=one.size)))
-        if made.table == "gpt" and not one.parent and rng.random() < 0.8:
+        if made.table == "gpt" and made.aggregation != "lvm" and not one.parent and rng.random() < 0.8:
             inner = holding(sign("gpt", made.table_uuid), size=one.size)
-        near = replace(one, content=inner, mounts=(), busy="")
+        near = replace(one, content=inner, mounts=(), swaps=(), busy="")
         found.append(near if rng.random() < 0.9 else one)
     return tuple(found)
 
 
 def nearly_our_array(rng: Random) -> tuple[tuple[TemporaryDisk, ...], tuple[Assembled, ...], tuple[DiskSet, ...]]:
-    """A recorded array, its members, and what the kernel has of it."""
+    """A recorded array, its members, and what the kernel has of it, if it runs."""
     plain = tuple(nvme(number) for number in range(rng.choice((2, 2, 3))))
     made = random_set(rng, plain)
     while made.aggregation == "none":
@@ -203,6 +256,13 @@ def nearly_our_array(rng: Random) -> tuple[tuple[TemporaryDisk, ...], tuple[Asse
         whole = {"vm_id": VM, "members": tuple(disk.identity for disk in plain), "finished": rng.random() < 0.2}
         made = replace(made, **whole, sizes=tuple(disk.size for disk in plain))
     disks = tuple(nearly_ours(rng, disk, made) for disk in plain)
+    if rng.random() < 0.3:
+        return disks, (), (made,)
+    if rng.random() < 0.2:  # udev has seen some of the members
+        some = rng.sample(disks, rng.randint(1, len(disks)))
+        idle = idle_array(rng, some, rng.choice((made.array_uuid, "")))
+        kept = {"holders": ("md127",), "busy": "md127 consists of it"}
+        return tuple(replace(disk, **kept) if disk in some else disk for disk in disks), (idle,), (made,)
     size = sum(disk.size for disk in disks)
     members = tuple(disk.name for disk in disks)
     array = Assembled(name="md127", path="/dev/md127", size=size, members=members, uuid=made.array_uuid)
@@ -213,6 +273,16 @@ def nearly_our_array(rng: Random) -> tuple[tuple[TemporaryDisk, ...], tuple[Asse
     names = tuple(one.name for one in arrays if not one.parent)
     held = {"holders": names, "busy": f"{names[0]} consists of it"}
     return tuple(replace(disk, **held) for disk in disks), arrays, (made,)
+
+
+def nearly_our_partitions(rng: Random) -> tuple[tuple[TemporaryDisk, ...], tuple[DiskSet, ...]]:
+    """A recorded set of LVM on partitions, which was interrupted before the file system."""
+    plain = tuple(nvme(number) for number in range(rng.choice((2, 2, 3))))
+    made = random_set(rng, plain)
+    whole = {"members": tuple(disk.identity for disk in plain), "sizes": tuple(disk.size for disk in plain)}
+    kind = {"aggregation": "lvm", "table": "gpt", "array_uuid": UUIDS[0], "swap_partition_uuid": ""}
+    made = replace(made, **whole, **kind, vm_id=VM, begun=rng.choice(("table", "table", "array")))
+    return tuple(nearly_ours(rng, disk, made) for disk in plain), (made,)
 
 
 def random_machine(rng: Random) -> tuple[DiskFacts, tuple[DiskSet, ...]]:
@@ -234,6 +304,8 @@ def random_machine(rng: Random) -> tuple[DiskFacts, tuple[DiskSet, ...]]:
         assembled = parts_nearly_ours(rng, assembled, sets[0])
     if rng.random() < 0.2:
         disks, assembled, sets = nearly_our_array(rng)
+    elif rng.random() < 0.05:
+        (disks, sets), assembled = nearly_our_partitions(rng), ()
     sources = ("/dev/sdz1", "/dev/md127", *(disk.path for disk in disks))
     point = MountPoint(path="/mnt", state="empty")
     if rng.random() < 0.2:
@@ -248,7 +320,7 @@ def random_machine(rng: Random) -> tuple[DiskFacts, tuple[DiskSet, ...]]:
         **({"fstab": f"{LINE}\n".encode(), "entries": (entry,)} if rng.random() < 0.5 else {}),
         fstab_writable=rng.random() < 0.8,
         systemd=rng.random() < 0.8,
-        tools=frozenset(tool for tool in TOOLS if rng.random() < 0.97),
+        tools=frozenset(tool for tool in sorted(TOOLS) if rng.random() < 0.97),
         waagent_formats="/etc/waagent.conf" if rng.random() < 0.1 else "",
         free_space=(("/mnt", 10 * GIB),),
     )

@@ -14,6 +14,7 @@ from azureinit.config.load import EPHEMERAL_SETUP
 from azureinit.config.model import Config, Disk, Platform, Telemetry
 from azureinit.errors import ConfigInvalid, LocalError, LockTimeout, NotConverged, StepFailed, VmIdUnknown
 from azureinit.facts.temporary_disks import DiskFacts
+from azureinit.memory.pool import OFFERED, REUSED, WAITING, Marker, write_marker
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
 from azureinit.record import replace
 from azureinit.run.disks import LOCK, LOOKS, MOST_ROUNDS, RESULT, Look, converge, disks, set_up
@@ -164,6 +165,19 @@ def test_the_result_exists_before_the_disks_are_listed(tree: DiskTree) -> None:
     assert machine.there and all(machine.there)
 
 
+@pytest.mark.parametrize(("boot", "code", "state"), [(False, 1, "refused"), (True, 0, "done")])
+def test_data_of_the_user_fail_an_operators_setup_and_no_boot(
+    tree: DiskTree, boot: bool, code: int, state: str
+) -> None:
+    tree.local_nvme("S1")
+    with (tree.place / "dev/nvme0n1").open("r+b") as file:
+        file.write(b"mine")
+    world = World(tree)
+    identity = identify(world.context, end_if_done=False)
+    assert set_up(world.context, identity, boot=boot) == code
+    assert world.result()["state"] == state
+
+
 def test_without_a_vm_id_nothing_is_done(tree: DiskTree) -> None:
     world = World(tree, vm_id="")
     with pytest.raises(VmIdUnknown, match="temporary disks are left alone: the firmware gives no VM id"):
@@ -282,3 +296,17 @@ def test_a_disk_with_data_is_left_alone_and_the_host_learns_why(tree: DiskTree) 
         "left alone",
         "it is not blank: there is data at byte 0",
     )
+
+
+@pytest.mark.parametrize(("state", "left"), [(OFFERED, True), (WAITING, True), (REUSED, False)])
+def test_in_a_pool_nothing_is_made_on_a_temporary_disk(tree: DiskTree, state: str, left: bool) -> None:
+    """The unit starts there if the run has died. It fails, and so the customer's run starts it again."""
+    world = World(tree)
+    world.machine.make_dirs("/var/lib/azure-init", mode=0o700)
+    write_marker(world.machine, "/var/lib/azure-init", Marker(state=state, type="Running", firmware_id=ID))
+    if left:
+        with pytest.raises(LocalError, match="waits in a pool"):
+            world.set_up()
+    else:
+        assert world.set_up() == 0
+    assert (world.machine.stat(RESULT) is None) is left

@@ -10,8 +10,9 @@ from hypothesis import given, strategies as st
 from azureinit.config.model import Disk
 from azureinit.config.waagent import parse_waagent_conf
 from azureinit.facts.disk_conflicts import parse_formats
+from azureinit.facts.disk_reading import MOST_READINGS
 from azureinit.facts.fstab import parse_fstab
-from azureinit.facts.temporary_disks import MountPoint
+from azureinit.facts.temporary_disks import MountPoint, read_disk_facts
 from azureinit.sources.identity import stand_down
 from support.disk_trees import DiskTree
 
@@ -158,11 +159,34 @@ def test_an_automount_point_is_mounted_and_nothing_below_it_is_entered(tree: Dis
             return real(path, **options)  # type: ignore[operator]
 
         setattr(machine, name, watched)
-    from azureinit.facts.temporary_disks import read_disk_facts
-
     top, below = read_disk_facts(machine, Disk(), ()).points
     assert (top.state, top.source, below.state) == ("mounted", "systemd-1", "hidden")
     assert entered and not [path for path in entered if path.startswith("/mnt")]
+
+
+def test_what_is_mounted_during_the_reading_is_no_directory_with_files(tree: DiskTree) -> None:
+    """At a boot systemd mounts what /etc/fstab names at the same time."""
+    (tree.place / "mnt").mkdir()
+    machine, readings = tree.machine(), []
+
+    def mount() -> None:
+        readings.append(len(tree.mounts))
+        if len(readings) == 1:
+            tree.mount("/mnt", "nvme0n1")
+            tree.write("mnt/file", "")
+
+    machine.meanwhile = mount
+    facts = read_disk_facts(machine, Disk(scsi="off"), ())
+    assert (facts.points[0].state, facts.points[0].source) == ("mounted", "/dev/nvme0n1")
+    assert next(disk for disk in facts.disks if disk.name == "nvme0n1").mounts == ("/mnt",)
+
+
+def test_mounts_that_never_rest_do_not_keep_the_reading_from_its_end(tree: DiskTree) -> None:
+    quiet, restless = tree.machine(), tree.machine()
+    read_disk_facts(quiet, Disk(), ())
+    restless.meanwhile = lambda: tree.mount(f"/srv/{len(tree.mounts)}", "sda1")
+    assert read_disk_facts(restless, Disk(), ()).disks
+    assert restless.count == MOST_READINGS * quiet.count > 0, "UUIDs that were asked for, the same number each time"
 
 
 # ---- other agents

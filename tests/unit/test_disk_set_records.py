@@ -22,6 +22,11 @@ def test_sets_are_read_as_they_were_written() -> None:
     assert parse_disk_sets(b"") == ()
 
 
+def test_a_record_of_an_older_version_has_no_chunk() -> None:
+    older = {name: value for name, value in ONE.as_dict().items() if name != "chunk_kib"}
+    assert parse_disk_sets(seal(older)) == (ONE,)
+
+
 def test_every_changed_byte_makes_the_line_invalid() -> None:
     data = encode_disk_sets((ONE,))
     for at in range(len(data) - 1):

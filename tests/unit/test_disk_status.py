@@ -31,8 +31,9 @@ NTFS = Content(
     signatures=(Signature(kind="ntfs", offset=0, label="Temporary Storage"),),
     **READ,
 )
-DOS = Content(size=80 * GIB, signatures=(Signature(kind="dos", offset=0),), **READ)
-SHIPPED = Partition(name="sdb1", path="/dev/sdb1", number=1, start=1 << 20, size=80 * GIB - (2 << 20), content=NTFS)
+WHERE = (1 << 20, 80 * GIB - (2 << 20))
+DOS = Content(size=80 * GIB, signatures=(Signature(kind="dos", offset=0),), around=WHERE, **READ)
+SHIPPED = Partition(name="sdb1", path="/dev/sdb1", number=1, start=WHERE[0], size=WHERE[1], content=NTFS)
 BLANK = Content(size=GIB, blank=True)
 
 

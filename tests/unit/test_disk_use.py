@@ -177,8 +177,10 @@ def test_an_array_without_a_uuid_in_sysfs_is_known_by_its_link(tree: DiskTree) -
     assert tree.facts().assembled[0].uuid == "12345678-9abc-def0-1234-56789abcdef0"
 
 
-def test_an_array_without_a_link_is_known_by_its_members(tree: DiskTree) -> None:
-    tree.stack("md127", ["nvme0n1", "nvme1n1"])
+@pytest.mark.parametrize("uuid", ["", "00000000-0000-0000-0000-000000000000"])
+def test_an_array_without_a_link_is_known_by_its_members(tree: DiskTree, uuid: str) -> None:
+    """The kernel's own is zero while the array does not run."""
+    tree.stack("md127", ["nvme0n1", "nvme1n1"], uuid=uuid)
     for name in ("nvme0n1", "nvme1n1"):
         with (tree.place / f"dev/{name}").open("r+b") as file:
             file.seek(4096)
@@ -239,6 +241,17 @@ def test_a_program_that_writes_counts_and_one_that_reads_does_not(tree: DiskTree
     tree.write("proc/4711/fdinfo/3", f"pos:\t0\nflags:\t{flags}\n")
     tree.write("proc/4711/comm", "dd\n")
     assert disk(tree, "nvme0n1").busy == ("dd (pid 4711) has /dev/nvme0n1 open for writing" if busy else "")
+
+
+def test_a_program_that_writes_to_an_array_counts(tree: DiskTree) -> None:
+    tree.stack("md127", ["nvme0n1", "nvme1n1"], uuid=MD, size=8)
+    tree.write("sys/devices/virtual/block/md127/diskseq", "42\n")
+    tree.link("proc/4711/fd/3", "/dev/md127")
+    tree.write("proc/4711/fdinfo/3", "flags:\t0100001\n")
+    (array,) = tree.facts().assembled
+    assert array.busy == "a program (pid 4711) has /dev/md127 open for writing"
+    assert array.sequence == 42
+    assert array.content is not None and not array.content.blank
 
 
 def test_a_disk_of_a_recorded_set_is_read_even_if_it_is_claimed(tree: DiskTree) -> None:

@@ -89,10 +89,12 @@ def volume(name: str, content: Content, **more: Any) -> Assembled:
     return replace(made, mapped=f"azure--ephemeral--md-{name}", uuid=f"LVM-{name}", size=content.size)
 
 
-def group(*arrays: Assembled) -> tuple[tuple[TemporaryDisk, ...], tuple[Assembled, ...]]:
+def group(
+    *arrays: Assembled, volumes: tuple[str, ...] | None = None
+) -> tuple[tuple[TemporaryDisk, ...], tuple[Assembled, ...]]:
     names = tuple(one.name for one in arrays)
     uuids = [f"111100-0000-0040-0080-0000-0000-00000{number}" for number in range(2)]
-    contents = [holding(sign("lvm2", uuid, GROUP)) for uuid in uuids]
+    contents = [holding(sign("lvm2", uuid, GROUP, volumes=volumes)) for uuid in uuids]
     disks = (held(nvme(number), content, holders=names) for number, content in enumerate(contents))
     return tuple(disks), arrays
 
@@ -157,13 +159,6 @@ def test_lvm_has_a_volume_for_swap() -> None:
 def test_a_swap_area_on_a_larger_volume_has_the_size_asked_for() -> None:
     made = planned(group(volume("swap", blank(72 * MIB)), volume("data", blank(INNER))), volumes(), **LVM)
     assert argvs(made)[0][-2:] == ("/dev/dm-0", "65536")
-
-
-def test_lvm_has_no_partition_table_and_that_is_said() -> None:
-    made = plan(facts(nvme(0), nvme(1)), aggregation="lvm", table="gpt")
-    assert cautions(made) == {"local NVMe disks": "no partition table is made: LVM has logical volumes instead"}
-    assert not refusals(made)
-    assert on_devices(made)
 
 
 @pytest.mark.parametrize("settings", [{}, {"table": "gpt"}], ids=str)
@@ -298,6 +293,33 @@ def test_a_volume_that_is_not_active_is_activated(there: str, begun: str) -> Non
     assert ("vgchange", "--quiet", "--activate", "y", GROUP) in argvs(made)
     assert not on_devices(made)
     assert not refusals(made)
+
+
+def test_a_swap_volume_that_was_removed_is_not_activated_for_ever() -> None:
+    disks, arrays = group(volume("data", EXT4), volumes=("data",))
+    made = plan(facts(*disks, assembled=arrays), volumes(begun="filesystem", finished=True), **LVM)
+    assert not any(argv[0] == "vgchange" for argv in argvs(made))
+    assert "mount of /mnt" in [step.name for step in steps(made)]
+    assert "no logical volume swap any more" in cautions(made)["swap on the local NVMe disks"]
+    assert not refusals(made)
+
+
+@pytest.mark.parametrize("volumes_left", [("swap",), ("swap", "data")])
+def test_a_data_volume_that_was_removed_is_not_activated_for_ever(volumes_left: tuple[str, ...]) -> None:
+    disks, arrays = group(volume("swap", SWAP_AREA), volumes=volumes_left)
+    made = plan(facts(*disks, assembled=arrays), volumes(begun="filesystem", finished=True), **LVM)
+    activated = any(argv[0] == "vgchange" for argv in argvs(made))
+    assert activated is ("data" in volumes_left)
+    assert not on_devices(made)
+
+
+@pytest.mark.parametrize("use", [{"mounts": ("/data",)}, {"busy": "dm-7 consists of it"}], ids=str)
+def test_a_swap_volume_in_use_is_left_alone(use: dict[str, Any]) -> None:
+    made = planned(group(volume("swap", blank(SWAP), **use), volume("data", blank(INNER))), volumes(), **LVM)
+    assert written(made) == ["/dev/dm-1"]
+    assert [item.why for item in refusals(made)] == [
+        "left alone: /dev/dm-0 is mounted at /data" if "mounts" in use else "left alone: dm-7 consists of it"
+    ]
 
 
 def test_a_swap_volume_that_holds_something_else_is_left_alone() -> None:

@@ -350,8 +350,8 @@ def test_local_nvme_disks_do_not_concern_other_programs() -> None:
 def test_the_plan_as_text() -> None:
     text = as_text(plan(facts(nvme(0, holding(sign("ext4", FRESH[6], "data"))), nvme(1))), privileged=True)
     assert text == (
-        "! refused: local NVMe disks: nothing is formatted: not every disk is blank; azure-init disk setup --recreate"
-        " formats disks that are free, and destroys what is on them\n"
+        "! not set up: local NVMe disks: nothing is formatted: not every disk is blank; azure-init disk setup"
+        " --recreate formats disks that are free, and destroys what is on them\n"
         "! /dev/nvme0n1: left alone: it holds ext4 labelled data\n"
         "! /dev/nvme1n1: left alone: the set needs /dev/nvme0n1 too, which cannot be used\n"
         "0 to do, 0 as asked, 3 not possible\n"

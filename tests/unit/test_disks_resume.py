@@ -64,6 +64,15 @@ def test_our_label_is_enough_to_keep_and_mount() -> None:
     assert ("mount", "-t", "xfs", "/dev/nvme0n1", "/mnt") in argvs(made)
 
 
+@pytest.mark.parametrize(("first", "kept"), [(65536, True), (64 * MIB, False)])
+def test_btrfs_without_its_first_superblock_is_not_mounted(first: int, kept: bool) -> None:
+    copies = [sign("btrfs", FRESH[1], "AzureEphmDsk", offset=offset) for offset in (first, 64 * MIB)]
+    disk = nvme(0, holding(*copies))
+    made = plan(facts(disk), recorded(disk, filesystem="btrfs", finished=True))
+    assert not on_devices(made)
+    assert bool(refusals(made)) is not kept
+
+
 def test_another_file_system_with_array_metadata_behind_it_is_not_mounted() -> None:
     disk = nvme(0, holding(EXT4, sign("md", FRESH[6])))
     made = plan(facts(disk), recorded(disk, finished=True))
@@ -78,6 +87,31 @@ def test_a_recorded_array_is_assembled_and_not_made_again() -> None:
             "mdadm", "--assemble", "/dev/md/azure-ephemeral-md", "--uuid=11110000:00004000:80000000:00000001",
             "/dev/nvme0n1", "/dev/nvme1n1",
         )]  # fmt: skip
+
+
+@pytest.mark.parametrize("over", ["", "ntfs", "data"])
+def test_a_complete_array_that_was_interrupted_is_looked_at_before_it_is_made_again(over: str) -> None:
+    """An operator may have made a file system on it meanwhile."""
+    disks = nvme(0, holding(MD)), nvme(1, holding(MD))
+    made = plan(facts(*disks), recorded(*disks, begun="array", over=over))
+    assert [argv[:2] for argv in argvs(made)] == [("mdadm", "--assemble")]
+    assert not on_devices(made)
+
+
+def test_an_interrupted_array_gets_the_recorded_chunk() -> None:
+    disks = nvme(0, holding(MD)), nvme(1)
+    (argv,) = argvs(plan(facts(*disks), recorded(*disks, begun="array", chunk_kib=64), chunk_kib=256))
+    assert "--chunk=64" in argv
+
+
+def test_another_partition_that_is_mounted_does_not_count_for_ours() -> None:
+    first = replace(part("nvme0n1", 1, holding(sign("ext4", FRESH[5], "mine"))), mounts=("/srv",))
+    second = part("nvme0n1", 2, holding(EXT4))
+    table = holding(sign("gpt", FRESH[3]))
+    disk = nvme(0, table, partitions=(first, second), mounts=("/srv",), busy="mounted at /srv")
+    made = plan(facts(disk))
+    assert not refusals(made)
+    assert ("mount", "-t", "ext4", "/dev/nvme0n1p2", "/mnt") in argvs(made)
 
 
 def test_an_array_keeps_the_recorded_order_of_its_disks() -> None:
@@ -229,6 +263,13 @@ def test_the_file_system_of_an_assembled_array(content: Content, begun: str, wor
     made = plan(facts(*members, assembled=(array(*disks, content=content),)), recorded(*disks, begun=begun))
     assert bool(on_devices(made)) is works
     assert bool(refusals(made)) is not works
+
+
+def test_an_array_is_the_same_one_when_it_is_written_to() -> None:
+    disks = nvme(0), nvme(1)
+    members = tuple(held(disk, holding(MD)) for disk in disks)
+    made = plan(facts(*members, assembled=(array(*disks, sequence=42),)), recorded(*disks, begun="array"))
+    assert on_devices(made)[0].devices[0].sequence == 42
 
 
 @pytest.mark.parametrize("changes", [{"uuid": FRESH[6]}, {"mounts": ("/x",)}, {"busy": "claimed"}], ids=str)

@@ -1,19 +1,27 @@
 """Several disks as one volume: RAID 0 by mdadm, or a striped logical volume by LVM.
 
 UUIDs are chosen before anything is written. LVM does not take one for its volume group, so the physical volumes have
-it: the digits of the set's UUID, of which the last two are the member's number. Neither tool gets an answer to a
-question, so only work of our own that was interrupted is overwritten.
+it: the digits of the set's UUID, of which the last two are the member's number. Where the physical volumes are
+partitions, the tables and the partitions are numbered in the same way. Neither tool gets an answer to a question, so
+only work of our own that was interrupted is overwritten.
 """
 
 from __future__ import annotations
 
+from azureinit.backends.filesystem import CLEAR
 from azureinit.plan.actions import Run
 
 LONG = 300.0  # seconds
 VOLUME, SWAP_VOLUME = "data", "swap"  # the logical volumes
 MDADM, LVM = "mdadm", "vgcreate"  # what must be installed
 GROUPS = (6, 4, 4, 4, 4, 4, 6)  # digits between the hyphens of LVM's UUIDs
-WIPED = 'devices=$1; shift; "$@" && exec wipefs --quiet --all $devices'
+WIPED = (
+    CLEAR
+    + """
+for device in $devices; do clear "$device"; done
+exec wipefs --quiet --all $devices
+"""
+)
 STRIPED = """set -e
 vg=$1 lv=$2 chunk=$3 again=$4 swap=$5 mib=$6 count=0 devices=
 shift 6
@@ -51,6 +59,11 @@ def create_array(name: str, devices: tuple[str, ...], *, uuid: str, chunk_kib: i
 
 def assemble_array(name: str, devices: tuple[str, ...], *, uuid: str) -> Run:
     return Run(argv=("mdadm", "--assemble", f"/dev/md/{name}", f"--uuid={md_uuid(uuid)}", *devices), timeout=LONG)
+
+
+def stop_array(path: str) -> Run:
+    """Of one that is not running: the kernel only holds its members."""
+    return Run(argv=("mdadm", "--stop", path), timeout=LONG)
 
 
 def read_partitions(device: str) -> Run:
@@ -96,6 +109,11 @@ def wiped_after(run: Run, name: str, *, lvm: bool, swap: bool = False) -> Run:
 
 def activate_volume(name: str) -> Run:
     return Run(argv=("vgchange", "--quiet", "--activate", "y", name), timeout=LONG)
+
+
+def numbered_uuid(uuid: str, number: int) -> str:
+    """Of one disk's partition table, or of its partition."""
+    return f"{uuid[:-2]}{number:02d}" if uuid else ""
 
 
 def member_uuid(uuid: str, number: int) -> str:

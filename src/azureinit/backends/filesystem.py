@@ -17,21 +17,48 @@ MKFS: dict[str, tuple[str, int, tuple[str, ...], tuple[str, ...]]] = {
     "btrfs": ("mkfs.btrfs", 255, ("--quiet", "--nodiscard", "--uuid", "{uuid}", "--label"), ("--force",)),
     "swap": ("mkswap", 15, ("--uuid", "{uuid}", "--label"), ("--force",)),
 }
-LINUX, SWAP = "0FC63DAF-8483-4772-8E79-3D69D8477DE4", "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"  # GPT's partition types
+# GPT's partition types
+LINUX, SWAP = "0FC63DAF-8483-4772-8E79-3D69D8477DE4", "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
+LINUX_LVM = "E6D6D379-F507-44C2-A23C-238F2A3DF928"
 # wipefs removes what it knows, and has the kernel forget the partitions. What else would be taken for a signature goes
-# with both ends of the disk: a boot sector, or the tables of an array whose disks were combined in another way.
+# with both ends of the disk: a boot sector, or the tables of an array whose disks were combined in another way. btrfs
+# has copies of its superblock at 64 MiB and 256 GiB, which wipefs does not know.
 WIPE = """set -e
 while [ "$1" != -- ]; do
     wipefs --quiet --all "$1"
     if [ "$2" -lt 16777216 ]; then echo "$1 has $2 bytes, and at least 16 MiB are needed" >&2; exit 1; fi
-    for start in 0 $(($2 - 5242880)); do
-        dd if=/dev/zero of="$1" bs=65536 count=80 seek="$start" oflag=seek_bytes conv=notrunc,fsync 2>/dev/null
+    for start in 0 $(($2 - 5242880)) 67108864 274877906944; do
+        if [ $((start + 5242880)) -le "$2" ]; then
+            dd if=/dev/zero of="$1" bs=65536 count=80 seek="$start" oflag=seek_bytes conv=notrunc,fsync 2>/dev/null
+        fi
     done
     shift 2
 done
 shift
 exec "$@"
 """
+# The same copies, and the second header of LUKS, on devices that show what was on the disks before.
+CLEAR = """set -e
+clear() {
+    for start in 4194304 67108864 274877906944; do
+        if [ $((start + 4096)) -le "$(blockdev --getsize64 "$1")" ]; then
+            dd if=/dev/zero of="$1" bs=4096 count=1 seek="$start" oflag=seek_bytes conv=notrunc,fsync 2>/dev/null
+        fi
+    done
+}
+devices=$1
+shift
+"$@"
+"""
+CLEAR_PARTITIONS = (
+    CLEAR
+    + """
+for part in /sys/class/block/"${devices##*/}"/*/partition; do
+    part=${part%/partition}
+    if [ -b "/dev/${part##*/}" ]; then clear "/dev/${part##*/}"; fi
+done
+"""
+)
 TABLE = 'disk=$1; shift; printf "%s\\n" "$@" | sfdisk --quiet --wipe always --wipe-partitions always "$disk"'
 # The file is made only where the name is free, and used through its descriptor: its directory may belong to a user. In
 # spite of `set -C` a shell opens a device that a link leads to, so what was opened is looked at too.
@@ -81,6 +108,11 @@ def wiped_first(disks: tuple[tuple[str, int], ...], run: Run) -> Run:
     return Run(argv=("sh", "-c", WIPE, "wipefs", *words, "--", *run.argv), timeout=run.timeout)
 
 
+def cleared_partitions(disk: str, run: Run) -> Run:
+    """After the program has made a table: nothing of an older file system shows in the new partitions."""
+    return Run(argv=("sh", "-c", CLEAR_PARTITIONS, "sfdisk", disk, *run.argv), timeout=run.timeout)
+
+
 def tool_of(kind: str) -> str:
     return MKFS[kind][0]
 
@@ -97,6 +129,12 @@ def make_table(
     lines = [f"{size}type={SWAP}, uuid={swap_uuid}"] if swap_uuid else []
     lines.append(f"{size}type={SWAP}, uuid={partition_uuid}" if all_swap else f"type={LINUX}, uuid={partition_uuid}")
     return Run(argv=("sh", "-c", TABLE, "sfdisk", disk, "label: gpt", f"label-id: {uuid}", *lines), timeout=LONG)
+
+
+def make_member_table(disk: str, *, uuid: str, partition_uuid: str) -> Run:
+    """One partition, for a physical volume of LVM."""
+    lines = (f"label-id: {uuid}", f"type={LINUX_LVM}, uuid={partition_uuid}")
+    return Run(argv=("sh", "-c", TABLE, "sfdisk", disk, "label: gpt", *lines), timeout=LONG)
 
 
 def make_swap_file(path: str, size: int, *, how: str) -> Run:

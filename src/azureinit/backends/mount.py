@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.plan.actions import Declined, MakeDir, Run, Way, Write
+from azureinit.plan.actions import Declined, MakeDir, Remove, Run, Way, Write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +46,17 @@ def mount(
     if listed:
         return (Way(backend="systemd", actions=(ready, start_mount(point))), plain)
     text = UNIT.format(point=point, uuid=uuid, filesystem=filesystem, options=options)
-    units = tuple(_by_unit(ready, f"{place}/{mount_unit(point)}", text, point) for place in UNIT_DIRS)
+    units = tuple(_by_unit(ready, path, text, point) for path in unit_paths(point))
     return (*units, plain)
+
+
+def unit_paths(point: str) -> tuple[str, ...]:
+    """Where the unit is written, if /etc/fstab cannot be changed."""
+    return tuple(f"{place}/{mount_unit(point)}" for place in UNIT_DIRS)
+
+
+def remove_units(paths: tuple[str, ...]) -> Way:
+    return Way(backend="native", actions=(*(Remove(path=path) for path in paths), reload_units()))
 
 
 def _by_unit(ready: Action, path: str, text: str, point: str) -> Way:

@@ -1,7 +1,8 @@
 """What a disk holds: signatures, and whether it is blank or exactly the NTFS that the platform ships.
 
 Blank means: no signature, and zeros in the first and last 16 MiB and in 64 samples of 1 MiB between them. Data that
-lies only between the samples is not seen. A small disk is read as a whole.
+lies only between the samples is not seen. A small disk is read as a whole. A disk without any signature is always read
+that far, and a disk with a DOS table and one partition also beside that partition.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ MIB = 1 << 20
 EDGE = 16 * MIB  # of the beginning and of the end, which must read as zeros
 SAMPLES, SAMPLE = 64, MIB  # evenly spaced between them
 BLOCK = 4096
+SECTOR = 512  # a DOS table is in the first 512 bytes, whatever the disk's sectors are
 BLKID_TIMEOUT = 60.0
 NOTHING_FOUND, CONTRADICTORY = 2, 8  # blkid's exit codes
 NO_CONTENT = ("DEVNAME", "PART_ENTRY_")  # blkid's words for the device itself, not for what is on it
@@ -43,7 +45,11 @@ class Content(Record):
     size: int
     blank: bool
     signatures: tuple[Signature, ...] = ()
-    nonzero: int | None = None  # the first offset that is not zero
+    nonzero: int | None = None  # the first offset that is not zero; beside a signature, of the probed areas only
+    around: tuple[int, int] | None = (
+        None  # the partition (start, size) outside of which all bytes but the table were read
+    )
+    beside: int | None = None  # the first offset outside of it that is not zero
     ambiguous: str = ""  # what a second probe (blkid) says against the first
     pristine_ntfs: bool = False
     ntfs: str = ""  # why an NTFS is not the pristine one, or cannot be read
@@ -52,13 +58,16 @@ class Content(Record):
     digest: str = ""
 
 
-def read_device(machine: Machine, path: str, size: int) -> Content:
-    """The content of a device of that size, with blkid's opinion. LocalError if any part of it cannot be read."""
+def read_device(machine: Machine, path: str, size: int, *, only: tuple[int, int] | None = None) -> Content:
+    """The content of a device of that size, with blkid's opinion. LocalError if any part of it cannot be read.
+
+    `only`: start and size of its partition, if it has exactly one.
+    """
     image = machine.open_image(path)
     try:
         if image.size != size:
             raise LocalError(f"{path} has {image.size} bytes, and {size} were expected: it is changing", path=path)
-        content = read_content(image, size)
+        content = read_content(image, size, only=only)
     finally:
         image.close()
     if not content.blank and not content.pristine_ntfs:
@@ -98,7 +107,7 @@ def parse_blkid(status: int, out: bytes, told: str) -> str:
     return found.get("TYPE") or found.get("PTTYPE") or " ".join(sorted(found))
 
 
-def read_content(image: Image, size: int) -> Content:
+def read_content(image: Image, size: int, *, only: tuple[int, int] | None = None) -> Content:
     """LocalError if any part of the bound cannot be read."""
     if size <= 0:
         raise LocalError("the disk has no bytes")
@@ -109,11 +118,14 @@ def read_content(image: Image, size: int) -> Content:
     nonzero = next((area[0] + at for area, at in zip(areas, firsts) if at is not None), None)
     # No magic number is made of zeros.
     signatures = find_signatures(View(tuple(area for area, at in zip(areas, firsts) if at is not None)), size)
-    if nonzero is None and not signatures:
-        nonzero = reader.search(_without(bound(size), probed))
+    if not signatures:
+        found = (nonzero, reader.search(_without(bound(size), probed)))
+        nonzero = min((at for at in found if at is not None), default=None)
     content = Content(size=size, blank=nonzero is None and not signatures, signatures=signatures, nonzero=nonzero)
     if any(one.kind == "ntfs" for one in signatures):
         content = _with_ntfs(content, reader)
+    if only is not None and {one.kind for one in signatures} == {"dos"}:
+        content = _with_gaps(content, reader, only)
     return replace(content, regions=reader.regions(), digest=reader.digest())
 
 
@@ -148,6 +160,15 @@ def _without(regions: tuple[tuple[int, int], ...], gone: tuple[tuple[int, int], 
             start = min(end, other + size)
         if start < end:
             yield start, end - start
+
+
+def _with_gaps(content: Content, reader: Reader, only: tuple[int, int]) -> Content:
+    """The bytes beside the partition, unless there are too many of them."""
+    start, end = only[0], sum(only)
+    if not SECTOR <= start < end <= content.size or max(start, content.size - end) > EDGE:
+        return content
+    gaps = ((SECTOR, start - SECTOR), (end, content.size - end))
+    return replace(content, around=only, beside=reader.search(iter(gaps)))
 
 
 def _with_ntfs(content: Content, reader: Reader) -> Content:
@@ -192,14 +213,14 @@ class Reader:
         return data
 
     def search(self, regions: Iterator[tuple[int, int]]) -> int | None:
-        """Read until a byte is not zero. Returns its offset."""
+        """Read all of them. Returns the first offset that is not zero."""
+        found = None
         for start, length in regions:
             for data in self.pieces(start, length):
-                at = first_nonzero(data)
-                if at is not None:
-                    return start + at
+                at = first_nonzero(data) if found is None else None
+                found = found if at is None else start + at
                 start += len(data)
-        return None
+        return found
 
     def regions(self) -> tuple[tuple[int, int], ...]:
         return tuple(self._regions)

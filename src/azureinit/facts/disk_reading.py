@@ -36,23 +36,42 @@ NEW_UUIDS = 12
 SYSTEMD = "/run/systemd/system"
 SWAP_HEAD, SWAP_KINDS = 64 << 10, ("swap", "suspended system")  # the signature is in the first page
 SWAP_FILE, NOTICE = "swapfile", "DATALOSS_WARNING_README.txt"
+MOUNT_UNITS, WRITTEN = ("/etc/systemd/system", SYSTEMD), b"# Written by azure-init,"  # how our own ones begin
 ARRAY_LINKS, ARRAY_LINK = "/dev/disk/by-id", "md-uuid-"
 MOST = 1 << 20
+MOST_READINGS = 3
 UNKNOWN = "what is mounted is unknown: /proc/self/mountinfo is missing or empty"
 
 
 def read_all(machine: Machine, settings: Disk, recorded: frozenset[str]) -> DiskFacts:
-    """`recorded`: identities of the disks that this VM has set up."""
-    blocks = read_blocks(machine)
-    uses = read_uses(machine, blocks)
+    """`recorded`: identities of the disks that this VM has set up.
+
+    Everything is read again if a device was mounted or became swap meanwhile: at a boot, systemd mounts what /etc/fstab
+    names at the same time, and a file system of ours would look like files in the mount point.
+    """
+    left = MOST_READINGS
+    while True:
+        blocks = read_blocks(machine)
+        uses = read_uses(machine, blocks)
+        facts = _read_once(machine, settings, recorded, blocks, uses)
+        now = read_uses(machine, read_blocks(machine))
+        left -= 1
+        if not left or (now.mounts, now.swaps) == (uses.mounts, uses.swaps):
+            return facts
+
+
+def _read_once(machine: Machine, settings: Disk, recorded: frozenset[str], blocks: Blocks, uses: Uses) -> DiskFacts:
     signs = read_signs(machine, blocks, system_disks(machine, blocks, uses))
     if not uses.table:
         signs = {name: replace(sign, why=sign.why or UNKNOWN) for name, sign in signs.items()}
     temporary = [blocks[name] for name, sign in signs.items() if not sign.why]
     disks = tuple(_read_disk(machine, blocks, uses, disk, signs[disk.name]) for disk in temporary)
-    disks = _with_writers(machine, disks)
+    paths = [block.path for block in blocks.values() if block.stacked]
+    paths += [path for disk in disks for path in (disk.path, *(part.path for part in disk.partitions))]
+    writers = read_writers(machine, paths) if disks else {}
+    disks = _with_writers(disks, writers)
     disks = tuple(_with_content(machine, disk, own=disk.identity in recorded) for disk in disks)
-    assembled = _read_assembled(machine, blocks, uses, disks)
+    assembled = _read_assembled(machine, blocks, uses, disks, writers)
     fstab = machine.read(FSTAB, limit=MOST)
     entries = parse_fstab(fstab or b"")
     points = tuple(dict.fromkeys(point for disk in disks for point in disk.mounts))
@@ -82,6 +101,7 @@ def read_all(machine: Machine, settings: Disk, recorded: frozenset[str]) -> Disk
         other_swap_files=tuple(path for path in swap_files if not _may_be_swap(machine, path)),
         active_swaps=uses.active_swaps,
         notices=tuple(path for path, _ in _sizes(machine, (f"{point.rstrip('/')}/{NOTICE}" for point in points))),
+        mount_units=tuple(_read_mount_units(machine)),
         wrong_owner=tuple(_read_wrong_owner(machine, points, settings.owner)) if settings.owner else (),
     )
 
@@ -135,10 +155,9 @@ def _read_other(machine: Machine, blocks: Blocks, uses: Uses, disk: Block, why: 
     return OtherDisk(name=disk.name, path=disk.path, size=disk.size, why=why, mounts=use.mounts, swaps=use.swaps)
 
 
-def _with_writers(machine: Machine, disks: tuple[TemporaryDisk, ...]) -> tuple[TemporaryDisk, ...]:
+def _with_writers(disks: tuple[TemporaryDisk, ...], writers: dict[str, str]) -> tuple[TemporaryDisk, ...]:
     """Programs that write to a disk that otherwise looks free."""
     free = {disk.name: (disk.path, *(part.path for part in disk.partitions)) for disk in disks if not disk.busy}
-    writers = read_writers(machine, (path for paths in free.values() for path in paths))
     found = {name: "; ".join(writers[path] for path in paths if path in writers) for name, paths in free.items()}
     return tuple(replace(disk, busy=found[disk.name]) if found.get(disk.name) else disk for disk in disks)
 
@@ -148,7 +167,8 @@ def _with_content(machine: Machine, disk: TemporaryDisk, *, own: bool) -> Tempor
     if disk.trouble or (disk.busy and not (own or disk.holders or disk.mounts or disk.swaps)):
         return disk
     try:
-        content = _read_content(machine, disk.path, disk.size, busy=bool(disk.busy))
+        only = (disk.partitions[0].start, disk.partitions[0].size) if len(disk.partitions) == 1 else None
+        content = _read_content(machine, disk.path, disk.size, busy=bool(disk.busy), only=only)
         parts = tuple(
             replace(part, content=_read_content(machine, part.path, part.size, busy=bool(disk.busy)))
             for part in disk.partitions
@@ -158,14 +178,16 @@ def _with_content(machine: Machine, disk: TemporaryDisk, *, own: bool) -> Tempor
     return replace(disk, content=content, partitions=parts)
 
 
-def _read_content(machine: Machine, path: str, size: int, *, busy: bool) -> Content:
+def _read_content(
+    machine: Machine, path: str, size: int, *, busy: bool, only: tuple[int, int] | None = None
+) -> Content:
     """A device in use is never blank or pristine: its user may write to it at any time."""
-    content = read_device(machine, path, size)
+    content = read_device(machine, path, size, only=only)
     return replace(content, blank=False, pristine_ntfs=False) if busy else content
 
 
 def _read_assembled(
-    machine: Machine, blocks: Blocks, uses: Uses, disks: tuple[TemporaryDisk, ...]
+    machine: Machine, blocks: Blocks, uses: Uses, disks: tuple[TemporaryDisk, ...], writers: dict[str, str]
 ) -> tuple[Assembled, ...]:
     """Arrays and mapped devices, and their partitions, that consist of temporary disks only."""
     temporary = {disk.name: disk for disk in disks}
@@ -176,7 +198,7 @@ def _read_assembled(
             continue
         array = blocks.get(block.parent, block)
         use = read_disk_use(machine, blocks, uses, block.name)
-        busy = use.busy or _claim(machine, block)
+        busy = use.busy or writers.get(block.path, "") or _claim(machine, block)
         found.append(
             Assembled(
                 name=block.name,
@@ -192,6 +214,7 @@ def _read_assembled(
                 number=block.number,
                 start=block.start,
                 mapped=block.mapped_name,
+                sequence=read_number(machine, f"{array.place}/diskseq") or 0,
             )
         )
     return tuple(found)
@@ -213,8 +236,9 @@ def _content_or_none(machine: Machine, block: Block, *, busy: bool) -> Content |
 
 
 def _array_uuid(machine: Machine, blocks: Blocks, array: Block, members: list[TemporaryDisk]) -> str:
-    """From sysfs where the kernel is recent, from udev's link, or from the members."""
+    """From sysfs where the kernel is recent and the array runs, from udev's link, or from the members."""
     text = read_text(machine, f"/sys/class/block/{array.name}/md/uuid")
+    text = text if text.strip("0:-") else ""
     for link in read_names(machine, ARRAY_LINKS) if not text else ():
         if link.startswith(ARRAY_LINK) and resolve(machine, blocks, f"{ARRAY_LINKS}/{link}") == array.name:
             text = link[len(ARRAY_LINK) :]
@@ -281,6 +305,16 @@ def _may_be_swap(machine: Machine, path: str) -> bool:
         image.close()
     is_swap = any(one.kind in SWAP_KINDS for one in find_signatures(View(((0, head),)), found.st_size))
     return is_swap or not head.strip(b"\0")
+
+
+def _read_mount_units(machine: Machine) -> Iterable[tuple[str, bool]]:
+    """One that cannot be read is not ours."""
+    paths = (f"{place}/{name}" for place in MOUNT_UNITS for name in read_names(machine, place))
+    for path in (path for path in paths if path.endswith(".mount")):
+        try:
+            yield path, (machine.read(path, limit=MOST) or b"").startswith(WRITTEN)
+        except LocalError:
+            yield path, False
 
 
 def _read_wrong_owner(machine: Machine, points: Iterable[str], owner: str) -> Iterable[str]:

@@ -8,6 +8,7 @@ from azureinit.errors import LocalError
 from azureinit.facts.block_devices import read_blocks, resolve
 from azureinit.facts.disk_use import mount_of, read_uses
 from azureinit.facts.fstab import FSTAB, parse_fstab
+from azureinit.facts.path_safety import why_unsafe
 from azureinit.facts.signatures import View, find_signatures
 from azureinit.facts.temporary_disks import FstabEntry
 from azureinit.machine.disk_use import free_bytes
@@ -15,7 +16,7 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from azureinit.facts.block_devices import Blocks
     from azureinit.facts.disk_use import Uses
@@ -44,6 +45,7 @@ class Found(Record):
 class SwapFile(Record):
     path: str
     state: str = NOTHING
+    problem: str = ""  # why it must not be made or used
     size: int = 0
     active: bool = False
     free: int | None = None  # bytes of the file system under it
@@ -57,6 +59,7 @@ class MountFacts(Record):
     devices: tuple[Found, ...] = ()
     mounted: tuple[str, ...] = ()  # mount points
     points: tuple[str, ...] = ()  # of the mount points asked for, those that are directories
+    unsafe: Mapping[str, str] = {}  # of the mount points asked for, those that must not be used, and why
     active_swaps: tuple[str, ...] = ()  # devices without links, and files
     swap: SwapFile | None = None
     tools: frozenset[str] = frozenset()
@@ -77,6 +80,7 @@ def read_mount_facts(
         devices=tuple(_find(machine, blocks, name, number) for name, number in dict.fromkeys(names)),
         mounted=() if machine.rooted else tuple(mount.point for mount in uses.table),
         points=tuple(point for point in points if _is_dir(machine, point)),
+        unsafe={point: why for point in points if point.startswith("/") and (why := why_unsafe(machine, point))},
         active_swaps=() if machine.rooted else uses.active_swaps,
         swap=_read_swap_file(machine, uses, swap_file) if swap_file else None,
         tools=frozenset(tool for tool in TOOLS if machine.find(tool)),
@@ -123,6 +127,7 @@ def _read_swap_file(machine: Machine, uses: Uses, path: str) -> SwapFile:
     return SwapFile(
         path=path,
         state=state,
+        problem=why_unsafe(machine, path),
         size=size,
         active=not machine.rooted and path in uses.active_swaps,
         free=free,

@@ -83,8 +83,8 @@ class Signature(Record):
     """`kind`: ext4, xfs, btrfs, swap, ntfs, gpt, dos, md, lvm2, ... `unfinished`: mkfs was interrupted (XFS, btrfs).
 
     `pmbr` is a protective MBR without a GPT; beside a GPT it is no signature of its own. An LVM member's `uuid` is its
-    own (PV) as LVM writes it, case kept; `label` is the volume group's name and `group` the group's UUID, both empty
-    before vgcreate.
+    own (PV) as LVM writes it, case kept; `label` is the volume group's name, `group` the group's UUID, both empty
+    before vgcreate, and `volumes` the names of the group's logical volumes, None where they are not known.
     """
 
     kind: str
@@ -94,6 +94,7 @@ class Signature(Record):
     unfinished: bool = False
     group: str = ""
     partitions: tuple[str, ...] = ()  # GPT: the UUIDs of its partitions
+    volumes: tuple[str, ...] | None = None
 
     @property
     def mdadm_uuid(self) -> str:
@@ -215,28 +216,50 @@ def _lvm2(view: View, _size: int) -> list[Signature]:
         for length in LVM_UUID:
             cuts.append(cuts[-1] + length)
         uuid = "-".join(letters[start:end] for start, end in zip(cuts, cuts[1:]))
-        name, group = _lvm2_group(view, header[40:])
-        found.append(Signature(kind="lvm2", offset=offset, uuid=uuid, label=name, group=group))
+        name, group, volumes = _lvm2_group(view, header[40:])
+        found.append(Signature(kind="lvm2", offset=offset, uuid=uuid, label=name, group=group, volumes=volumes))
     return found
 
 
-def _lvm2_group(view: View, places: bytes) -> tuple[str, str]:
-    """Name and UUID of the volume group, from the newest text of the first metadata area."""
+def _lvm2_group(view: View, places: bytes) -> tuple[str, str, tuple[str, ...] | None]:
+    """Name, UUID and volumes of the volume group, from the newest text of the first metadata area."""
     pairs = [(_little(places[at : at + 8]), _little(places[at + 8 : at + 16])) for at in range(0, len(places) - 15, 16)]
     ends = [index for index, pair in enumerate(pairs) if pair == (0, 0)]
     if not ends or ends[0] + 1 >= len(pairs):
-        return "", ""
+        return "", "", None
     start, length = pairs[ends[0] + 1]
     header = view.at(start, 512)
     if header[4:20] != LVM_METADATA:
-        return "", ""
+        return "", "", None
     offset, size = _little(header[40:48]), _little(header[48:56])
     if not offset or not size or offset >= length:
-        return "", ""
-    text = view.at(start + offset, min(size, length - offset, 4096)).decode("utf-8", "replace")
+        return "", "", None
+    here = min(size, length - offset)  # the rest of a text that reaches the area's end is at its beginning
+    data = view.at(start + offset, here) + view.at(start + 512, size - here)
+    text = data.decode("utf-8", "replace")
     name, brace, rest = text.partition(" {")
     _, quote, after = rest.partition('id = "')
-    return (name.strip(), after.partition('"')[0]) if brace and quote else ("", "")
+    if not brace or not quote:
+        return "", "", None
+    return name.strip(), after.partition('"')[0], _lvm2_volumes(text) if len(data) == size else None
+
+
+def _lvm2_volumes(text: str) -> tuple[str, ...] | None:
+    """The sections in the section `logical_volumes`. LVM writes each brace at the end of a line or on its own."""
+    found: list[str] = []
+    depth, inside = 0, 0
+    for line in map(str.strip, text.rstrip("\0").split("\n")):
+        if line.endswith("{"):
+            depth += 1
+            name = line[:-1].strip()
+            if inside and depth == inside + 1:
+                found.append(name)
+            elif depth == 2 and name == "logical_volumes":
+                inside = depth
+        elif line == "}":
+            inside = 0 if depth == inside else inside
+            depth -= 1
+    return tuple(found) if not depth else None
 
 
 def _luks(view: View, _size: int) -> list[Signature]:

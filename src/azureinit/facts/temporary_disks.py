@@ -84,6 +84,7 @@ class Assembled(Record):
     number: int = 0  # of the partition
     start: int = 0
     mapped: str = ""  # device mapper's name: group-volume
+    sequence: int = 0  # as of a disk; a partition has that of its array
 
 
 class FstabEntry(Record):
@@ -122,6 +123,7 @@ class DiskFacts(Record):
     other_swap_files: tuple[str, ...] = ()  # paths of swap files where something else is: a link, a file with data
     active_swaps: tuple[str, ...] = ()  # devices and files in use as swap, links resolved
     notices: tuple[str, ...] = ()  # paths of the data-loss notices that exist
+    mount_units: tuple[tuple[str, bool], ...] = ()  # mount units of this machine's administrator, and which we wrote
     wrong_owner: tuple[str, ...] = ()  # mount points whose file system does not belong to the configured owner
 
 

@@ -25,6 +25,9 @@ class DiskSet(Record):
 
     `begun`: the last thing whose writing began, after the disks had been checked: array, table, filesystem. Before that
     the disks hold nothing of this set. `finished`: the program that makes the file system has succeeded.
+
+    With `aggregation` mdadm, `table` is on the array. With lvm, each disk has one, which is made first, and the
+    physical volume is its partition; the last two digits of its UUIDs are the disk's number in `members`.
     """
 
     purpose: str  # data, swap
@@ -47,6 +50,7 @@ class DiskSet(Record):
     swap_mib: int = 0  # of a swap partition beside the file system
     swap_uuid: str = ""
     swap_partition_uuid: str = ""
+    chunk_kib: int = 0  # of the array or the volumes; 0 in a record of an older version
 
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -83,6 +87,7 @@ def parse_disk_sets(data: bytes) -> tuple[DiskSet, ...]:
 def _parse(line: bytes) -> DiskSet | None:
     """Stricter than other records: a line without a checksum, or with anything unknown, is none."""
     values = unseal(line) if b'"crc32"' in line else None
+    values = None if values is None else {"chunk_kib": 0, **values}
     if values is None or {*values} != {*DiskSet.fields_}:
         return None
     for name, value in values.items():
@@ -104,4 +109,4 @@ def _parse(line: bytes) -> DiskSet | None:
 def _kind(name: str) -> type:
     if name in ("members", "sizes"):
         return list
-    return {"finished": bool, "swap_mib": int}.get(name, str)
+    return {"finished": bool, "swap_mib": int, "chunk_kib": int}.get(name, str)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 FILESYSTEMS = ("ext4", "xfs", "btrfs")
 ARRAY, TABLE, FILESYSTEM = "array", "table", "filesystem"  # DiskSet.begun
 TABLES = ("gpt", "dos", "pmbr")
-OUTSIDE = 16 << 20  # bytes before and after the platform's partition
 SHIPPED = "Temporary Storage"  # the label of the platform's NTFS
 # No program that makes a file system or a table leaves bytes before this offset without its signature. Interrupted at
 # each write, mkfs.ext4 has left them from 2048 on, mkfs.btrfs from 1 MiB on, sfdisk at the end, and the others none.
 BEGINNING = 1024
+BTRFS_FIRST = 64 << 10  # where its superblock is
 MEMBERS = {"mdadm": "md", "lvm": "lvm2"}
 
 
@@ -70,15 +70,18 @@ def is_blank(disk: TemporaryDisk) -> bool:
 
 
 def is_shipped_ntfs(disk: TemporaryDisk, *, trust: bool) -> bool:
-    """A resource disk as the platform makes it: a DOS table, one partition, and in it the NTFS with only its notice."""
+    """A resource disk as the platform makes it: a DOS table, one partition, and in it the NTFS with only its notice.
+
+    Beside the partition everything is zero, but for the table.
+    """
     if disk.kind != SCSI or in_the_way(disk) or len(disk.partitions) != 1 or disk.content is None:
         return False
     if disk.content.ambiguous or {signature.kind for signature in disk.content.signatures} != {"dos"}:
         return False
     part = disk.partitions[0]
     content = part.content
-    if part.start > OUTSIDE or disk.size - part.start - part.size > OUTSIDE:
-        return False  # there may be something beside it
+    if disk.content.around != (part.start, part.size) or disk.content.beside is not None:
+        return False
     return content is not None and is_pristine(content, trust=trust)
 
 
@@ -98,7 +101,8 @@ def describe_content(disk: TemporaryDisk) -> str:
         return f"its NTFS is not the one that the platform ships: {disk.content.ntfs}"
     inner = [_partition(part) for part in disk.partitions]
     if inner:
-        return f"it has {'a partition' if len(inner) == 1 else f'{len(inner)} partitions'}: {', '.join(inner)}"
+        beside = "" if disk.content.beside is None else f"; outside of it there is data at byte {disk.content.beside}"
+        return f"it has {'a partition' if len(inner) == 1 else f'{len(inner)} partitions'}: {', '.join(inner)}{beside}"
     if disk.content.signatures:  # two headers of one table are one thing
         return "it holds " + " and ".join(dict.fromkeys(map(_named, disk.content.signatures)))
     if disk.content.nonzero is not None:
@@ -127,7 +131,7 @@ def finished_on(content: Content | None, *, uuid: str, kind: str, label: str, sw
     if content is None or content.ambiguous or len({(one.kind, one.uuid) for one in content.signatures}) != 1:
         return None
     found = min(content.signatures, key=lambda one: one.offset)  # btrfs has copies, which are written after it
-    if found.unfinished:
+    if found.unfinished or (found.kind == "btrfs" and found.offset > BTRFS_FIRST):  # a copy, and the first one is gone
         return None
     if same_uuid(found.uuid, uuid) and found.kind == kind:
         return found

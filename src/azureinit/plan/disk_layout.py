@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from azureinit.backends.array import SWAP_VOLUME, VOLUME, mapped_name
+from azureinit.backends.array import SWAP_VOLUME, VOLUME, mapped_name, numbered_uuid
 from azureinit.facts.temporary_disks import Partition, TemporaryDisk
 from azureinit.plan.disk_judgement import has_table, in_the_way, is_member, same_uuid
-from azureinit.record import Record
+from azureinit.record import Record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,27 @@ def data_number(made: DiskSet) -> int:
     return 2 if made.swap_partition_uuid else 1
 
 
+def is_cut_below(made: DiskSet) -> bool:
+    """Each disk has a table of its own, and LVM's physical volumes are the partitions."""
+    return made.aggregation == "lvm" and made.table == "gpt"
+
+
+def member_table(made: DiskSet, number: int) -> DiskSet:
+    """The set with the UUIDs of the table on that disk."""
+    own = {name: numbered_uuid(getattr(made, name), number) for name in ("table_uuid", "partition_uuid")}
+    return replace(made, **own)
+
+
+def carrier(made: DiskSet, disk: TemporaryDisk, number: int) -> TemporaryDisk | None:
+    """What the array's metadata belong on: the disk, or, as if it were one, the partition of the recorded table."""
+    if not is_cut_below(made):
+        return disk
+    if [part.number for part in disk.partitions] != [1] or not has_table(disk.content, member_table(made, number)):
+        return None
+    part = disk.partitions[0]
+    return replace(disk, path=part.path, size=part.size, content=part.content, partitions=())
+
+
 def on_members(disks: tuple[TemporaryDisk, ...], facts: DiskFacts) -> tuple[Assembled, ...]:
     """Every array and volume that one of the disks is under; not their partitions."""
     names = {disk.name for disk in disks}
@@ -51,14 +72,36 @@ def record_of(array: Assembled, disks: tuple[TemporaryDisk, ...], own: tuple[Dis
             continue
         if made.aggregation == "mdadm" and not same_uuid(array.uuid, made.array_uuid):
             continue
-        if all(is_member(disk, made, number) for number, disk in enumerate(members)):
+        carriers = [carrier(made, disk, number) for number, disk in enumerate(members)]
+        if all(one is not None and is_member(one, made, number) for number, one in enumerate(carriers)):
             return made
     return None
 
 
+def idle_arrays(
+    disks: tuple[TemporaryDisk, ...], facts: DiskFacts, own: tuple[DiskSet, ...], *, recreate: bool
+) -> tuple[Assembled, ...]:
+    """Arrays of these disks that do not run, and so hold nothing, but keep the disks in use.
+
+    udev begins an array with the first member that it sees. Of a recorded set whose disks are all there; by `recreate`
+    any.
+    """
+    names = {disk.name for disk in disks}
+    found = []
+    for one in facts.assembled:
+        used = one.size or one.content is not None or one.mounts or one.swaps
+        if used or one.parent or not one.name.startswith("md") or not names.issuperset(one.members) or not one.members:
+            continue
+        sets = [made for made in own if made.aggregation == "mdadm" and same_uuid(one.uuid, made.array_uuid)]
+        ours = any({*one.members} <= {disk.name for disk in members_of(made, disks)} for made in sets)
+        if ours or recreate:
+            found.append(one)
+    return tuple(found)
+
+
 def is_data(one: Assembled, made: DiskSet) -> bool:
     """Whether the set's file system belongs on it: on the array, on its partition, or on the volume of that name."""
-    if made.table == "gpt":
+    if made.table == "gpt" and not is_cut_below(made):
         return bool(one.parent) and one.number == data_number(made)
     if made.aggregation == "lvm" and made.swap_uuid:
         return one.mapped == mapped_name(made.name, VOLUME)
@@ -67,6 +110,18 @@ def is_data(one: Assembled, made: DiskSet) -> bool:
 
 def volume_named(name: str, made: DiskSet, arrays: tuple[Assembled, ...]) -> Assembled | None:
     return next((one for one in arrays if one.mapped == mapped_name(made.name, name)), None)
+
+
+def group_volumes(made: DiskSet, disks: tuple[TemporaryDisk, ...]) -> frozenset[str] | None:
+    """The logical volumes that the recorded group has by its metadata, active or not; None if that is not certain."""
+    carriers = [carrier(made, disk, number) for number, disk in enumerate(members_of(made, disks))]
+    contents = [one.content for one in carriers if one is not None and one.content is not None]
+    signs = [sign for content in contents for sign in content.signatures if sign.kind == "lvm2"]
+    if len(signs) != len(made.members) or any(sign.label != made.name for sign in signs):
+        return None
+    found = {sign.volumes for sign in signs}
+    only = found.pop() if len(found) == 1 else None
+    return None if only is None else frozenset(only)
 
 
 def as_disk(array: Assembled, facts: DiskFacts) -> TemporaryDisk:
@@ -92,9 +147,10 @@ def as_disk(array: Assembled, facts: DiskFacts) -> TemporaryDisk:
         identity="",
         size=array.size,
         evidence="",
+        sequence=array.sequence,
         partitions=parts,
-        mounts=array.mounts,
-        swaps=array.swaps,
+        mounts=tuple(dict.fromkeys(point for one in (array, *inner) for point in one.mounts)),
+        swaps=tuple(dict.fromkeys(path for one in (array, *inner) for path in one.swaps)),
         busy=next((one.busy for one in (array, *inner) if one.busy), ""),
         content=array.content,
     )
@@ -110,7 +166,12 @@ def swap_area(made: DiskSet, disks: tuple[TemporaryDisk, ...], facts: DiskFacts)
         volume = volume_named(SWAP_VOLUME, made, tuple(arrays))
         if volume is None:
             return None
-        return SwapArea(path=volume.path, size=volume.size, content=volume.content, trouble=volume.busy)
+        mounted = f"{volume.path} is mounted at {' and '.join(volume.mounts)}" if volume.mounts else ""
+        active = f"{volume.path} is in use as swap" if volume.swaps else ""
+        trouble = volume.busy or mounted or active
+        return SwapArea(
+            path=volume.path, size=volume.size, content=volume.content, trouble=trouble, sequence=volume.sequence
+        )
     whole = as_disk(arrays[0], facts) if arrays else members[0]
     part = next((part for part in whole.partitions if part.number == 1), None)
     if part is None:

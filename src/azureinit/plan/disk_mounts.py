@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from azureinit.backends.mount import check_mount, mount, reload_units, restore_label, set_owner
+from azureinit.backends.mount import (
+    check_mount,
+    mount,
+    reload_units,
+    remove_units,
+    restore_label,
+    set_owner,
+    unit_paths,
+)
 from azureinit.plan.actions import Caution, Satisfied, Step, Way, Write
 from azureinit.plan.disk_goals import SCSI_LABEL
 from azureinit.record import Record
@@ -30,6 +38,7 @@ Keep here only what can be made again: caches, scratch files, swap. Everything e
 """
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 REFUSED = "refused: "  # how the name of a Caution begins that makes the setup fail
+KEPT = "not set up: "  # and of one that makes it fail for an operator, but not in a boot
 
 
 class Place(Record):
@@ -62,6 +71,10 @@ def point_refusal(goal: Goal, facts: DiskFacts, settings: Disk, devices: frozens
             why = f"cloud-init has an entry for it in {FSTAB} ({entry.source}); remove that, or choose another place"
             return refused(name, why) if settings.scsi != "off" else Caution(name=name, why=f"left alone: {why}")
         why = f"{FSTAB} has another entry for it ({entry.source}); remove that, or choose another mount point"
+        return refused(name, why)
+    foreign = [path for path, ours in facts.mount_units if path in unit_paths(goal.point) and not ours]
+    if foreign and facts.systemd and not _by_fstab(goal.point, facts):
+        why = f"{FSTAB} cannot be changed, and {foreign[0]} is a unit of others; remove that, or choose another place"
         return refused(name, why)
     point = point_of(facts, goal.point)
     if point is None or point.state in ("absent", "empty"):
@@ -177,6 +190,11 @@ def plan_mount(place: Place, settings: Disk, facts: DiskFacts) -> tuple[Item, ..
         where = " and ".join(place.mounts)
         return (refused(f"mount point {place.point}", f"{place.device} is mounted at {where}; unmount it there first"),)
     items: list[Item] = []
+    left = tuple(path for path, ours in facts.mount_units if ours and path in unit_paths(place.point))
+    if left and _by_fstab(place.point, facts):
+        why = f"{FSTAB} has the entry, which the unit would override"
+        did = f"removed {' and '.join(left)}"
+        items.append(Step(name=f"unit of {place.point}", why=why, did=did, ways=(remove_units(left),)))
     if mounted:
         items.append(Satisfied(name=f"mount of {place.point}", why=f"{place.device} is mounted there"))
     else:
@@ -194,7 +212,7 @@ def _mount(place: Place, settings: Disk, facts: DiskFacts) -> Step:
         options=options_of(settings),
         uuid=place.uuid,
         systemd=facts.systemd,
-        listed=(facts.fstab is not None and facts.fstab_writable) or _is_listed(place.point, facts),
+        listed=_by_fstab(place.point, facts),
     )
     return Step(
         name=f"mount of {place.point}",
@@ -212,6 +230,11 @@ def _checked(place: Place) -> Step:
         did=f"{place.device} is what is mounted at {place.point}",
         ways=(Way(backend="mount table", actions=(check_mount(place.device, place.point),)),),
     )
+
+
+def _by_fstab(point: str, facts: DiskFacts) -> bool:
+    """Our entry is there, or is written in the same plan."""
+    return (facts.fstab is not None and facts.fstab_writable) or _is_listed(point, facts)
 
 
 def _is_listed(point: str, facts: DiskFacts) -> bool:

@@ -73,13 +73,13 @@ def _with_table(shape: Shape, goal: Goal, settings: Disk) -> Shape:
 
 
 def _with_volume(shape: Shape, goal: Goal, settings: Disk) -> Shape:
-    """Logical volumes take the place of partitions: a table inside one is not read by the kernel."""
+    """A table lies below the volumes, on each disk: the kernel does not read one inside a volume."""
     beside = bool(goal.swap_mib) and settings.swap == "partition" and goal.filesystem != SWAP
     size = goal.swap_mib if beside else 0
-    if size * MIB + TABLE_ROOM > _room(shape):
+    cut = len(shape.disks) * TABLE_ROOM if settings.table == "gpt" else 0
+    if size * MIB + TABLE_ROOM + cut > _room(shape):
         return _too_small(shape, f"a swap volume of {size} MiB")
-    remark = "no partition table is made: LVM has logical volumes instead" if settings.table == "gpt" else ""
-    return replace(shape, swap_mib=size, remark=remark)
+    return replace(shape, swap_mib=size, table=settings.table)
 
 
 def _room(shape: Shape) -> int:
@@ -120,8 +120,9 @@ def new_work(
     dirty = [disk for disk, ntfs in zip(shape.disks, shipped) if not ntfs and not is_blank(disk)]
     if dirty and (not recreate or any(in_the_way(disk) for disk in dirty)):
         return None
-    what = ARRAY if shape.aggregation != "none" else TABLE if shape.table == "gpt" else FILESYSTEM
-    table, beside = shape.table == "gpt", bool(shape.swap_mib) and goal.filesystem != SWAP
+    table, array, lvm = shape.table == "gpt", shape.aggregation != "none", shape.aggregation == "lvm"
+    what = TABLE if table and (lvm or not array) else ARRAY if array else FILESYSTEM
+    beside = bool(shape.swap_mib) and goal.filesystem != SWAP
     made = DiskSet(
         purpose=goal.purpose,
         kind=goal.kind,
@@ -132,16 +133,17 @@ def new_work(
         table=shape.table,
         filesystem=goal.filesystem,
         label=goal.label,
-        array_uuid=next(fresh) if what == ARRAY else "",
+        array_uuid=next(fresh) if array else "",
         table_uuid=next(fresh) if table else "",
         partition_uuid=next(fresh) if table else "",
         filesystem_uuid=next(fresh),
         begun=what,
-        name=settings.md_name if what == ARRAY else "",
+        name=settings.md_name if array else "",
         over="data" if dirty else "ntfs" if any(shipped) else "",
         swap_mib=shape.swap_mib,
         swap_uuid=next(fresh) if beside else "",
-        swap_partition_uuid=next(fresh) if beside and table else "",
+        swap_partition_uuid=next(fresh) if beside and table and not lvm else "",
+        chunk_kib=settings.chunk_kib if array else 0,
     )
     devices = [seen(disk) for disk in shape.disks]
     devices += [seen_inside(disk, disk.partitions[0]) for disk, ntfs in zip(shape.disks, shipped) if ntfs]

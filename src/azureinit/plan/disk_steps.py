@@ -10,18 +10,28 @@ from azureinit.backends.array import (
     create_array,
     create_volume,
     read_partitions,
+    stop_array,
     wiped_after,
 )
-from azureinit.backends.filesystem import make_filesystem, make_table, tool_of, wiped_first
+from azureinit.backends.filesystem import (
+    cleared_partitions,
+    make_filesystem,
+    make_member_table,
+    make_table,
+    tool_of,
+    wiped_first,
+)
 from azureinit.memory.disk_sets import encode_disk_sets
 from azureinit.plan.actions import MakeDir, OnDevices, Step, Way, Write
 from azureinit.plan.disk_goals import SWAP
 from azureinit.plan.disk_judgement import ARRAY, FILESYSTEM, TABLE
+from azureinit.plan.disk_layout import is_cut_below, member_table
 from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Disk
+    from azureinit.facts.temporary_disks import Assembled, TemporaryDisk
     from azureinit.memory.disk_sets import DiskSet
     from azureinit.plan.actions import Run
     from azureinit.plan.disk_goals import Goal
@@ -54,17 +64,40 @@ def work_steps(goal: Goal, work: Work, settings: Disk, book: Book) -> tuple[Step
     if work.new:
         steps.append(_record(goal, work, book, disks))
     unmark, mark = book.unchanged(), book.write(work.made)
-    run, way = _program(work, settings)
-    if work.wipe:
-        run = wiped_first(tuple((disk.path, disk.size) for disk in work.disks if disk.path in work.wipe), run)
     # mdadm and LVM may leave a running array behind: its members are known by their UUIDs.
     back = unmark if work.what != ARRAY and unmark != mark else None
-    actions = (OnDevices(devices=work.devices, run=run, mark=mark, unmark=back),)
+    if work.what == TABLE and is_cut_below(work.made):
+        actions, way = _member_tables(work, mark, back), "sfdisk"
+    else:
+        run, way = _program(work, settings)
+        actions = (OnDevices(devices=work.devices, run=_wiped(work, work.disks, run), mark=mark, unmark=back),)
     done = (book.write(replace(work.made, finished=True)),) if work.what == FILESYSTEM else ()
     name, did = _named(goal, work, disks)
     why = _why(work, disks) + _next(work)
     steps.append(Step(name=name, why=why, did=did, ways=(Way(backend=way, actions=(*actions, *done)),)))
     return tuple(steps)
+
+
+def _wiped(work: Work, disks: tuple[TemporaryDisk, ...], run: Run) -> Run:
+    wipe = tuple((disk.path, disk.size) for disk in disks if disk.path in work.wipe)
+    return wiped_first(wipe, run) if wipe else run
+
+
+def _member_tables(work: Work, mark: Write, back: Write | None) -> tuple[OnDevices, ...]:
+    """A program for each disk. All are examined before the first one is written to, and each again before its own."""
+    actions: list[OnDevices] = []
+    for number, disk in enumerate(work.disks):
+        if disk.path not in work.paths:
+            continue
+        own = member_table(work.made, number)
+        run = make_member_table(disk.path, uuid=own.table_uuid, partition_uuid=own.partition_uuid)
+        run = _wiped(work, (disk,), cleared_partitions(disk.path, run) if own.over == "data" else run)
+        if actions:
+            devices = tuple(device for device in work.devices if device.path == disk.path)
+            actions.append(OnDevices(devices=devices, run=run))
+        else:
+            actions.append(OnDevices(devices=work.devices, run=run, mark=mark, unmark=back))
+    return tuple(actions)
 
 
 def makes_devices(step: Step) -> bool:
@@ -111,13 +144,13 @@ def _program(work: Work, settings: Disk) -> tuple[Run, str]:
             swap_mib=made.swap_mib,
             all_swap=whole,
         )
-        return run, "sfdisk"
+        return (cleared_partitions(paths[0], run) if made.over == "data" else run), "sfdisk"
     run = make_filesystem(made.filesystem, paths[0], uuid=made.filesystem_uuid, label=made.label, overwrite=work.again)
     return run, tool_of(made.filesystem)
 
 
 def _array(work: Work, settings: Disk) -> Run:
-    made, paths, uuid, chunk = work.made, work.paths, work.made.array_uuid, settings.chunk_kib
+    made, paths, uuid, chunk = work.made, work.paths, work.made.array_uuid, work.made.chunk_kib or settings.chunk_kib
     if made.aggregation == "mdadm":
         return create_array(made.name, paths, uuid=uuid, chunk_kib=chunk, again=work.again)
     if work.partly:
@@ -132,7 +165,8 @@ def _named(goal: Goal, work: Work, disks: str) -> tuple[str, str]:
         kind = "RAID 0 array" if made.aggregation == "mdadm" else "striped logical volume"
         return f"{kind} of the {goal.name}", f"made the {kind} {made.name} of {disks}"
     if work.what == TABLE:
-        return f"partition table of the {goal.name}", f"partitioned {work.paths[0]}"
+        tables = "partition tables" if is_cut_below(made) else "partition table"
+        return f"{tables} of the {goal.name}", f"partitioned {listed(work.paths)}"
     if made.filesystem == SWAP:
         return f"swap area on the {goal.name}", f"made a swap area on {work.paths[0]}"
     return (
@@ -158,9 +192,23 @@ def _next(work: Work) -> str:
     """An array or a table is seen by the next plan, which has the steps after it."""
     if work.what == FILESYSTEM or work.destroys:
         return ""
-    if work.what == ARRAY and work.made.table == "gpt":
+    if is_cut_below(work.made):
+        if work.what == TABLE:
+            return "; the striped logical volume is made of the partitions next"
+    elif work.what == ARRAY and work.made.table == "gpt":
         return "; the partition table is made on it next"
     return f"; {'the swap area' if work.made.filesystem == SWAP else 'the file system'} is made on it next"
+
+
+def stop_step(goal: Goal, arrays: tuple[Assembled, ...]) -> Step:
+    """The next plan is made from what is seen after it, of all disks."""
+    paths, disks = tuple(one.path for one in arrays), listed(tuple(disk.path for disk in goal.disks))
+    return Step(
+        name=f"array of the {goal.name}, which does not run",
+        why=f"it keeps disks in use, does not run and holds nothing; {disks} can be examined after that",
+        did=f"stopped {listed(paths)}",
+        ways=(Way(backend="mdadm", actions=tuple(map(stop_array, paths))),),
+    )
 
 
 def assembly_step(goal: Goal, state: Assembly) -> Step:

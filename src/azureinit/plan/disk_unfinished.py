@@ -18,7 +18,17 @@ from azureinit.plan.disk_judgement import (
     is_member,
     is_pristine,
 )
-from azureinit.plan.disk_layout import as_disk, data_number, on_members, record_of, volume_named
+from azureinit.plan.disk_layout import (
+    as_disk,
+    carrier,
+    data_number,
+    group_volumes,
+    is_cut_below,
+    member_table,
+    on_members,
+    record_of,
+    volume_named,
+)
 from azureinit.plan.disk_work import Assembly, Work, seen, seen_part
 from azureinit.record import replace
 
@@ -28,6 +38,10 @@ if TYPE_CHECKING:
     from azureinit.facts.temporary_disks import Assembled, DiskFacts, TemporaryDisk
     from azureinit.memory.disk_sets import DiskSet
     from azureinit.plan.actions import Untouched
+
+# sfdisk begins with the copy at the disk's end: 16 KiB of entries and one sector. Killed before its header is written,
+# it leaves bytes there and nowhere else.
+COPY = 64 << 10
 
 
 def unfinished(
@@ -84,19 +98,72 @@ def _unfinished_array(made: DiskSet, disks: tuple[TemporaryDisk, ...], facts: Di
         return _running(made, disks, arrays, facts)
     if any(in_the_way(disk) for disk in disks):
         return None
-    members = [is_member(disk, made, number) for number, disk in enumerate(disks)]
+    found = [carrier(made, disk, number) for number, disk in enumerate(disks)]
+    carriers = tuple(one for one in found if one is not None)
+    if is_cut_below(made) and made.begun == TABLE and not made.finished:
+        return _unfinished_member_tables(made, disks, found)
+    if len(carriers) != len(disks) or any(map(in_the_way, carriers)):
+        return None
+    members = [is_member(one, made, number) for number, one in enumerate(carriers)]
+    known = group_volumes(made, disks)
     if all(members) and _is_array_complete(made):
-        return Assembly(made=made, disks=disks)
+        lost = known is not None and not known.intersection((VOLUME, SWAP_VOLUME))
+        return None if lost else Assembly(made=made, disks=disks)
+    if made.begun == ARRAY and not made.finished and _may_hold_data(made, carriers):
+        # What is on it decides, when it can be read.
+        return Assembly(made=made, disks=disks) if all(members) else None
     if made.finished or made.begun != ARRAY or all(map(is_blank, disks)):
         return None
-    for member, disk in zip(members, disks):
-        if not member and (disk.partitions or not _is_between(disk, made)):
+    for member, one in zip(members, carriers):
+        if not member and (one.partitions or not _is_between(one, made)):
             return None
-    return _work(ARRAY, made, disks, tuple(map(seen, disks)), tuple(disk.path for disk in disks), again=True)
+    return _array_of(carriers, made, disks, again=True)
+
+
+def _may_hold_data(made: DiskSet, carriers: tuple[TemporaryDisk, ...]) -> bool:
+    """The array is complete, or one of the disks says that the group has a volume, or does not say that it has none."""
+    contents = [one.content for one in carriers if one.content is not None]
+    if made.aggregation == "mdadm":
+        return all(any(sign.kind == "md" for sign in content.signatures) for content in contents)
+    signs = [sign for content in contents for sign in content.signatures if sign.kind == "lvm2"]
+    return any(sign.label != "" and sign.volumes != () for sign in signs)
+
+
+def _array_of(
+    carriers: tuple[TemporaryDisk, ...], made: DiskSet, disks: tuple[TemporaryDisk, ...], *, again: bool
+) -> Work:
+    return _work(ARRAY, made, disks, tuple(map(seen, carriers)), tuple(one.path for one in carriers), again=again)
+
+
+def _unfinished_member_tables(
+    made: DiskSet, disks: tuple[TemporaryDisk, ...], carriers: list[TemporaryDisk | None]
+) -> Work | None:
+    """Disks without their table get it; the array is made when each has one. `carriers`: None for the former."""
+    done = tuple(one for one in carriers if one is not None)
+    left = tuple((number, disk) for number, disk in enumerate(disks) if carriers[number] is None)
+    if all(map(is_blank, disks)) or not all(_may_begin(one.content, made) for one in done):
+        return None
+    if not left:
+        return _array_of(done, made, disks, again=not all(holds_nothing(one.content) for one in done))
+    if not all(_may_get_table(disk, made, number) for number, disk in left):
+        return None
+    rest = tuple(disk for _, disk in left)
+    return _work(TABLE, made, disks, tuple(map(seen, rest)), tuple(disk.path for disk in rest), again=True)
+
+
+def _may_get_table(disk: TemporaryDisk, made: DiskSet, number: int) -> bool:
+    content = disk.content
+    if has_table(content, member_table(made, number)):  # and the kernel has not seen its partition
+        return all(part.number == 1 and holds_nothing(part.content) for part in disk.partitions)
+    if is_blank(disk):
+        return True
+    if disk.partitions or content is None or not has_no_signature(content, over=made.over):
+        return False
+    return made.over != "" or (content.nonzero is not None and content.nonzero >= disk.size - COPY)
 
 
 def _is_array_complete(made: DiskSet) -> bool:
-    return made.finished or made.begun in (TABLE, FILESYSTEM)
+    return made.finished or made.begun in ((FILESYSTEM,) if is_cut_below(made) else (TABLE, FILESYSTEM))
 
 
 def _is_between(disk: TemporaryDisk, made: DiskSet) -> bool:
@@ -120,7 +187,7 @@ def _running(
     if len(arrays) != 1:
         return None
     array = arrays[0]
-    if made.table == "gpt":
+    if made.table == "gpt" and not is_cut_below(made):
         return _unfinished_on_array(made, disks, as_disk(array, facts))
     if made.finished or made.begun not in (ARRAY, FILESYSTEM) or _is_used(disks):
         return None
@@ -161,11 +228,16 @@ def _unfinished_volumes(
     interrupted = made.begun == ARRAY and not made.finished
     # With a swap area on the first volume, the second one exists, and is only not active.
     if interrupted and data is None and swap is not None and not _has_swap(swap, made):
-        if swap.busy or _is_used(disks) or not _may_begin(swap.content, made):
+        if swap.busy or swap.mounts or swap.swaps or _is_used(disks) or not _may_begin(swap.content, made):
             return None
         paths = tuple(disk.path for disk in disks)
-        return replace(_work(ARRAY, made, disks, (seen_part(swap),), paths, again=True), partly=True)
+        device = seen_part(swap, sequence=swap.sequence)
+        return replace(_work(ARRAY, made, disks, (device,), paths, again=True), partly=True)
     if swap is None or data is None:
+        known = group_volumes(made, disks)
+        missing = {name for name, one in ((SWAP_VOLUME, swap), (VOLUME, data)) if one is None}
+        if known is not None and missing - known:
+            return None  # it was removed
         return Assembly(made=made, disks=disks, array=arrays[0].path)
     if made.finished or made.begun not in (ARRAY, FILESYSTEM) or _is_used(disks):
         return None
@@ -179,14 +251,15 @@ def _has_swap(volume: Assembled, made: DiskSet) -> bool:
 def _filesystem_on(array: Assembled, made: DiskSet, disks: tuple[TemporaryDisk, ...]) -> Work | None:
     """The array or the volume exists, and its file system does not."""
     content = array.content
-    if array.mounts or array.busy or content is None or not content.regions or not content.digest:
+    if array.mounts or array.swaps or array.busy or content is None or not content.regions or not content.digest:
         return None
     again = made.begun == FILESYSTEM and has_only(
         content, kind=made.filesystem, uuid=made.filesystem_uuid, over=made.over
     )
     if not again and not _may_begin(content, made):
         return None
-    return _work(FILESYSTEM, made, disks, (seen_part(array),), (array.path,), again=not holds_nothing(content))
+    device = seen_part(array, sequence=array.sequence)
+    return _work(FILESYSTEM, made, disks, (device,), (array.path,), again=not holds_nothing(content))
 
 
 def _may_begin(content: Content | None, made: DiskSet) -> bool:

@@ -80,8 +80,8 @@ def seen_inside(disk: TemporaryDisk, part: Partition) -> Untouched:
     return Untouched(path=disk.path, size=disk.size, regions=shifted, digest=digest, sequence=disk.sequence)
 
 
-def seen_part(part: Partition | Assembled | SwapArea, *, sequence: int = 0) -> Untouched:
-    """A partition, an array or a volume. `sequence`: of the disk under a partition."""
+def seen_part(part: Partition | Assembled | SwapArea, *, sequence: int) -> Untouched:
+    """A partition, an array or a volume. `sequence`: its own, or of the disk or array under a partition."""
     content = part.content
     regions, digest = (content.regions, content.digest) if content is not None else ((), "")
     return Untouched(path=part.path, size=part.size, regions=regions, digest=digest, sequence=sequence)

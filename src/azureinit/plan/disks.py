@@ -7,16 +7,17 @@ writes only if plan/disk_judgement.py says that it may be; each such step checks
 
 from __future__ import annotations
 
+from azureinit.backends.array import SWAP_VOLUME
 from azureinit.facts.temporary_disks import SCSI
 from azureinit.plan.actions import Caution, Satisfied
 from azureinit.plan.disk_goals import SWAP, goals
-from azureinit.plan.disk_judgement import FILESYSTEM, in_the_way
-from azureinit.plan.disk_layout import swap_area
-from azureinit.plan.disk_mounts import REFUSED, Place, plan_fstab, plan_mount, point_refusal, refused
+from azureinit.plan.disk_judgement import FILESYSTEM, in_the_way, is_member
+from azureinit.plan.disk_layout import carrier, group_volumes, idle_arrays, swap_area
+from azureinit.plan.disk_mounts import KEPT, REFUSED, Place, plan_fstab, plan_mount, point_refusal, refused
 from azureinit.plan.disk_new import missing_for, new_work, shape_of
 from azureinit.plan.disk_sets import find
-from azureinit.plan.disk_steps import Book, assembly_step, finished_step, work_steps
-from azureinit.plan.disk_work import Assembly, Found, Volume, Work, left_alone
+from azureinit.plan.disk_steps import Book, assembly_step, finished_step, stop_step, work_steps
+from azureinit.plan.disk_work import Assembly, Found, Left, Volume, Work, left_alone
 from azureinit.plan.swap import plan_swap_area, plan_swap_device, plan_swap_file
 from azureinit.record import Record, replace
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from azureinit.config.model import Disk
-    from azureinit.facts.temporary_disks import DiskFacts
+    from azureinit.facts.temporary_disks import DiskFacts, TemporaryDisk
     from azureinit.memory.disk_sets import DiskSet
     from azureinit.plan.actions import Item, Plan
     from azureinit.plan.disk_goals import Goal
@@ -71,9 +72,13 @@ def plan_disks(
     return (*items, *remarks)
 
 
-def refusals(plan: Plan) -> tuple[Caution, ...]:
-    """What was asked for and cannot be done as the machine is: the setup has failed."""
-    return tuple(item for item in plan if isinstance(item, Caution) and item.name.startswith(REFUSED))
+def refusals(plan: Plan, *, kept: bool = True) -> tuple[Caution, ...]:
+    """What was asked for and cannot be done as the machine is: the setup has failed.
+
+    `kept`: also where the disks hold the user's own data, which a boot leaves alone as a matter of course.
+    """
+    names = (REFUSED, KEPT) if kept else REFUSED
+    return tuple(item for item in plan if isinstance(item, Caution) and item.name.startswith(names))
 
 
 # ---- one goal
@@ -91,8 +96,11 @@ def _part(goal: Goal, asked: Asked, own: tuple[DiskSet, ...], book: Book, fresh:
         if refusal is not None:
             why = refusal.why.removeprefix("left alone: ")
             return Part(items=(refusal, *_all_left(goal, f"the mount point {goal.point} cannot be used: {why}")))
-    found = find(goal, facts, own, settings)
+    found = find(goal, facts, own, settings, recreate=asked.recreate)
     state = found.state
+    idle = idle_arrays(goal.disks, facts, own, recreate=asked.recreate) if isinstance(state, Left) else ()
+    if idle:
+        return Part(items=(stop_step(goal, idle),))
     if isinstance(state, Volume):
         stale = next((made for made in own if made.kind == goal.kind and not made.finished), None)
         done = () if stale is None else (finished_step(goal, stale, state.device, book),)
@@ -102,7 +110,7 @@ def _part(goal: Goal, asked: Asked, own: tuple[DiskSet, ...], book: Book, fresh:
         return Part(items=(assembly_step(goal, state), *_left(found)))
     if isinstance(state, Work):
         return _work_part(goal, state, _left(found), asked, book)
-    return _new_part(goal, found, asked, book, fresh)
+    return _new_part(goal, found, asked, own, book, fresh)
 
 
 def _refuse(goal: Goal, why: str) -> Part:
@@ -193,7 +201,9 @@ def _work_part(goal: Goal, work: Work, others: tuple[Item, ...], asked: Asked, b
     return Part(items=(*swap, *steps, *others), place=place, volume=volume)
 
 
-def _new_part(goal: Goal, found: Found, asked: Asked, book: Book, fresh: Iterator[str]) -> Part:
+def _new_part(
+    goal: Goal, found: Found, asked: Asked, own: tuple[DiskSet, ...], book: Book, fresh: Iterator[str]
+) -> Part:
     settings, facts = asked.settings, asked.facts
     shape = shape_of(goal, facts, settings)
     if shape.refused:
@@ -201,7 +211,7 @@ def _new_part(goal: Goal, found: Found, asked: Asked, book: Book, fresh: Iterato
     used = {disk.name for disk in shape.disks}
     dirty = {disk.name: why for disk, why in found.others if disk.name in used}
     if dirty and not (asked.recreate and not any(in_the_way(disk) for disk in shape.disks)):
-        return _dirty_part(goal, shape, dirty, recreate=asked.recreate)
+        return _dirty_part(goal, shape, dirty, own, recreate=asked.recreate)
     mounted = next((p for p in facts.points if goal.point and p.path == goal.point and p.state == "mounted"), None)
     if mounted is not None:
         return _refuse(goal, f"{mounted.source} is mounted at {goal.point} and holds no file system of ours")
@@ -214,7 +224,7 @@ def _new_part(goal: Goal, found: Found, asked: Asked, book: Book, fresh: Iterato
     except StopIteration:
         return _refuse(goal, "there are not enough new UUIDs")
     if work is None:
-        return _dirty_part(goal, shape, dirty, recreate=asked.recreate)
+        return _dirty_part(goal, shape, dirty, own, recreate=asked.recreate)
     rest = [disk for disk in goal.disks if disk.name not in used]
     others: list[Item] = [Satisfied(name=disk.path, why=_not_used(settings)) for disk in rest]
     others += [Caution(name=goal.name, why=shape.remark)] if shape.remark else []
@@ -226,8 +236,8 @@ def _not_used(settings: Disk) -> str:
     return f"not used: {why}, so only the first disk is"
 
 
-def _dirty_part(goal: Goal, shape: Shape, dirty: dict[str, str], *, recreate: bool) -> Part:
-    """At least one disk is not blank: none of them is formatted."""
+def _dirty_part(goal: Goal, shape: Shape, dirty: dict[str, str], own: tuple[DiskSet, ...], *, recreate: bool) -> Part:
+    """At least one disk is not blank: none of them is formatted. That is normal where the data are the user's own."""
     others = " and ".join(disk.path for disk in shape.disks if disk.name in dirty)
     used = {disk.name for disk in shape.disks}
     items: list[Item] = []
@@ -243,7 +253,22 @@ def _dirty_part(goal: Goal, shape: Shape, dirty: dict[str, str], *, recreate: bo
         if recreate
         else ("azure-init disk setup --recreate formats disks that are free, and destroys what is on them")
     )
-    return Part(items=(refused(goal.name, f"nothing is formatted: not every disk is blank; {how}"), *items))
+    bad = [disk for disk in shape.disks if disk.name in dirty]
+    name = REFUSED if recreate or any(_needs_operator(disk, own) for disk in bad) else KEPT
+    why = f"nothing is formatted: not every disk is blank; {how}"
+    return Part(items=(Caution(name=f"{name}{goal.name}", why=why), *items))
+
+
+def _needs_operator(disk: TemporaryDisk, own: tuple[DiskSet, ...]) -> bool:
+    """It cannot be used at all, or it is part of a set of this VM that is not complete."""
+    if disk.trouble or disk.read_only:
+        return True
+    for made in (made for made in own if disk.identity in made.members):
+        number = made.members.index(disk.identity)
+        under = carrier(made, disk, number)
+        if (made.begun and not made.finished) or (under is not None and is_member(under, made, number)):
+            return True
+    return False
 
 
 # ---- after the file systems
@@ -269,6 +294,10 @@ def _used(goal: Goal, part: Part, asked: Asked) -> tuple[Item, ...]:
     if made is not None and made.swap_uuid:
         area = swap_area(made, volume.disks, facts)
         if area is None and made.aggregation == "lvm":
+            known = group_volumes(made, volume.disks)
+            if known is not None and SWAP_VOLUME not in known:
+                why = f"the volume group {made.name} has no logical volume {SWAP_VOLUME} any more: it is not made again"
+                return (*items, Caution(name=f"swap on the {goal.name}", why=why))
             return (*items, assembly_step(goal, Assembly(made=made, disks=volume.disks, array=volume.device)))
         if not part.place.fresh:
             items += plan_swap_area(goal, area, made, facts)

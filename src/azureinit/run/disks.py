@@ -18,6 +18,7 @@ from azureinit.plan.disk_steps import makes_devices
 from azureinit.plan.disks import plan_disks, refusals
 from azureinit.record import Record
 from azureinit.run.enact import enact
+from azureinit.run.recall import waits_in_pool
 from azureinit.run.stages import find_stage
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
@@ -39,6 +40,9 @@ MOST_ROUNDS = 6
 MOST_SECS = 540.0  # shorter than the unit's TimeoutStartSec
 LOCK_SECS = 240.0  # another run makes file systems meanwhile
 UDEV_SECS = 30.0
+# At the start of a boot udev has all devices in its queue. To look before it is done would disturb udev's own assembly
+# of arrays, which opens their disks exclusively.
+QUEUE_SECS = 120.0
 LOOKS = 2  # further ones, where something is refused after a step
 
 
@@ -62,7 +66,7 @@ def disks(context: Context, identity: Identity) -> int:
         told = f"temporary disks are left to azure-vm-utils, whose service is enabled: {enabled}"
         context.events.tell(INFO, "disk", told)
         return 0
-    return set_up(context, identity)
+    return set_up(context, identity, boot=True)
 
 
 def look(context: Context, instance: Instance, *, recreate: bool = False) -> Look:
@@ -74,10 +78,15 @@ def look(context: Context, instance: Instance, *, recreate: bool = False) -> Loo
     return Look(facts=facts, sets=sets, plan=plan)
 
 
-def set_up(context: Context, identity: Identity, *, recreate: bool = False) -> int:
-    """Set up what may be set up. Returns the exit code; raises what a step raises."""
+def set_up(context: Context, identity: Identity, *, recreate: bool = False, boot: bool = False) -> int:
+    """Set up what may be set up. Returns the exit code; raises what a step raises.
+
+    `boot`: disks with the user's own data are no failure; for an operator who asks for the setup they are.
+    """
     instance = instance_of(context, identity)
     machine = context.machine
+    if waits_in_pool(context, identity):  # the run has died there; the unit fails, so that the customer's run starts it
+        raise LocalError("temporary disks are left alone: this VM waits in a pool for its customer")
     try:
         check_file(context)
     except AzureInitError as error:
@@ -90,7 +99,7 @@ def set_up(context: Context, identity: Identity, *, recreate: bool = False) -> i
         write_result(context, {"state": "running"})
     machine.hold(LOCK, timeout=min(LOCK_SECS, until - machine.clock.monotonic()))
     machine.make_dirs(instance.data_dir, mode=0o700)
-    doubt = await_udev(machine, timeout=UDEV_SECS)
+    doubt = await_udev(machine, timeout=QUEUE_SECS)
     if doubt:
         context.events.tell(WARN, "disk", f"{doubt}; a disk that appears late may be missed")
     try:
@@ -98,7 +107,7 @@ def set_up(context: Context, identity: Identity, *, recreate: bool = False) -> i
     except AzureInitError as error:
         write_result(context, {"state": "failed", "failure": str(error)})
         raise
-    refused = refusals(last.plan)
+    refused = refusals(last.plan, kept=not boot)
     write_result(context, result(last, "refused" if refused else "done"))
     return AzureInitError.exit_code if refused else 0
 
