@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from fakeazure.platform.fleet import Fleet
     from fakeazure.platform.ledger import Ledger
     from fakeazure.platform.machine import Machine
+    from fakeazure.platform.pool import Pool
     from fakeazure.platform.scenario import Scenario
-    from fakeazure.platform.vm import Disk, Expect, Imds, Interface, Key, KeyPair, Media, Vm, Wireserver
+    from fakeazure.platform.vm import Change, Disk, Expect, Imds, Interface, Key, KeyPair, Media, Vm, Wireserver
 
     Estate = Fleet
 else:
@@ -23,8 +24,9 @@ else:
         "platform.fleet": ("Fleet",),
         "platform.ledger": ("Ledger",),
         "platform.machine": ("Machine",),
+        "platform.pool": ("Pool",),
         "platform.scenario": ("Scenario",),
-        "platform.vm": ("Disk", "Expect", "Imds", "Interface", "Key", "KeyPair", "Media", "Vm", "Wireserver"),
+        "platform.vm": ("Change", "Disk", "Expect", "Imds", "Interface", "Key", "KeyPair", "Media", "Vm", "Wireserver"),
     }
 
     def __getattr__(name):
@@ -42,6 +44,7 @@ else:
 
 
 __all__ = [
+    "Change",
     "Disk",
     "Estate",
     "Expect",
@@ -55,6 +58,7 @@ __all__ = [
     "Ledger",
     "Machine",
     "Media",
+    "Pool",
     "Request",
     "Scenario",
     "Told",

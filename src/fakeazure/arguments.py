@@ -57,7 +57,7 @@ answers at 169.254.169.254 and 168.63.129.16 and assigns the machine's address b
 logs in over SSH with the machine's key and password; then the machine is shut down. Needs root.
 
 The container has
-  eth0                   with the MAC address in its metadata
+  eth0, eth1, ...        with the MAC addresses in its metadata; vf0, ... where the scenario has VFs
   {DRIVE}               the provisioning medium, as a block device; on hosts without loop devices
                          {SHARED}/provisioning.iso is the same as a file
   {CONFIG}
@@ -82,6 +82,11 @@ examples:
   fakeazure serve imds-html --vms 1000 --by address --ledger ledgers/
   fakeazure serve --vm web.toml@10.0.0.5 --vm db.toml@10.0.0.6 --by address
 """
+TELL_DESCRIPTION = """\
+Sends a command to a running `fakeazure container` or `fakeazure boot`, and waits until it was carried out:
+  imds NAME              make the change NAME of the scenario's [[imds.changes]] now
+  reuse                  a customer takes the VM from its pool now
+"""
 BOOTS_HELP = f"""\
 boot the machine N times (1 to {MOST_BOOTS}) with the same disk. A machine that has reported Ready need not report it
 again: a later boot ends after a login was tried, or after {SETTLED_SECS:g} s if none can be tried"""
@@ -104,6 +109,10 @@ def parser() -> argparse.ArgumentParser:
     one = verbs.add_parser("judge", help="print the verdict from a ledger")
     one.add_argument("ledger", type=Path, metavar="LEDGER")
     one.add_argument("--brief", action="store_true", help="only the verdict, without the timeline")
+    one = verbs.add_parser("tell", help="send a command to a running container or boot", description=TELL_DESCRIPTION,
+                           formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    one.add_argument("control", type=Path, metavar="CONTROL", help="the file given to its --control")
+    one.add_argument("words", nargs="+", metavar="WORD", help="the command")
     one = verbs.add_parser("new", help="write a scenario file with every setting explained")
     one.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: standard output")
     return whole
@@ -202,6 +211,7 @@ def add_machine_options(one: argparse.ArgumentParser, *, image: str, off: str) -
     one.add_argument("--no-login", "--until-verdict", dest="login", action="store_false",
                      help=f"{off} right after the verdict; try no login")  # fmt: skip
     one.add_argument("--stay", action="store_true", help="keep the machine running until it powers off, or Ctrl-C")
+    one.add_argument("--control", type=Path, metavar="FILE", help="make a socket there for `fakeazure tell`")
     one.add_argument("--boots", type=boot_count, default=1, metavar="N", help=BOOTS_HELP)
 
 

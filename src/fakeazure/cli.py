@@ -1,4 +1,4 @@
-"""The command: run, boot, container, serve, scenarios, judge, new."""
+"""The command: run, boot, container, serve, scenarios, judge, tell, new."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from fakeazure.judge import judge
 from fakeazure.machines import boot, container, qemu
 from fakeazure.machines.azure_init_command import provisions
 from fakeazure.machines.command import CannotRun, run
+from fakeazure.machines.control import NotTold, tell
 from fakeazure.machines.disk_image import DiskInvalid, NoTool
 from fakeazure.machines.login import NoSsh
 from fakeazure.machines.network import NoNetwork
@@ -94,7 +95,8 @@ def boot_verb(options: argparse.Namespace) -> int:
     for name in ("kernel", "initrd"):
         if (file := getattr(options, name)) and not file.is_file():
             raise UsageError(f"--{name} {file}: no such file")
-    check_directories(options, "ledger", "console")
+    check_directories(options, "ledger", "console", "control")
+    check_absent(options.control)
     if (options.initrd or options.append) and not options.kernel:
         raise UsageError("--initrd and --append need --kernel")
     direct = qemu.Direct(kernel=options.kernel, initrd=options.initrd, append=options.append)
@@ -105,6 +107,7 @@ def boot_verb(options: argparse.Namespace) -> int:
         login=options.login,
         stay=options.stay,
         boots=options.boots,
+        control=options.control,
         accel=options.accel,
         memory_mb=options.memory,
         direct=direct if options.kernel else None,
@@ -116,7 +119,8 @@ def container_verb(options: argparse.Namespace) -> int:
     container.check_host(options.root)
     scenario = scenario_of(options)
     container.check_scenario(scenario)
-    check_directories(options, "ledger", "console")
+    check_directories(options, "ledger", "console", "control")
+    check_absent(options.control)
     chosen = MachineOptions(
         ledger=options.ledger,
         console=options.console,
@@ -124,6 +128,7 @@ def container_verb(options: argparse.Namespace) -> int:
         login=options.login,
         stay=options.stay,
         boots=options.boots,
+        control=options.control,
     )
     return container.boot(scenario, options.root.resolve(), chosen)
 
@@ -138,6 +143,16 @@ def check_directories(options: argparse.Namespace, *names: str) -> None:
         file: Path | None = getattr(options, name)
         if file and not file.absolute().parent.is_dir():
             raise UsageError(f"--{name} {file}: no such directory")
+
+
+def check_absent(control: Path | None) -> None:
+    if control and os.path.lexists(control):
+        raise UsageError(f"--control {control}: exists already: remove it, or choose another name")
+
+
+def tell_verb(options: argparse.Namespace) -> int:
+    tell(options.control, options.words)
+    return 0
 
 
 def judge_verb(options: argparse.Namespace) -> int:
@@ -185,10 +200,11 @@ VERBS = {
     "judge": judge_verb,
     "new": new_verb,
     "scenarios": scenarios_verb,
+    "tell": tell_verb,
 }
 COMPLAINTS = (
     UsageError, SpecInvalid, NoSuchScenario, LedgerInvalid, OpensslFailed, CannotRun, serve.CannotServe, NoContainer,
-    NoNetwork, NoSsh, NoMonitor, NoTool, DiskInvalid, qemu.CannotBoot,
+    NoNetwork, NotTold, NoSsh, NoMonitor, NoTool, DiskInvalid, qemu.CannotBoot,
 )  # fmt: skip
 
 

@@ -4,8 +4,10 @@ ready      Ready was reported, and nothing contradicts it
 failed     ProvisioningFailed was reported, with a reason
 waiting    no verdict was reported
 lied       two verdicts in one boot, a verdict taken back, Ready where the scenario expects another verdict, Ready
-           where a login that must work is refused, a failure "no login" where a login works, or a verdict that
-           contradicts the PROVISIONING_REPORT
+           where a login that must work is refused, a failure "no login" where a login works, a verdict that
+           contradicts the PROVISIONING_REPORT, or a request from a secondary address or interface; of a VM from a pool
+           also: two Ready in the pool, or none, a failure there, anything provisioned before its customer had it, or
+           kept of the pool's VM
 off-script more requests than the scenario has answers for, so that nothing can be concluded
 """
 
@@ -17,13 +19,13 @@ from dataclasses import dataclass, field
 from fakeazure.platform.events import Boot, End, Event, Kvp, Lease, Login, PoolRead, Request, Told
 from fakeazure.platform.report import parse_report, split_report
 from fakeazure.platform.vm import Expect
+from fakeazure.pool_judge import by_owner, in_order, pool_lies
 
 STATES_FOR = {"ready": ("ready",), "failure": ("failed",), "none": ("waiting",), "either": ("ready", "failed")}
 EXPECTED = {"ready": "Ready", "failure": "a failure", "none": "silence", "either": "a verdict"}
 REPORTED = {"ready": "was told Ready", "failed": "was told of a failure", "waiting": "was told no verdict"}
 NO_LOGIN = "the admin cannot log in"  # azure-init's reason if sshd would accept no credential
 DOUBTS = "access"  # the report's field for credentials that may not work
-REPROVISION = "/metadata/reprovisiondata"
 RESULTS_AGAINST = {"ready": "error", "failed": "success"}
 NO_NETWORK = "does it have a network configuration?"
 SAYS = {"ready": "Ready", "failed": "a failure", "progress": "in progress"}
@@ -62,12 +64,15 @@ class BootEvents:
 
     boot: Boot
     events: list[Event] = field(default_factory=list)
+    start: float = 0.0  # of the boot, or of the customer's part of it
 
 
 def judge(events: Sequence[Event]) -> Judgement:
-    chapters = by_boot(events)
+    events = in_order(events)
+    whole = by_boot(events)
+    chapters = [customers_part(chapter) for chapter in whole]
     expected = chapters[-1].boot.expected
-    lies = [
+    lies = pool_lies(events) + [
         lie
         for n, chapter in enumerate(chapters)
         for lie in named([*lies_of(chapter), *later_refusals(chapter, chapters[:n])], chapter, chapters)
@@ -79,7 +84,7 @@ def judge(events: Sequence[Event]) -> Judgement:
     state = "lied" if lies else "off-script" if strays else final.kind if final else "waiting"
     report = parse_report(final.description) if final else {}
     reason = (report.get("reason") or final.description) if final and final.kind == "failed" else ""
-    at = round(final.t - chapter.boot.t, 6) if final else None
+    at = round(final.t - chapter.start, 6) if final else None
     failures = [] if lies or strays else unmet(expected, state=state, at=at, reason=reason, final=final)
     return Judgement(
         state=state,
@@ -90,7 +95,7 @@ def judge(events: Sequence[Event]) -> Judgement:
         reason=reason,
         report=report,
         complaints=(*lies, *strays, *failures),
-        remarks=tuple(remarks(chapter, report)),
+        remarks=tuple(remarks(chapter, report, whole[chapters.index(chapter)])),
     )
 
 
@@ -98,12 +103,18 @@ def by_boot(events: Sequence[Event]) -> list[BootEvents]:
     chapters: list[BootEvents] = []
     for event in events:
         if isinstance(event, Boot):
-            chapters.append(BootEvents(event))
+            chapters.append(BootEvents(event, start=event.t))
         elif chapters:
             chapters[-1].events.append(event)
     if not chapters:
         raise ValueError("nothing to judge: no boot in the ledger")
     return chapters
+
+
+def customers_part(chapter: BootEvents) -> BootEvents:
+    """The boot without its time in the pool, which has rules of its own."""
+    _, events, start = by_owner(chapter.boot, chapter.events)
+    return BootEvents(chapter.boot, events, start)
 
 
 def told(chapter: BootEvents) -> list[Told]:
@@ -122,11 +133,7 @@ def stopped_at(chapter: BootEvents) -> float | None:
 def lies_of(chapter: BootEvents) -> list[str]:
     lies: list[str] = []
     earlier: Told | None = None
-    for one in chapter.events:
-        if isinstance(one, Request) and one.path == REPROVISION and one.status == 200:
-            earlier = None  # a pre-provisioned machine got its owner and starts over
-        if not isinstance(one, Told):
-            continue
+    for one in told(chapter):
         if earlier and one.kind == "progress":
             lies.append(f"told {SAYS[earlier.kind]}, and then that it was still in progress")
         elif earlier and one.kind != earlier.kind:
@@ -145,6 +152,7 @@ def lies_of(chapter: BootEvents) -> list[str]:
         let_in = (one for one in logins(chapter) if one.ok)
         lies += [f"told that no login is possible, and then let {one.user} in with the {one.how}" for one in let_in]
     lies += contradictions(chapter)
+    lies += wrong_senders(chapter)
     unasked = [path for path in chapter.boot.expected.asks if ready and not given(chapter, path)]
     return lies + [f"told Ready without ever having had an answer from {path}" for path in unasked]
 
@@ -174,8 +182,9 @@ def refused_logins(chapter: BootEvents, earlier: Sequence[BootEvents] = ()) -> l
 
 
 def logins(chapter: BootEvents) -> list[Login]:
-    """The last attempt of each kind."""
-    return list({(one.how, one.user): one for one in chapter.events if isinstance(one, Login)}.values())
+    """The last attempt of each kind. Those with credentials of the pool's VM do not belong here."""
+    tried = (one for one in chapter.events if isinstance(one, Login) and not one.of_pool)
+    return list({(one.how, one.user): one for one in tried}.values())
 
 
 def refused(login: Login) -> str:
@@ -196,6 +205,15 @@ def contradictions(chapter: BootEvents) -> list[str]:
                 why = f": {report['reason']}" if "reason" in report else ""
                 found.append(f"told {SAYS[verdict.kind]}, but its PROVISIONING_REPORT says {report['result']}{why}")
     return found
+
+
+def wrong_senders(chapter: BootEvents) -> list[str]:
+    """Azure accepts reports, and answers questions, only from the primary address of the primary interface."""
+    sent: dict[str, None] = {}  # ordered, without repetitions
+    for one in chapter.events:
+        if isinstance(one, Request) and one.secondary and one.status is not None and one.status < 300:
+            sent[f"sent {one.method} {one.path} from {one.address}, a secondary address (interface {one.nic})"] = None
+    return list(sent)
 
 
 def given(chapter: BootEvents, path: str) -> bool:
@@ -232,13 +250,13 @@ def unmet(expected: Expect, *, state: str, at: float | None, reason: str, final:
     return complaints
 
 
-def remarks(chapter: BootEvents, report: dict[str, str]) -> Iterable[str]:
+def remarks(chapter: BootEvents, report: dict[str, str], whole: BootEvents) -> Iterable[str]:
     if "vm_id" in report and report["vm_id"] != chapter.boot.vm_id:
         yield f"the report is about vm_id {report['vm_id']}, this machine is {chapter.boot.vm_id}"
     if not any(one.kind == "ready" or says_no_login(one) for one in told(chapter)):
         yield from (f"a login as {login}, and Ready was not told" for login in map(refused, logins(chapter)) if login)
     machine = any(isinstance(one, End) and one.of == "machine" for one in chapter.events)
-    if machine and is_silent(chapter.events):
+    if machine and is_silent(whole.events):
         yield f"the machine sent no DHCP request: {NO_NETWORK}"
     yield from pool_remarks(chapter)
 

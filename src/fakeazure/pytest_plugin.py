@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from fakeazure.platform.scenario import Scenario
     from fakeazure.platform.vm import Vm
 
-MARKER = "fakeazure(scenario=, vm=, media=, imds=, wireserver=, faults=, expect=, eject=): the platform of this test"
-OPTIONS = ("scenario", "vm", "media", "imds", "wireserver", "faults", "expect", "eject")
+MARKER = (
+    "fakeazure(scenario=, vm=, media=, imds=, pool=, wireserver=, faults=, expect=, eject=): the platform of this test"
+)
+OPTIONS = ("scenario", "vm", "media", "imds", "pool", "wireserver", "faults", "expect", "eject")
 TITLE = "fakeazure: the conversation"
 FABRIC = pytest.StashKey["Fabric"]()
 MARKED = pytest.StashKey[bool]()  # set once the fixture of the marked machine was used
@@ -106,7 +108,7 @@ def marked_parts(options: dict[str, Any]) -> dict[str, Any]:
     """The parts of the scenario that a marker replaces."""
     from fakeazure.platform.vm import Wireserver
 
-    parts: dict[str, Any] = {name: options[name] for name in ("media", "imds", "expect") if name in options}
+    parts: dict[str, Any] = {name: options[name] for name in ("media", "imds", "pool", "expect") if name in options}
     if "wireserver" in options:
         wireserver = options["wireserver"]
         parts["wireserver"] = Wireserver(enable=wireserver) if isinstance(wireserver, bool) else wireserver

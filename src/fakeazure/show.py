@@ -9,7 +9,23 @@ from typing import TextIO
 from urllib.parse import urlsplit
 
 from fakeazure.judge import Judgement, counted
-from fakeazure.platform.events import Boot, Ejected, End, Event, Kvp, Lease, Login, MediaMade, PoolRead, Request, Told
+from fakeazure.platform.events import (
+    Boot,
+    Ejected,
+    End,
+    Event,
+    Found,
+    Kvp,
+    Lease,
+    LinkChange,
+    Login,
+    MediaMade,
+    MetadataChanged,
+    PoolRead,
+    Request,
+    Reused,
+    Told,
+)
 from fakeazure.platform.http import phrase
 from fakeazure.platform.report import parse_report
 
@@ -56,8 +72,16 @@ def describe(event: Event, paint: Palette, *, width: int) -> list[str]:
             return [describe_request(event, paint, width=width)]
         case Told():
             return describe_told(event, paint)
+        case Reused():
+            return [paint("bold", "a customer takes the VM from the pool")]
+        case LinkChange():
+            return [printable(event.text)]
+        case Found():
+            return [paint("bad", f"found on the machine: {printable(event.what)}")]
         case MediaMade():
             return [f"the platform inserts a {event.format.upper()} disc ({event.size:,} bytes)"]
+        case MetadataChanged():
+            return [printable(event.text)]
         case Ejected():
             return ["the platform ejects the disc"]
         case Lease():
@@ -86,6 +110,8 @@ def describe_request(event: Request, paint: Palette, *, width: int) -> str:
         untouched = event.fault is None or event.fault.startswith(("ok", "slow"))
         style = "bad" if event.off_script else "good" if event.status < 300 and untouched else "warn"
     asides = [printable(event.note)] if event.note else []
+    if event.secondary:
+        asides.append(f"from {printable(event.address)}, a secondary address")
     if event.off_script:
         asides.append("the script has no answer left")
     elif event.fault and not event.fault.startswith("ok"):
@@ -111,12 +137,13 @@ def describe_told(event: Told, paint: Palette) -> list[str]:
 def describe_lease(event: Lease) -> str:
     named = f", with the host name {printable(event.hostname)!r}" if event.hostname else ""
     given = {
-        "discover": f"DHCP discover: offered {event.address or 'nothing'}",
-        "request": f"DHCP request: gets {event.address}" if event.address else "DHCP request: refused",
-        "inform": f"DHCP inform: has {event.address or 'an address'} already",
-        "release": f"DHCP release: returns {event.address or 'its address'}",
+        "discover": f"discover: offered {event.address or 'nothing'}",
+        "solicit": f"solicit: offered {event.address}",
+        "request": f"request: gets {event.address}" if event.address else "request: refused",
+        "inform": f"inform: has {event.address or 'an address'} already",
+        "release": f"release: returns {event.address or 'its address'}",
     }[event.kind]
-    return f"{printable(event.mac)} {given}{named}"
+    return f"{printable(event.mac)} DHCP{'v6' if ':' in event.address else ''} {given}{named}"
 
 
 def describe_login(event: Login, paint: Palette) -> str:

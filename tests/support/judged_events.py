@@ -11,6 +11,7 @@ from fakeazure.platform.events import (
     Kvp,
     Login,
     Request,
+    Reused,
     Told,
 )
 from fakeazure.show import Palette, verdict
@@ -18,8 +19,16 @@ from fakeazure.show import Palette, verdict
 REPORT = 'result=error|reason=failed to provision hostname|agent=x|"native=a | b ""c"""|vm_id=7'
 
 
-def boot(number: int = 1, *, t: float = 0, **expect: Any) -> Boot:
-    return Boot(t=t, number=number, vm_id="7", expect=asdict(Expect(**expect)))
+def boot(number: int = 1, *, t: float = 0, pool: dict[str, str] | None = None, **expect: Any) -> Boot:
+    return Boot(t=t, number=number, vm_id="7", expect=asdict(Expect(**expect)), pool=pool or {})
+
+
+def in_pool(number: int = 1, *, t: float = 0, kind: str = "Running", **expect: Any) -> Boot:
+    return boot(number, t=t, pool={"type": kind, "name": "pool-vm", "username": "pooladmin"}, **expect)
+
+
+def reused(t: float, kind: str = "Running") -> Reused:
+    return Reused(t=t, vm_id="7", pps_type=kind)
 
 
 def ready(t: float = 1, *, acknowledged: bool = True) -> Told:
@@ -50,5 +59,5 @@ def shown(judgement: Judgement) -> str:
     return "\n".join(verdict(judgement, Palette(colour=False)))
 
 
-def asked(path: str, *, status: int = 200, t: float = 0.5) -> Request:
-    return Request(t=t, service="imds", method="GET", target=path, path=path, status=status)
+def asked(path: str, *, status: int = 200, t: float = 0.5, size: int = 100) -> Request:
+    return Request(t=t, service="imds", method="GET", target=path, path=path, status=status, size=size)

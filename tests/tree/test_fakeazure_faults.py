@@ -95,6 +95,21 @@ def test_truncation_breaks_its_promise() -> None:
             assert count is not None or caught.value.expected == 1
 
 
+@pytest.mark.parametrize("answer", ["stall 200", "stall 0", "trickle 2"])
+def test_an_answer_that_does_not_end_leaves_the_connection_open(answer: str) -> None:
+    with scripted(answer, "ok") as fabric:
+        with pytest.raises(TimeoutError):
+            ask(fabric, timeout=0.2)
+        assert [request.status for request in fabric.ledger.requests] == [200]
+        assert ask(fabric)[0] == 200
+    assert parse_answer(answer).processed and not parse_answer(answer).acknowledged
+
+
+def test_a_trickle_ends_with_the_whole_answer() -> None:
+    with scripted("trickle 1MiB") as fabric:
+        assert json.loads(ask(fabric)[2])["compute"]
+
+
 def test_garbage_and_html_come_with_a_200() -> None:
     with scripted("garbage", "html") as fabric:
         status, headers, body = ask(fabric)

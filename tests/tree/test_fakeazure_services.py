@@ -51,7 +51,7 @@ def failure(description: str, *, sub_status: str = "ProvisioningFailed", ascii_o
 
 def test_the_document_describes_the_machine() -> None:
     vm = Vm(name="web", username="ada", password="x", keys=(Key("ssh-rsa A", "/k"), "ssh-rsa B"), custom_data="c",
-            user_data=b"#!", tags={"a": "1", "b": "2"}, location="eastus", pps_type="Running")  # fmt: skip
+            user_data=b"#!", tags={"a": "1", "b": "2"}, location="eastus", pps_type="Unknown")  # fmt: skip
     with Fabric(vm=vm) as fabric:
         whole = metadata(fabric)
     compute = whole["compute"]
@@ -68,7 +68,7 @@ def test_the_document_describes_the_machine() -> None:
     assert b64decode(compute["userData"]) == b"#!"
     assert compute["customData"] == ""
     assert "x" not in (compute["osProfile"].values())
-    assert whole["extended"] == {"compute": {"hasCustomData": True, "ppsType": "Running"}}
+    assert whole["extended"] == {"compute": {"hasCustomData": True, "ppsType": "Unknown"}}
     assert whole["network"]["interface"][0]["ipv4"]["ipAddress"][0]["privateIpAddress"] == "10.0.0.4"
 
 

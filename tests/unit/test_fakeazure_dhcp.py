@@ -163,11 +163,21 @@ def test_an_option_can_be_left_out_or_lie() -> None:
     assert answered(ask("discover"), offer)[1][245] == b"\xff" * 4
 
 
-def test_a_machines_interfaces_are_known_by_their_addresses_and_the_first_has_the_way_out() -> None:
+def test_a_machines_interfaces_are_known_by_their_addresses_and_only_the_primary_one_has_routes() -> None:
     vm = Vm(nics=(Interface(address="10.1.2.70", prefix=26), Interface(mac="00:0D:3A:AA:BB:CC")))
     first, second = offers_for(vm).items()
     assert first == (vm.interfaces[0].mac, Offer(address="10.1.2.70", gateway="10.1.2.65/26"))
     assert second == ("00:0d:3a:aa:bb:cc", Offer(address="10.0.0.5", routes=()))
     options = answered(ask("discover"), first[1])[1]
     assert (options[1], options[3]) == (b"\xff\xff\xff\xc0", bytes((10, 1, 2, 65)))
-    assert not {3, 121, 249} & answered(ask("discover"), second[1])[1].keys()
+    options = answered(ask("discover"), second[1])[1]
+    assert not {121, 249} & options.keys()
+    assert (options[3], options[6]) == (bytes((10, 0, 0, 1)), WIRESERVER)  # a router and a name server, as on Azure
+    assert [options[code] for code in (51, 58, 59)] == [b"\xff" * 4] * 3
+
+
+def test_the_primary_interface_need_not_be_the_first_and_a_lease_may_lack_a_router() -> None:
+    vm = Vm(nics=(Interface(router=False), Interface(primary=True)))
+    first, second = (answered(ask("discover"), offer)[1].keys() for offer in offers_for(vm).values())
+    assert {3, 121, 249} & first == set()
+    assert {3, 121, 249} & second == {3, 121, 249}

@@ -186,12 +186,6 @@ def test_ready_is_a_lie_without_what_it_must_rest_on() -> None:
     assert judge([boot(**wants), asked("/metadata/reprovisiondata"), ready()]).ok
 
 
-def test_a_pre_provisioned_machine_says_ready_once_more_when_it_has_an_owner() -> None:
-    again = [boot(), ready(1), asked("/metadata/reprovisiondata", t=2), progress(3), ready(4)]
-    assert judge(again).ok and judge(again).at == 4
-    assert judge([boot(), ready(1), asked("/metadata/reprovisiondata", status=404, t=2), ready(4)]).state == "lied"
-
-
 def test_ready_is_a_lie_where_nobody_can_log_in() -> None:
     lied = judge([boot(), ready(), login(ok=True), login(ok=False, how="password", text="Permission denied")])
     assert lied.state == "lied"

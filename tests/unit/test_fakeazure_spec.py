@@ -255,6 +255,46 @@ def test_an_address_is_taken_even_if_nobody_wrote_it() -> None:
     assert problems(text) == ["s.toml:3: vm.interfaces[1].address: 10.0.0.5 is used already"]
 
 
+PARTS = "At least 3 parts expected"
+BROKEN = "Expecting property name enclosed in double quotes"
+
+
+def test_interfaces_and_changes_are_checked_as_a_whole() -> None:
+    assert problems("""
+[[vm.interfaces]]
+primary = true
+secondary = ["10.0.0.5", "10.0.1.5", "10.0.0.4"]
+[[vm.interfaces]]
+address = "10.0.0.9"
+primary = true
+secondary = ["10.0.0.5", "10.0.0.6", "10.0.0.6"]
+ipv6 = ["10.0.0.7"]
+[imds]
+nic_order = "by name"
+secondary = ["10.0.0.5"]
+set_json = "[]"
+[[imds.changes]]
+listed = [0]
+[[imds.changes]]
+name = "broken"
+set_json = "{"
+after = 3
+""") == [
+        "s.toml:2: vm.interfaces[0]: its secondary address 10.0.0.4 is used already",
+        "s.toml:2: vm.interfaces[0]: its secondary address 10.0.1.5 is not in its subnet 10.0.0.0/24",
+        "s.toml:5: vm.interfaces[1]: is the second one with primary = true",
+        "s.toml:5: vm.interfaces[1]: its secondary address 10.0.0.5 is used already",
+        "s.toml:5: vm.interfaces[1]: its secondary address 10.0.0.6 is used already",
+        f"s.toml:9: vm.interfaces[1].ipv6: is not a list of IPv6 addresses such as fd00:1::4: {PARTS} in '10.0.0.7'",
+        "s.toml:11: imds.nic_order: 'by name' is not one of listed, reversed, random",
+        's.toml:12: imds.secondary: is not a list of lists, one for each interface, as in [["10.0.0.5"], []]',
+        "s.toml:13: imds.set_json: is not a JSON object",
+        "s.toml:14: imds.changes[0]: never happens: give it after_requests, after_ready = true or a name",
+        f"s.toml:18: imds.changes[1].set_json: is not JSON: {BROKEN}: line 1 column 2 (char 1)",
+        "s.toml:19: imds.changes[1].after: is not known; did you mean after_ready?",
+    ]
+
+
 def test_two_scripts_for_one_path_are_one_too_many() -> None:
     text = '[[faults]]\npath="/a"\nanswers=["ok"]\n[[faults]]\npath="/a/"\nanswers=["ok"]\n'
     assert problems(text) == ["s.toml:5: faults[1].path: /a has a script already"]
@@ -327,7 +367,7 @@ def test_the_template_is_a_scenario_and_names_every_setting() -> None:
 
 
 def test_the_templates_examples_are_valid_settings() -> None:
-    text = re.sub(r"^# (\w+ = |\[\[faults|\[\[vm\.[id])", r"\1", TEMPLATE, flags=re.MULTILINE)
+    text = re.sub(r"^# (\w+ = |\[\[faults|\[\[imds|\[\[vm\.[id])", r"\1", TEMPLATE, flags=re.MULTILINE)
     text = re.sub(r"^# \[\[vm\.keys\]\]\ndata.*\npath.*\n", "", text, flags=re.MULTILINE)
     scenario = parse_scenario(text.encode(), name="template")
-    assert scenario.faults and scenario.expect and scenario.vm.password
+    assert scenario.faults and scenario.expect and scenario.vm.password and scenario.imds.changes

@@ -77,7 +77,7 @@ def test_a_line_cut_short_by_a_kill_does_not_spoil_the_ledger(tmp_path: Path) ->
         (to_line(boot()) + '{"event": "told", "t": 1, "kind": []}\n', ":2: kind is not a text"),
         (to_line(boot()) + to_line(login(ok=True, how="key")).replace("true", "1"), ":2: ok is not true or false"),
         (to_line(boot()) + to_line(login(ok=True, how="luck")), ":2: how 'luck' is not one of key, password"),
-        (to_line(boot()) + to_line(Lease(t=1, kind="x", mac="")), ":2: kind 'x' is not one of discover, request"),
+        (to_line(boot()) + to_line(Lease(t=1, kind="x", mac="")), ":2: kind 'x' is not one of discover, solicit"),
         (to_line(boot()) + to_line(pool("x", "")), ":2: kind 'x' is not one of report, diagnostic"),
         (to_line(boot()) + to_line(End(t=1, exit_code=0, of="dog")), ":2: of 'dog' is not one of command, machine"),
         (to_line(boot()) + to_line(stray()).replace("{}", "[]"), ":2: headers is not a table"),

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2] / "src/fakeazure"
-EVERYTHING = ("platform", "machines", "scenarios", "judge", "show", "arguments", "serve", "serve_output", "cli",
-              "version", "pytest_plugin")  # fmt: skip
+EVERYTHING = ("platform", "machines", "scenarios", "judge", "pool_judge", "show", "arguments", "serve", "serve_output",
+              "cli", "version", "pytest_plugin")  # fmt: skip
 MAY: dict[str, tuple[str, ...]] = {
-    "platform": ("platform", "judge"),
+    "platform": ("platform", "judge", "pool_judge"),
     "machines": ("platform", "machines", "judge", "show"),
     "scenarios": ("platform", "scenarios"),
-    "judge": ("platform.events", "platform.report", "platform.vm"),
+    "judge": ("platform.events", "platform.report", "platform.vm", "pool_judge"),
+    "pool_judge": ("platform.events",),
     "show": ("platform", "judge"),
     "arguments": ("machines", "version"),
     "serve_output": ("platform", "judge", "show"),

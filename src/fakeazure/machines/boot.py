@@ -6,28 +6,32 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from fakeazure import show
 from fakeazure.machines import disk_image, network, qemu
+from fakeazure.machines.control import Control
 from fakeazure.machines.login import prove_login
 from fakeazure.machines.messages import print_login_command, print_start, print_verdict
 from fakeazure.machines.options import MachineOptions
+from fakeazure.machines.pool_guest import Reuse
+from fakeazure.machines.pool_machine import network_vm
 from fakeazure.machines.process import Stop
 from fakeazure.machines.qemu_process import QemuProcess
-from fakeazure.machines.reboots import SETTLED_SECS, NetworkWatch, was_ready_before
-from fakeazure.machines.ssh_key import with_fresh_key
+from fakeazure.machines.reboots import SETTLED_SECS, Deadline, NetworkWatch, was_ready_before
+from fakeazure.machines.ssh_key import with_fresh_key, with_fresh_pool_key
 from fakeazure.machines.workspace import Workspace
 from fakeazure.platform import kvp
-from fakeazure.platform.addresses import WIRESERVER, azure_endpoints, gateway_for
-from fakeazure.platform.dhcp import Dhcp, offers_for
+from fakeazure.platform.addresses import WIRESERVER, azure_endpoints
+from fakeazure.platform.dhcp import offers_for
 from fakeazure.platform.events import Ejected, End, Login, PoolRead
 from fakeazure.platform.fabric import Fabric
+from fakeazure.platform.pool import CUT
 from fakeazure.platform.scenario import Scenario
 
-TAP = "tap0"
+TAP = "tap"  # stem of the names
 POLL_SECS = 0.2
 LOGIN_SECS = 240.0  # some agents report Ready early in the boot, long before sshd accepts a login
 DHCP_SECS = {"kvm": 60.0, "tcg": 240.0}
@@ -49,7 +53,8 @@ def boot(scenario: Scenario, disk: Path, options: BootOptions) -> int:
         directory = workspace.directory
         network.enter_network()
         wireserver = scenario.wireserver.address or WIRESERVER
-        network.make_tap(TAP, gateway=gateway_for(scenario.vm.interfaces[0]), wireserver=wireserver)
+        scenario, pool_key = with_fresh_pool_key(scenario, directory)
+        taps = network.make_taps(network_vm(scenario), stem=TAP, wireserver=wireserver)
         accelerator = qemu.choose_accelerator(options.accel, qemu.find_program())
         scenario, private_key = with_fresh_key(scenario, directory)
         fabric = stack.enter_context(
@@ -61,24 +66,30 @@ def boot(scenario: Scenario, disk: Path, options: BootOptions) -> int:
                 listen_at=azure_endpoints(scenario.wireserver.address),
             )
         )
-        offers = offers_for(fabric.vm, wireserver=wireserver, leases=scenario.dhcp)
-        stack.enter_context(Dhcp(TAP, offers, fabric.ledger))
+        offers = offers_for(network_vm(scenario), wireserver=wireserver, leases=scenario.dhcp)
+        stack.enter_context(Control(options.control, fabric))
+        network.serve_leases(stack, network_vm(scenario), taps, offers, fabric.ledger)
         medium = fabric.write_media(directory / "provisioning.iso")
         hardware = make_hardware(scenario, disk, options, accelerator=accelerator, medium=medium, directory=directory)
         how = "KVM" if accelerator == "kvm" else "emulation, which is slow"
         doing = f"booting {disk} as generation {fabric.vm.generation}"
         print_start(fabric, doing, f"by {how}; its console: {hardware.console}")
-        command = qemu.command(qemu.find_program(), fabric.vm, hardware)
         end, console = "", [""]
         hardware.console.write_bytes(b"")
-        for number in range(options.boots):
-            if stop.number:
-                break
-            if number:
+        left, again = options.boots, False
+        while left and not stop.number:
+            if again:
                 fabric.reboot()
+            again = True
+            command = qemu.command(
+                qemu.find_program(), replace(fabric.vm, nics=network_vm(scenario, fabric).nics), hardware
+            )
             with QemuProcess(
                 command, directory=directory, console=hardware.console, group=workspace.group, medium=medium
             ) as guest:
+                reuse = Reuse(fabric, guest, scenario, offers=offers, tap=taps[0], pool_key=pool_key)
+                if fabric.pool:
+                    fabric.pool.move = reuse.carry_out
                 later = was_ready_before(fabric.ledger)
                 in_time = later or wait_for_verdict(
                     fabric, guest, stop, seconds=fabric.expect.within_secs, dhcp_secs=DHCP_SECS[accelerator]
@@ -87,12 +98,16 @@ def boot(scenario: Scenario, disk: Path, options: BootOptions) -> int:
                     # A later boot is not waited for: the login has to wait for the whole of it.
                     seconds = max(LOGIN_SECS, fabric.expect.within_secs) if later else LOGIN_SECS
                     log_in(fabric, guest, stop, private_key=private_key, workspace=workspace, seconds=seconds)
+                    if fabric.ledger.has_verdict and not later:
+                        reuse.try_login(directory)
                 if later and not any(isinstance(event, Login) for event in fabric.ledger.boot):
                     wait_for_verdict(fabric, guest, stop, seconds=SETTLED_SECS, dhcp_secs=DHCP_SECS[accelerator])
-                if options.stay and number + 1 == options.boots:
+                if options.stay and left == 1 and not fabric.restart_due:
                     stay(fabric, guest, stop, private_key=private_key)
                 end, console = guest.ended(), guest.last_lines()
-                power_off(guest, stop)
+                if fabric.restart_due != CUT:
+                    power_off(guest, stop)
+            left -= not fabric.restart_due
             t, stopped = fabric.ledger.now(), bool(stop.number)
             fabric.ledger.add(End(t=t, exit_code=0 if in_time else None, of="machine", stopped=stopped))
         read_pool(fabric, hardware)
@@ -143,15 +158,15 @@ def wait_for_verdict(fabric: Fabric, guest: QemuProcess, stop: Stop, *, seconds:
 
     `dhcp_secs`: when to warn that the machine has not sent a DHCP request.
     """
-    deadline, network_watch = time.monotonic() + seconds, NetworkWatch(fabric.ledger, seconds=dhcp_secs)
-    while not (stop.number or fabric.ledger.has_verdict or guest.ended() or time.monotonic() > deadline):
+    deadline, network_watch = Deadline(fabric, seconds=seconds), NetworkWatch(fabric.ledger, seconds=dhcp_secs)
+    while not (stop.number or fabric.ledger.has_verdict or fabric.restart_due or guest.ended() or deadline.passed()):
         guest.update_drive()
         network_watch.check()
         fabric.ledger.wait(lambda ledger: ledger.has_verdict, timeout=POLL_SECS)
     if fabric.ledger.has_verdict and fabric.media.eject and fabric.has_media():
         fabric.ledger.wait(lambda ledger: isinstance(ledger.events[-1], Ejected), timeout=POLL_SECS)
     guest.update_drive()
-    return bool(stop.number or fabric.ledger.has_verdict or guest.ended())
+    return bool(stop.number or fabric.ledger.has_verdict or fabric.restart_due or guest.ended())
 
 
 def log_in(
@@ -166,14 +181,14 @@ def log_in(
     vm = fabric.vm
     prove_login(
         fabric,
-        address=vm.interfaces[0].address,
+        address=(fabric.pool.network_vm if fabric.pool else vm).primary.address,
         private_key=private_key,
         directory=workspace.directory,
         timeout=seconds,
         stopped=lambda: bool(stop.number or guest.ended()),
         group=workspace.group,
     )
-    ready = any(told.kind == "ready" for told in fabric.ledger.verdicts)
+    ready = any(told.kind == "ready" for told in fabric.ledger.final_verdicts)
     if ready and not vm.specialised and (end := guest.ended()):  # a machine that is off refuses the login
         t = fabric.ledger.now()
         fabric.ledger.add(Login(t=t, how="key", user=vm.username, ok=False, text=f"the machine {end}"))
@@ -182,7 +197,7 @@ def log_in(
 def stay(fabric: Fabric, guest: QemuProcess, stop: Stop, *, private_key: Path | None) -> None:
     """Until the machine powers off, or a stop signal."""
     print_login_command(fabric, private_key)
-    while not (stop.number or guest.ended()):
+    while not (stop.number or fabric.restart_due or guest.ended()):
         guest.update_drive()
         time.sleep(POLL_SECS)
 

@@ -19,7 +19,8 @@ from typing import Any
 from fakeazure import show
 from fakeazure.machines.faketime import NoFaketime, faketime
 from fakeazure.machines.messages import print_lines, print_start, print_verdict
-from fakeazure.machines.process import Stop, end, has_ended
+from fakeazure.machines.process import Stop, end, has_ended, kill
+from fakeazure.machines.reboots import Deadline
 from fakeazure.machines.ssh_key import with_fresh_key
 from fakeazure.machines.terminal import lend_terminal, terminal_kept
 from fakeazure.machines.workspace import Workspace
@@ -27,6 +28,7 @@ from fakeazure.platform import agent_config
 from fakeazure.platform.clock import Clock
 from fakeazure.platform.events import End
 from fakeazure.platform.fabric import Fabric
+from fakeazure.platform.pool import CUT
 from fakeazure.platform.scenario import Scenario
 from fakeazure.platform.vm import Expect
 
@@ -74,6 +76,9 @@ def run(
             environment |= clock_environment(scenario.clock, directory)
             print_start(fabric, f"running {textwrap.shorten(shlex.join(command), 60, placeholder=' ...')}")
             exit_code = run_to_end(fabric, workspace, stop, command, environment, until_verdict=until_verdict)
+            while fabric.restart_due and not stop.number:
+                fabric.reboot()
+                exit_code = run_to_end(fabric, workspace, stop, command, environment, until_verdict=until_verdict)
             if not judged and exit_code is not None and not fabric.ledger.told:
                 print_lines([*show.timeline(fabric.ledger.events, show.palette_for(sys.stdout)), "", UNJUDGED])
                 return 128 + stop.number if stop.number else exit_code if exit_code >= 0 else 128 - exit_code
@@ -115,10 +120,10 @@ def run_to_end(
             raise CannotRun(start_problem(error, command[0])) from None
         lend_terminal(workspace.group)
         in_time = wait_for(child, fabric, stop, until_verdict=until_verdict)
-        exit_code = end(child, workspace.group)
+        exit_code = (kill if fabric.restart_due == CUT else end)(child, workspace.group)
     if exit_code == -signal.SIGINT:
         stop.number = signal.SIGINT  # Ctrl-C went to the command's process group, which had the terminal
-    fabric.read_pool(late=bool(fabric.ledger.verdicts))
+    fabric.read_pool(late=bool(fabric.ledger.final_verdicts))
     known = exit_code if in_time else None
     fabric.ledger.add(End(t=fabric.ledger.now(), exit_code=known, stopped=bool(stop.number)))
     return known
@@ -131,13 +136,15 @@ def start_problem(error: OSError, program: str) -> str:
 
 def wait_for(child: subprocess.Popen[Any], fabric: Fabric, stop: Stop, *, until_verdict: bool) -> bool:
     """False: the deadline passed without a verdict."""
-    deadline = time.monotonic() + fabric.expect.within_secs
+    deadline = Deadline(fabric, seconds=fabric.expect.within_secs)
     pause = 0.001
     while not (has_ended(child) or stop.number):
-        told = bool(fabric.ledger.verdicts)
+        if fabric.restart_due:
+            return True
+        told = bool(fabric.ledger.final_verdicts)
         if told and until_verdict:
             return True
-        if not told and time.monotonic() > deadline:
+        if not told and deadline.passed():
             return False
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)

@@ -14,21 +14,32 @@ from typing import Any
 from fakeazure import show
 from fakeazure.machines import nspawn
 from fakeazure.machines.console import last_lines
-from fakeazure.machines.login import prove_login
+from fakeazure.machines.control import Control
+from fakeazure.machines.login import prove_login, prove_pool_login
 from fakeazure.machines.loop_drive import LoopDrive, NoDrive
 from fakeazure.machines.messages import print_login_command, print_start, print_verdict
-from fakeazure.machines.network import NoNetwork, enter_network, ip, make_veth
+from fakeazure.machines.network import enter_network
 from fakeazure.machines.nspawn import NoContainer
 from fakeazure.machines.options import MachineOptions
-from fakeazure.machines.process import Stop, end, has_ended
-from fakeazure.machines.reboots import SETTLED_SECS, NetworkWatch, was_ready_before
-from fakeazure.machines.ssh_key import with_fresh_key
+from fakeazure.machines.pool_machine import (
+    ContainerNetwork,
+    Traces,
+    kept,
+    namespace_leader,
+    network_vm,
+    provisioned,
+    read_traces,
+    record,
+)
+from fakeazure.machines.process import Stop, end, has_ended, kill
+from fakeazure.machines.reboots import SETTLED_SECS, Deadline, NetworkWatch, was_ready_before
+from fakeazure.machines.ssh_key import with_fresh_key, with_fresh_pool_key
 from fakeazure.machines.workspace import Workspace
 from fakeazure.platform import proxy_agent
-from fakeazure.platform.addresses import WIRESERVER, azure_endpoints, gateway_for
-from fakeazure.platform.dhcp import Dhcp, offers_for
+from fakeazure.platform.addresses import WIRESERVER, azure_endpoints
 from fakeazure.platform.events import End, Login
 from fakeazure.platform.fabric import Fabric
+from fakeazure.platform.pool import CUT
 from fakeazure.platform.scenario import Scenario
 from fakeazure.platform.wireserver import HEALTH
 
@@ -36,7 +47,8 @@ GRACE_SECS = 15.0  # between the request to shut down and SIGKILL
 LOGIN_SECS = 60.0
 DHCP_SECS = 20.0
 PAUSE = 0.02
-OUTSIDE = "azure0"
+STEM, INSIDE = "azure", "eth"  # of the interfaces' names: azure0 is the platform's side of eth0
+OUTSIDE = f"{STEM}0"
 POOLS = "var/lib/hyperv"
 DRIVE = "/dev/sr0"
 SHARED = "/run/fakeazure"
@@ -54,6 +66,9 @@ class ContainerRun:
     root: Path
     console: Path
     private_key: Path | None
+    network: ContainerNetwork
+    image: Traces  # before the first boot
+    pool_key: Path | None = None
     drive: LoopDrive | None = None
     binds: list[str] = field(default_factory=list)
 
@@ -61,6 +76,22 @@ class ContainerRun:
         """Inserts or ejects the disc, as the platform has done with the medium's file."""
         if self.drive:
             self.drive.follow(self.fabric.media_path)
+
+    def reuse(self) -> None:
+        """A customer takes the VM from its pool. What was provisioned before belongs to no customer."""
+        record(self.fabric, provisioned(self.image, read_traces(self.root)), in_pool=True)
+        if self.fabric.pool:
+            self.try_pool_login(self.fabric.pool.pool_vm.primary.address)
+        self.network.change(self.fabric)
+
+    def try_pool_login(self, address: str) -> None:
+        prove_pool_login(
+            self.fabric,
+            address=address,
+            private_key=self.pool_key,
+            directory=self.workspace.directory,
+            group=self.workspace.group,
+        )
 
 
 def check_host(root: Path) -> None:
@@ -81,8 +112,9 @@ def boot(scenario: Scenario, root: Path, options: MachineOptions) -> int:
         enter_network(mounts=True)
         whole = nspawn.mount_root(root, workspace.directory, keep=options.keep)
         nspawn.prepare_mounts()
-        make_network(scenario)  # before the platform, which listens at its addresses
-        wireserver = scenario.wireserver.address or WIRESERVER
+        scenario, pool_key = with_fresh_pool_key(scenario, workspace.directory)
+        network = ContainerNetwork(scenario, stem=STEM, inside=INSIDE)
+        network.make(network_vm(scenario))  # before the platform, which listens at its addresses
         run = ContainerRun(
             fabric=make_fabric(scenario, ledger=options.ledger, directory=workspace.directory, root=whole),
             workspace=workspace,
@@ -90,37 +122,29 @@ def boot(scenario: Scenario, root: Path, options: MachineOptions) -> int:
             root=whole,
             console=options.console or workspace.directory / "console",
             private_key=private_key,
+            pool_key=pool_key,
+            network=network,
+            image=read_traces(whole),
         )
+        if run.fabric.pool:
+            run.fabric.pool.move = run.reuse
         run.console.write_bytes(b"")
-        with run.fabric as fabric, prepared(run):
+        with run.fabric as fabric, prepared(run), Control(options.control, fabric):
             waiting = f"waiting up to {fabric.expect.within_secs:g} s for its verdict; its console: {run.console}"
             print_start(fabric, f"booting {root}", waiting)
-            offers = offers_for(fabric.vm, wireserver=wireserver, leases=scenario.dhcp)
-            for number in range(options.boots):
-                if stop.number:
-                    break
-                if number:
+            left, again = options.boots, False
+            while left and not stop.number:
+                if again:
                     fabric.reboot()
-                    make_network(scenario)
-                with Dhcp(OUTSIDE, offers, fabric.ledger):
-                    run_boot(run, login=options.login, stay=options.stay and number + 1 == options.boots)
+                    network.make(network_vm(scenario, fabric))
+                again = True
+                with contextlib.closing(network):
+                    network.serve(fabric, network_vm(scenario, fabric))
+                    run_boot(run, login=options.login, stay=options.stay and left == 1)
+                left -= not fabric.restart_due
             print_verdict(fabric)
             truthful = fabric.judge().ok
         return stop.exit_code(truthful=truthful)
-
-
-def make_network(scenario: Scenario) -> None:
-    """For each boot: the interface inside disappears with its container."""
-    with contextlib.suppress(NoNetwork):
-        ip("link", "delete", OUTSIDE)
-    interface = scenario.vm.interfaces[0]
-    make_veth(
-        inside=nspawn.INTERFACE,
-        outside=OUTSIDE,
-        mac=interface.mac,
-        gateway=gateway_for(interface),
-        wireserver=scenario.wireserver.address or WIRESERVER,
-    )
 
 
 def make_fabric(scenario: Scenario, *, ledger: Path | None, directory: Path, root: Path) -> Fabric:
@@ -171,15 +195,18 @@ def write_proxy_agent(fabric: Fabric, directory: Path) -> Path | None:
 def run_boot(run: ContainerRun, *, login: bool, stay: bool) -> None:
     """One boot: start, verdict, login, shutdown."""
     ledger = run.fabric.ledger
-    child = nspawn.start(run.root, run.console, binds=run.binds, workspace=run.workspace)
+    links = run.network.links
+    child = nspawn.start(run.root, run.console, binds=run.binds, workspace=run.workspace, interfaces=links)
+    run.network.leader = lambda: namespace_leader(child.pid)
     in_time = later = was_ready_before(ledger)
     if not later:
         in_time = wait_for_verdict(run, child, seconds=run.fabric.expect.within_secs)
     run.update_drive()
+    address = (run.fabric.pool.network_vm if run.fabric.pool else run.fabric.vm).primary.address
     if login and (later or ledger.has_verdict) and not has_ended(child):
         prove_login(
             run.fabric,
-            address=run.fabric.vm.interfaces[0].address,
+            address=address,
             private_key=run.private_key,
             directory=run.workspace.directory,
             # A later boot is not waited for: the login has to wait for the whole of it.
@@ -187,29 +214,37 @@ def run_boot(run: ContainerRun, *, login: bool, stay: bool) -> None:
             stopped=lambda: bool(run.stop.number) or has_ended(child),
             group=run.workspace.group,
         )
+        if run.fabric.pool and run.fabric.pool.taken and not later:
+            run.try_pool_login(address)
     if later and not any(isinstance(event, Login) for event in ledger.boot):
         wait_for_verdict(run, child, seconds=SETTLED_SECS)
-    if stay:
+    if stay and not run.fabric.restart_due:
         print_login_command(run.fabric, run.private_key)
-    while stay and not (run.stop.number or has_ended(child)):
+    while stay and not (run.stop.number or run.fabric.restart_due or has_ended(child)):
         run.update_drive()
         time.sleep(PAUSE)
+    if run.fabric.pool and ledger.has_verdict:
+        record(run.fabric, kept(read_traces(run.root), run.fabric.pool.pool_vm), in_pool=False)
     console = last_lines(run.console)  # before the shutdown, which writes many lines
-    exit_code = end(child, run.workspace.group, grace=GRACE_SECS)
+    if run.fabric.restart_due == CUT:
+        exit_code = kill(child, run.workspace.group)
+    else:
+        exit_code = end(child, run.workspace.group, grace=GRACE_SECS)
+    run.network.leader = lambda: None
     told = ledger.has_verdict
     run.fabric.read_pool(late=told)
     t, stopped = ledger.now(), bool(run.stop.number)
     ledger.add(End(t=t, exit_code=exit_code if in_time else None, of="machine", stopped=stopped))
-    if not (told or later):
+    if not (told or later or run.fabric.restart_due):
         print_console(console)
 
 
 def wait_for_verdict(run: ContainerRun, child: subprocess.Popen[bytes], *, seconds: float) -> bool:
     """False: the deadline passed without a verdict."""
-    start = time.monotonic()
+    deadline = Deadline(run.fabric, seconds=seconds)
     network = NetworkWatch(run.fabric.ledger, seconds=DHCP_SECS)
-    while not (has_ended(child) or run.stop.number or run.fabric.ledger.has_verdict):
-        if time.monotonic() > start + seconds:
+    while not (has_ended(child) or run.stop.number or run.fabric.ledger.has_verdict or run.fabric.restart_due):
+        if deadline.passed():
             return False
         run.update_drive()
         network.check()

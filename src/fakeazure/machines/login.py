@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ REFUSED = "Permission denied"
 REFUSALS = 3  # sshd may still use the old configuration during a reload
 PAUSE = 0.5
 DENIED_SECS = 10.0  # for a machine that reported that no login is possible
+POOL_SECS = 10.0  # for the login that must be refused; in the pool it is tried once, as nothing listens there
 ONE_TRY = 20.0
 
 
@@ -47,7 +49,7 @@ def prove_login(
     Also after a failure "no login is possible": a login that works shows that the report was wrong.
     """
     vm = machine.vm
-    verdicts = machine.ledger.verdicts
+    verdicts = machine.ledger.final_verdicts
     ready = any(told.kind == "ready" for told in verdicts)
     if vm.specialised or not (ready or any(map(says_no_login, verdicts))):
         return
@@ -66,6 +68,27 @@ def prove_login(
     for login in logins:
         if login.ok or not stopped():  # an interrupted attempt proves nothing
             machine.ledger.add(login)
+
+
+def prove_pool_login(
+    machine: Machine, *, address: str, private_key: Path | None, directory: Path, group: int = 0
+) -> None:
+    """Tries the login that must not work: with the credentials of the pool's VM, in the pool and later."""
+    if machine.pool is None:
+        return
+    vm = machine.pool.pool_vm
+    tried = try_login(
+        address=address,
+        user=vm.username,
+        private_key=private_key,
+        password=None if vm.password_disabled else vm.password,
+        directory=directory,
+        timeout=POOL_SECS if machine.pool.taken else 0.0,
+        now=machine.ledger.now,
+        group=group,
+    )
+    for login in tried:
+        machine.ledger.add(replace(login, of_pool=True))
 
 
 def try_login(

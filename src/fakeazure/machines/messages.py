@@ -25,7 +25,7 @@ def print_start(machine: Machine, doing: str, *more: str) -> None:
 def print_login_command(machine: Machine, private_key: Path | None) -> None:
     """How to log in to a machine that keeps running, from a root shell."""
     key = f" -i {private_key}" if private_key else ""
-    login = f"{machine.vm.username}@{machine.vm.interfaces[0].address}"
+    login = f"{machine.vm.username}@{machine.vm.primary.address}"
     command = f"nsenter --target {os.getpid()} --net ssh{key} {login}"
     print(f"fakeazure: the machine runs until Ctrl-C; to log in: {command}", file=sys.stderr)
 

@@ -96,7 +96,14 @@ def environment() -> dict[str, str]:
     return {"PATH": os.pathsep.join((os.environ.get("PATH", os.defpath), *SBIN)), "LC_ALL": "C.UTF-8"}
 
 
-def start(whole: Path, console: Path, *, binds: Iterable[str], workspace: Workspace) -> subprocess.Popen[bytes]:
+def start(
+    whole: Path,
+    console: Path,
+    *,
+    binds: Iterable[str],
+    workspace: Workspace,
+    interfaces: Iterable[str] = (INTERFACE,),
+) -> subprocess.Popen[bytes]:
     """`console`: the file to which the console is appended. `binds`: further options of systemd-nspawn."""
     cgroups.remove(workspace.control_groups)  # of an earlier boot
     try:
@@ -109,7 +116,7 @@ def start(whole: Path, console: Path, *, binds: Iterable[str], workspace: Worksp
         "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
         "systemd-nspawn", "--quiet", "--boot", f"--directory={whole}", "--machine=fakeazure", "--settings=no",
         "--register=no", "--keep-unit", "--console=read-only", "--link-journal=no", "--resolv-conf=off",
-        "--timezone=off", f"--network-interface={INTERFACE}", *binds, *INIT_ARGUMENTS,
+        "--timezone=off", *(f"--network-interface={name}" for name in interfaces), *binds, *INIT_ARGUMENTS,
     ]  # fmt: skip
     with console.open("ab") as output:
         return subprocess.Popen(

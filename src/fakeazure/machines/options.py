@@ -16,3 +16,4 @@ class MachineOptions:
     login: bool = True  # try to log in after the verdict
     stay: bool = False  # keep the machine running until it powers off or Ctrl-C
     boots: int = 1
+    control: Path | None = None  # the socket of `fakeazure tell`; None: none

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from fakeazure.platform.pool import SAVABLE
 from fakeazure.platform.vm import Vm
 
 PROGRAM = "qemu-system-x86_64"
@@ -18,6 +19,7 @@ BARE = ("-nodefaults", "-no-user-config", "-display", "none")
 ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"  # agents detect Azure by this tag
 RELEASE = "Hyper-V UEFI Release v4.1"  # systemd detects Hyper-V by this string
 CD_DRIVE = "cd"
+PORT = "plug"  # of the network card that the platform exchanges
 PROBE_SECS = 2.0
 PROBE_WORD = b"alive"
 DEBUG_PORT, EXIT_PORT = 0xE9, 0xF4
@@ -55,7 +57,7 @@ class Hardware:
     disk_format: str
     console: Path
     medium: Path | None  # inserted at power on
-    tap: str
+    tap: str  # stem of the tap devices' names: tap0, tap1; tapvf0
     memory_mb: int = 2048
     accelerator: str = "tcg"
     cores: int = 1
@@ -180,12 +182,23 @@ def tables(vm: Vm) -> Iterator[str]:
 
 
 def network(vm: Vm, hardware: Hardware) -> Iterator[str]:
-    """All network cards on one hub, with the platform's tap device."""
-    yield from ("-netdev", f"tap,id=cable,ifname={hardware.tap},script=no,downscript=no")
-    yield from ("-netdev", "hubport,id=hub,hubid=0,netdev=cable")
+    """Each network card with a tap device of its own; and each VF, which has the same MAC address."""
+    if vm.pps_type == SAVABLE and vm.generation == 2:  # q35 has no other place where a card can be plugged in
+        yield from ("-device", f"pcie-root-port,id={PORT},chassis=1,slot=1")
     for n, card in enumerate(vm.interfaces):
-        yield from ("-netdev", f"hubport,id=net{n},hubid=0")
-        yield from ("-device", f"virtio-net-pci,netdev=net{n},mac={card.mac},romfile=")
+        yield from ("-netdev", f"tap,id=net{n},ifname={hardware.tap}{n},script=no,downscript=no")
+        yield from ("-device", ",".join(f"{name}={value}" for name, value in network_card(vm, n).items()))
+        if card.vf:
+            yield from ("-netdev", f"tap,id=vfnet{n},ifname={hardware.tap}vf{n},script=no,downscript=no")
+            yield from ("-device", f"e1000e,id=vf{n},netdev=vfnet{n},mac={card.mac},romfile=")
+
+
+def network_card(vm: Vm, n: int) -> dict[str, str]:
+    """The properties of a network card, for the command line and for the monitor."""
+    properties = {"driver": "virtio-net-pci", "id": f"nic{n}", "netdev": f"net{n}", "mac": vm.interfaces[n].mac}
+    if n == 0 and vm.pps_type == SAVABLE and vm.generation == 2:
+        properties["bus"] = PORT
+    return {**properties, "romfile": ""}
 
 
 def disks(vm: Vm, hardware: Hardware) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -72,6 +72,25 @@ class QemuProcess:
                 self._monitor.insert(CD_DRIVE, self._medium)
             else:
                 self._monitor.empty(CD_DRIVE)
+
+    def set_carrier(self, card: str, *, up: bool) -> None:
+        self._monitor.ask("set_link", name=card, up=up)
+
+    def unplug(self, device: str, *, seconds: float) -> bool:
+        """The guest takes part in it. False: the device is still there after this time."""
+        until, again = time.monotonic() + seconds, 0.0
+        while device in self._monitor.devices():
+            if time.monotonic() > until:
+                return False
+            if time.monotonic() > again:
+                with contextlib.suppress(MonitorLost):  # it is being unplugged already
+                    self._monitor.ask("device_del", id=device)
+                again = time.monotonic() + REPEAT_SECS
+            time.sleep(POLL_SECS)
+        return True
+
+    def plug(self, properties: Mapping[str, str]) -> None:
+        self._monitor.ask("device_add", **properties)
 
     def disc(self) -> str | None:
         """The image in the drive, as QEMU reports it."""

@@ -1,4 +1,4 @@
-"""QMP, the monitor protocol of QEMU: CD drive and power."""
+"""QMP, the monitor protocol of QEMU: CD drive, network cards and power."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ class Monitor:
         self._listener.listen(1)
         self._socket: socket.socket | None = None
         self._waiting = b""
+        self._lock = threading.Lock()  # the drive and the network cards are changed by two threads
 
     def close(self) -> None:
         self._listener.close()
@@ -52,6 +54,10 @@ class Monitor:
         return True
 
     def ask(self, order: str, **arguments: Any) -> Any:
+        with self._lock:
+            return self._ask(order, arguments)
+
+    def _ask(self, order: str, arguments: dict[str, Any]) -> Any:
         if self._socket is None:
             raise MonitorLost("QEMU has not connected")
         try:
@@ -77,6 +83,10 @@ class Monitor:
         with contextlib.suppress(MonitorLost):  # the drive was empty
             self.ask("blockdev-remove-medium", id=drive)
         self.ask("blockdev-close-tray", id=drive)
+
+    def devices(self) -> list[str]:
+        """The ids of the devices that have one."""
+        return [one["name"] for one in self.ask("qom-list", path="/machine/peripheral")]
 
     def _receive(self, *, until: float) -> dict[str, Any] | None:
         assert self._socket is not None

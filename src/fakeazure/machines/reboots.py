@@ -8,13 +8,28 @@ import time
 from fakeazure import show
 from fakeazure.judge import NO_NETWORK, is_silent
 from fakeazure.platform.ledger import Ledger
+from fakeazure.platform.machine import Machine
 
 SETTLED_SECS = 30.0  # length of a later boot in which no login can be tried
 
 
 def was_ready_before(ledger: Ledger) -> bool:
     """Whether the machine reported Ready in an earlier boot, and nothing yet in this one."""
-    return bool(ledger.verdicts) and ledger.verdicts[-1].kind == "ready" and not ledger.has_verdict
+    final = ledger.final_verdicts
+    return bool(final) and final[-1].kind == "ready" and not ledger.has_verdict
+
+
+class Deadline:
+    """The end of the wait for a verdict. A VM that waits in its pool has none; it begins with the VM's reuse."""
+
+    def __init__(self, machine: Machine, *, seconds: float) -> None:
+        self._machine, self._seconds = machine, seconds
+        self._start = time.monotonic()
+
+    def passed(self) -> bool:
+        if self._machine.pool and self._machine.pool.waits:
+            self._start = time.monotonic()
+        return time.monotonic() > self._start + self._seconds
 
 
 class NetworkWatch:

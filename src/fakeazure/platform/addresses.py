@@ -9,6 +9,7 @@ from fakeazure.platform.vm import Interface
 WIRESERVER = "168.63.129.16"
 IMDS = "169.254.169.254"
 GATEWAY = "10.0.0.1/24"
+ROUTER6 = "fe80::1234:5678:9abc"  # Azure's IPv6 router on every interface
 
 Address = tuple[str, int]  # IPv4 address and TCP port; port 0: any free port
 Endpoints = tuple[Address, Address, Address]  # of IMDS, the wireserver and the host plugin, in this order

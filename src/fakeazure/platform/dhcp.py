@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from fakeazure.platform.addresses import GATEWAY, IMDS, WIRESERVER, gateway_for
@@ -48,24 +48,25 @@ class Offer:
     server: str = WIRESERVER  # the DHCP server, also the name server
     domain: str = "fakeazure0000000000000000a.ax.internal.cloudapp.net"
     hostname: str | None = None  # Azure sends none
+    router: bool = True
     routes: tuple[str, ...] = ("0.0.0.0/0", f"{WIRESERVER}/32", f"{IMDS}/32")  # all through the gateway
     seconds: int = FOR_EVER
     omit: tuple[int, ...] = ()  # options that are not sent
 
 
 def offers_for(vm: Vm, *, wireserver: str = WIRESERVER, leases: Leases | None = None) -> dict[str, Offer]:
-    """MAC address -> offer. Only the first interface gets routes, so that there is one default route."""
+    """MAC address -> offer. Only the primary interface gets the routes of option 121, as on Azure."""
     offers = {}
     leases = leases or Leases()
-    for number, interface in enumerate(vm.interfaces):
-        offer = Offer(
+    for interface in vm.interfaces:
+        offers[interface.mac.lower()] = Offer(
             address=interface.address,
             gateway=gateway_for(interface),
             wireserver=leases.wireserver or wireserver,
-            routes=("0.0.0.0/0", f"{wireserver}/32", f"{IMDS}/32"),
+            router=interface.router,
+            routes=("0.0.0.0/0", f"{wireserver}/32", f"{IMDS}/32") if interface.primary else (),
             omit=leases.omit,
         )
-        offers[interface.mac.lower()] = offer if number == 0 else replace(offer, routes=())
     return offers
 
 
@@ -168,9 +169,11 @@ def parameters(offer: Offer) -> dict[int, bytes]:
         DOMAIN: offer.domain.encode("ascii"),
         ENDPOINT: packed(offer.wireserver),
     }
+    if offer.router:
+        options[ROUTER] = gateway.packed
     if offer.routes:
         routes = packed_routes(offer.routes, gateway=gateway.ip)
-        options |= {ROUTER: gateway.packed, ROUTES: routes, MICROSOFT_ROUTES: routes}
+        options |= {ROUTES: routes, MICROSOFT_ROUTES: routes}
     if offer.hostname is not None:
         options[HOST_NAME] = offer.hostname.encode("ascii")
     return {code: value for code, value in options.items() if code not in offer.omit}

@@ -25,6 +25,7 @@ class Boot(Event):
     number: int
     vm_id: str
     expect: Mapping[str, Any]
+    pool: Mapping[str, str] = field(default_factory=dict)  # type, name, username of a VM that starts in the pool
 
     name = "boot"
 
@@ -32,6 +33,35 @@ class Boot(Event):
     def expected(self) -> Expect:
         values = dict(self.expect)
         return Expect(**values | {name: tuple(values.get(name, ())) for name in ("says", "asks")})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reused(Event):
+    """A customer takes the VM from its pool: from now on the platform has the customer's data."""
+
+    vm_id: str
+    pps_type: str
+
+    name = "reused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkChange(Event):
+    """The platform changes a network interface of the machine."""
+
+    text: str
+
+    name = "link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Event):
+    """What the machine's file system holds and must not: in the pool anything new, later anything of the pool's VM."""
+
+    what: str
+    in_pool: bool
+
+    name = "found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +98,20 @@ class Request(Event):
     off_script: bool = False
     took: float = 0.0
     note: str = ""
+    address: str = ""  # of the client
+    nic: str = ""  # the MAC address of the machine's interface with that address
+    secondary: bool = False  # not from the primary address of the primary interface: Azure does not accept that
 
     name = "request"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataChanged(Event):
+    """The metadata are no longer those that the machine has read."""
+
+    text: str  # what changes, and why now
+
+    name = "metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +130,16 @@ class Told(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease(Event):
-    """A DHCP message of the machine, with the host name in it, if any."""
+    """A DHCP or DHCPv6 message of the machine, with the host name in it, if any."""
 
-    kind: str  # discover, request, inform or release
+    kind: str  # discover, request, inform or release; solicit is the discover of DHCPv6
     mac: str
     address: str = ""  # what the platform answered with
     hostname: str = ""
 
     name = "lease"
 
-    KINDS: ClassVar[tuple[str, ...]] = ("discover", "request", "inform", "release")
+    KINDS: ClassVar[tuple[str, ...]] = ("discover", "solicit", "request", "inform", "release")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +150,7 @@ class Login(Event):
     user: str
     ok: bool
     text: str = ""
+    of_pool: bool = False  # with the credentials of the pool's VM, which a customer's machine must refuse
 
     name = "login"
 
@@ -157,7 +200,23 @@ class End(Event):
 
 
 KINDS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (Boot, MediaMade, Ejected, Request, Told, Lease, Login, PoolRead, Kvp, End)
+    kind.name: kind
+    for kind in (
+        Boot,
+        Reused,
+        LinkChange,
+        Found,
+        MediaMade,
+        Ejected,
+        Request,
+        MetadataChanged,
+        Told,
+        Lease,
+        Login,
+        PoolRead,
+        Kvp,
+        End,
+    )
 }
 
 # Type annotation -> type, to check the fields of a line.

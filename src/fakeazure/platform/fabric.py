@@ -11,6 +11,7 @@ from fakeazure.platform.addresses import LOOPBACK, Endpoints
 from fakeazure.platform.faults import Script, parse_script
 from fakeazure.platform.http_server import HttpServer
 from fakeazure.platform.machine import Machine
+from fakeazure.platform.pool import Pool
 from fakeazure.platform.scenario import Scenario
 from fakeazure.platform.services import HostPluginService, ImdsService, WireserverService
 from fakeazure.platform.vm import Expect, Imds, Media, Vm, Wireserver
@@ -31,6 +32,7 @@ class Fabric(Machine):
         vm: Vm | None = None,
         media: Media | None = None,
         imds: Imds | None = None,
+        pool: Pool | None = None,
         wireserver: bool | Wireserver = True,
         faults: Iterable[Script | Mapping[str, Any]] = (),
         expect: Expect | None = None,
@@ -50,6 +52,7 @@ class Fabric(Machine):
             vm=vm or Vm(),
             media=media or Media(),
             imds=imds or Imds(),
+            pool=pool or Pool(),
             wireserver=wireserver if isinstance(wireserver, Wireserver) else Wireserver(enable=wireserver),
             faults=tuple(map(parse_script, faults)),
             expect=expect,

@@ -12,9 +12,12 @@ OFF_SCRIPT_STATUS = 409
 
 SIZES = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
 WORDS = (
-    '503, "503*", "ok", "ok*", "reset", "lost", "hang", "slow 3s", "restart 5s", "truncate 200", '
-    '"oversized 2MiB", "garbage", "html", or {status=429, retry_after=1}'
+    '503, "503*", "ok", "ok*", "reset", "lost", "silent", "hang", "slow 3s", "restart 5s", "refuse 5s", '
+    '"truncate 200", "stall 200", "trickle 10", "oversized 2MiB", "garbage", "html", or {status=429, retry_after=1}'
 )
+INCOMPLETE = ("truncate", "stall", "trickle", "lost", "silent")  # the client does not get the whole answer in time
+PROCESSED = ("ok", "slow", "oversized", *INCOMPLETE)
+DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s)?")
 ANSWER_KEYS = ("status", "retry_after", "body", "content_type", "forever")
 
 
@@ -26,9 +29,11 @@ class BadFault(ValueError):
 class Answer:
     """One scripted answer.
 
-    The platform processes the request: ok, slow, truncate, oversized, lost (connection reset instead of an answer).
-    The platform does not process the request: status (below 200 or above 299), reset, hang, garbage, html, and restart,
-    after which the service resets every connection for a while.
+    The platform processes the request: ok, slow, truncate, oversized, stall (a part of the answer, and the connection
+    stays open), trickle (so many bytes a second), lost (connection reset instead of an answer), silent (no answer, and
+    the connection stays open).
+    The platform does not process the request: status (below 200 or above 299), reset, hang, garbage, html, and restart
+    and refuse, after which the service resets every connection, or its port is closed, for a while.
     """
 
     kind: str
@@ -41,14 +46,12 @@ class Answer:
 
     @property
     def processed(self) -> bool:
-        return self.kind in ("ok", "slow", "truncate", "oversized", "lost") or (
-            self.kind == "status" and 200 <= self.status <= 299
-        )
+        return self.kind in PROCESSED or (self.kind == "status" and 200 <= self.status <= 299)
 
     @property
     def acknowledged(self) -> bool:
         """Whether the client gets the answer."""
-        return self.processed and self.kind not in ("truncate", "lost")
+        return self.processed and self.kind not in INCOMPLETE
 
 
 OK = Answer(kind="ok", text="ok", forever=True)
@@ -138,14 +141,16 @@ def parse_answer(entry: Any) -> Answer:
 def parse_word(text: str) -> Answer:
     forever = text.endswith("*")
     match text.rstrip("*").split():
-        case [("ok" | "reset" | "lost" | "hang" | "garbage" | "html") as kind]:
+        case [("ok" | "reset" | "lost" | "silent" | "hang" | "garbage" | "html") as kind]:
             return Answer(kind=kind, text=text, forever=forever)
         case [status] if status.isdigit():
             return status_answer(int(status), text=text, forever=forever)
-        case [("slow" | "restart") as kind, duration] if found := re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)?", duration):
+        case [("slow" | "restart" | "refuse") as kind, duration] if found := DURATION.fullmatch(duration):
             seconds = float(found[1]) / (1000 if found[2] == "ms" else 1)
             return Answer(kind=kind, text=text, forever=forever, amount=seconds)
-        case [("truncate" | "oversized") as kind, size] if found := re.fullmatch(r"(\d+)([a-z]*)", size.lower()):
+        case [("truncate" | "stall" | "trickle" | "oversized") as kind, size] if found := re.fullmatch(
+            r"(\d+)([a-z]*)", size.lower()
+        ):
             if found[2] in SIZES:
                 return Answer(kind=kind, text=text, forever=forever, amount=int(found[1]) * SIZES[found[2]])
     raise BadFault(f"{text!r} is not an answer; an answer is one of {WORDS}")

@@ -97,7 +97,7 @@ def shared_config(vm: Vm) -> str:
         f'{DECLARATION}<SharedConfig version="1.0.0.0" goalStateIncarnation="{INCARNATION}">{deployment(vm)}'
         '<LoadBalancerSettings timeoutSeconds="0" waitLoadBalancerProbeCount="8"><Probes/></LoadBalancerSettings>'
         "<OutputEndpoints/>"
-        f'<Instances><Instance id={quoteattr(instance_id(vm))} address="{vm.interfaces[0].address}">'
+        f'<Instances><Instance id={quoteattr(instance_id(vm))} address="{vm.primary.address}">'
         '<FaultDomains randomId="0" updateId="0" updateCount="0"/>'
         "<InputEndpoints/></Instance></Instances></SharedConfig>"
     )

@@ -25,6 +25,7 @@ class HttpRequest:
     headers: dict[str, str] = field(default_factory=dict)  # names in lower case
     body: bytes = b""
     keep_alive: bool = True
+    client: str = ""  # the address it came from
 
     @property
     def path(self) -> str:

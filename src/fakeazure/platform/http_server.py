@@ -53,6 +53,7 @@ class Service(Protocol):
 # Client address and request -> the service that answers, and the request without routing prefix; None: reset the
 # connection.
 Router = Callable[[str, HttpRequest], tuple[Service, HttpRequest] | None]
+ClosePort = Callable[[float], None]  # for so many seconds, connections to the service are refused
 
 
 class ClientStream(asyncio.StreamReader):
@@ -103,6 +104,8 @@ class HttpServer:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(at)
+            # Inherited by connections, beside which a closed port is reserved again.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if not refuse:
                 listener.listen(BACKLOG)
         except OSError as error:
@@ -134,25 +137,24 @@ class HttpServer:
     async def _serve(self) -> None:
         # asyncio would print the error of a client that disconnects during a write.
         self._loop.set_exception_handler(lambda *_: None)
-        servers = [
-            await self._loop.create_server(self._protocol_factory(router), sock=listener, backlog=BACKLOG)
-            for listener, router in self._listening
-        ]
+        doors = [Door(listener, self._protocol_factory(router)) for listener, router in self._listening]
+        for door in doors:
+            await door.open()
         await self._stopping.wait()
-        for server in servers:
-            server.close()
+        for door in doors:
+            door.close()
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
         await asyncio.sleep(0)  # the transports close
         await self._loop.shutdown_default_executor()
 
-    def _protocol_factory(self, router: Router) -> Callable[[], asyncio.StreamReaderProtocol]:
-        def make() -> asyncio.StreamReaderProtocol:
+    def _protocol_factory(self, router: Router) -> Callable[[ClosePort], asyncio.StreamReaderProtocol]:
+        def make(close_port: ClosePort) -> asyncio.StreamReaderProtocol:
             stream = ClientStream(self._loop)
 
             def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                task = self._loop.create_task(serve_connection(router, stream, writer))
+                task = self._loop.create_task(serve_connection(router, stream, writer, close_port))
                 self._connections.add(task)
                 task.add_done_callback(self._connections.discard)
 
@@ -161,9 +163,50 @@ class HttpServer:
         return make
 
 
-async def serve_connection(router: Router, stream: ClientStream, writer: asyncio.StreamWriter) -> None:
+class Door:
+    """One listening socket, which can be closed for a while."""
+
+    def __init__(self, listener: socket.socket, protocol: Callable[[ClosePort], asyncio.StreamReaderProtocol]) -> None:
+        self._listener, self._protocol = listener, protocol
+        self._server: asyncio.Server | None = None
+        self._reopening: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: self._protocol(self.close_for), sock=self._listener, backlog=BACKLOG
+        )
+
+    def close_for(self, seconds: float) -> None:
+        if self._server is None:
+            return
+        at = self._listener.getsockname()
+        self.close()
+        # Bound and not listening: connections are refused, and no other program gets the port.
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listener.bind(at)
+        self._listener.setblocking(False)
+        self._reopening = asyncio.get_running_loop().create_task(self._reopen(seconds))
+
+    async def _reopen(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.open()
+
+    def close(self) -> None:
+        if self._reopening and not self._reopening.done():
+            self._reopening.cancel()
+        if self._server:
+            self._server.close()
+            self._server = None
+        self._listener.close()
+
+
+async def serve_connection(
+    router: Router, stream: ClientStream, writer: asyncio.StreamWriter, close_port: ClosePort
+) -> None:
     try:
-        while await serve_request(router, stream, writer):
+        while await serve_request(router, stream, writer, close_port):
             pass
     except (ConnectionError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         pass
@@ -171,7 +214,9 @@ async def serve_connection(router: Router, stream: ClientStream, writer: asyncio
         writer.close()
 
 
-async def serve_request(router: Router, stream: ClientStream, writer: asyncio.StreamWriter) -> bool:
+async def serve_request(
+    router: Router, stream: ClientStream, writer: asyncio.StreamWriter, close_port: ClosePort
+) -> bool:
     """One request and its answer. False: close the connection."""
     address = str(writer.get_extra_info("peername")[0])
     try:
@@ -181,6 +226,7 @@ async def serve_request(router: Router, stream: ClientStream, writer: asyncio.St
         return False
     if asked is None:
         return False
+    asked = replace(asked, client=address)
     if (routed := router(address, asked)) is None:
         reset(writer)
         return False
@@ -202,13 +248,23 @@ async def serve_request(router: Router, stream: ClientStream, writer: asyncio.St
     response = await respond(service, request, answer)
     # Recorded before it is sent: a client that has the answer finds it in the ledger.
     service.note(request, Outcome(response=response, answer=answer, scripted=scripted, arrived=arrived))
+    if answer is not None and answer.kind == "refuse":
+        close_port(answer.amount)
+    if answer is not None and answer.kind == "silent":
+        await client_leaves(stream, within=None)
+        return False
     if response is None or (answer is not None and answer.kind == "lost"):
         reset(writer)
         return False
-    if answer is not None and answer.kind == "truncate":
+    if answer is not None and answer.kind in ("truncate", "stall"):
         await send_part(writer, response, service, count=int(answer.amount))
+        if answer.kind == "stall":
+            await client_leaves(stream, within=None)
         return False
-    await send(writer, response, service, keep_alive=request.keep_alive)
+    pace = service.pace
+    if answer is not None and answer.kind == "trickle":
+        pace = replace(pace, bytes_per_sec=max(int(answer.amount), 1))
+    await send(writer, response, service, keep_alive=request.keep_alive, pace=pace)
     return request.keep_alive
 
 
@@ -218,13 +274,13 @@ async def refuse(router: Router, writer: asyncio.StreamWriter, *, address: str, 
     if routed := router(address, HttpRequest(method="?", target="?")):
         service, broken = routed
         service.note(broken, Outcome(response=refusal, arrived=service.now(), note=why))
-        await send(writer, refusal, service, keep_alive=False)
+        await send(writer, refusal, service, keep_alive=False, pace=service.pace)
 
 
 async def respond(service: Service, request: HttpRequest, answer: Answer | None) -> Response | None:
     if answer is None:
         return json_response(OFF_SCRIPT_STATUS, {"error": "fakeazure: the scenario's script has no answer left"})
-    if answer.kind in ("reset", "restart"):
+    if answer.kind in ("reset", "restart", "refuse"):
         return None
     if answer.kind == "garbage":
         return Response(status=200, headers={"Content-Type": "application/json; charset=utf-8"}, body=GARBAGE)
@@ -265,9 +321,11 @@ async def client_leaves(stream: ClientStream, *, within: float | None) -> bool:
         return False
 
 
-async def send(writer: asyncio.StreamWriter, response: Response, service: Service, *, keep_alive: bool) -> None:
+async def send(
+    writer: asyncio.StreamWriter, response: Response, service: Service, *, keep_alive: bool, pace: Pace
+) -> None:
     whole = response.head(keep_alive=keep_alive, server=service.server) + response.body
-    for part, takes in service.pace.parts(whole):
+    for part, takes in pace.parts(whole):
         if takes:
             await asyncio.sleep(takes)
         writer.write(part)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from fakeazure.platform import attested_document, media
+from fakeazure.platform import attested_document
 from fakeazure.platform.http import HttpRequest, Response, json_response
 from fakeazure.platform.imds_document import NoSuchElement, as_text, document, element
 from fakeazure.platform.openssl import KeyDirectory, OpensslFailed, no_directory
-from fakeazure.platform.vm import Imds, Media, Vm
+from fakeazure.platform.vm import Imds, Vm
 
 SERVER = "IMDS/150.870.65.1475"
 VERSIONS = (
@@ -25,7 +25,9 @@ EVENT_VERSIONS = ("2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-
 
 INSTANCE, ATTESTED, EVENTS = "/metadata/instance", "/metadata/attested/document", "/metadata/scheduledevents"
 LIST, REPROVISION = "/metadata/versions", "/metadata/reprovisiondata"
-PROXY_AGENT_RAN = "/fakeazure/proxy-agent"  # not Azure's: the stub of azure-proxy-agent reports here that it ran
+PROXY_AGENT_RAN = "/fakeazure/proxy-agent"  # the stub of azure-proxy-agent reports here that it ran
+REUSE = "/fakeazure/reuse"  # a POST: a customer takes the VM from its pool
+NOT_AZURES = {PROXY_AGENT_RAN: "proxy-agent", REUSE: "fakeazure"}  # path -> the service in the ledger
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class Standing:
     """State of the service for one machine, between requests."""
 
     latched: bool = False  # the proxy agent has its keys
-    ready: bool = False  # a pre-provisioned machine has reported Ready and waits for its owner
+    boot: int = 1  # the number of this boot
     recent: list[float] = field(default_factory=list)  # times of the last requests
 
 
@@ -50,7 +52,7 @@ def answer(
     vm: Vm,
     imds: Imds,
     *,
-    medium: Media | None = None,
+    reprovision: Callable[[], bytes | None] = lambda: None,
     standing: Standing | None = None,
     now: float = 0.0,
     keys: KeyDirectory = no_directory,
@@ -68,9 +70,9 @@ def answer(
         if request.path == ATTESTED:
             return attested_answer(request, vm, imds, keys=keys)
         if request.path == REPROVISION:
-            return reprovision_data(request, vm, imds, medium or Media(), standing)
+            return reprovision_data(request, imds, reprovision)
         if request.path == INSTANCE or request.path.startswith(INSTANCE + "/"):
-            return instance(request, vm, imds)
+            return instance(request, vm, imds, boot=standing.boot)
     except Refused as refusal:
         return refusal.response
     return json_response(404, {"error": "Not found"})
@@ -117,7 +119,7 @@ def checked_version(request: HttpRequest, supported: Sequence[str]) -> str:
     )
 
 
-def instance(request: HttpRequest, vm: Vm, imds: Imds) -> Response:
+def instance(request: HttpRequest, vm: Vm, imds: Imds, *, boot: int = 1) -> Response:
     version = checked_version(request, known(imds, VERSIONS))
     form = request.query.get("format", "json").lower()
     if form not in ("json", "text"):
@@ -125,7 +127,7 @@ def instance(request: HttpRequest, vm: Vm, imds: Imds) -> Response:
     extended = request.query.get("extended", "").lower() == "true"
     path = [unquote(part) for part in request.path.removeprefix(INSTANCE).split("/") if part]
     try:
-        value = element(document(vm, imds, version=version, extended=extended), path)
+        value = element(document(vm, imds, version=version, extended=extended, boot=boot), path)
     except NoSuchElement:
         raise Refused(404, "Not found") from None
     if form == "text":
@@ -153,11 +155,18 @@ def scheduled_events(request: HttpRequest, imds: Imds) -> Response:
     )
 
 
-def reprovision_data(request: HttpRequest, vm: Vm, imds: Imds, medium: Media, standing: Standing) -> Response:
+def reprovision_data(request: HttpRequest, imds: Imds, data: Callable[[], bytes | None]) -> Response:
     """A pre-provisioned machine polls here until it has an owner, and then gets its ovf-env.xml."""
     checked_version(request, known(imds, VERSIONS))
-    if vm.pps_type in ("", "None") or not standing.ready:
+    document = data()
+    if document is None:
         raise Refused(404, "Not found")
-    return Response(
-        status=200, headers={"Content-Type": "text/xml; charset=utf-8"}, body=media.reprovisioned(vm, medium)
-    )
+    return Response(status=200, headers={"Content-Type": "text/xml; charset=utf-8"}, body=document)
+
+
+def reuse(request: HttpRequest, take: Callable[[], bool]) -> Response:
+    if request.method != "POST":
+        return json_response(405, {"error": "fakeazure: a customer takes the VM by a POST"})
+    if not take():
+        return json_response(409, {"error": "fakeazure: the VM is not in a pool, or was taken before"})
+    return Response(status=204)

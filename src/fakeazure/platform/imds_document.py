@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
+import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from ipaddress import IPv6Interface
 from typing import Any
 
 from fakeazure.platform.vm import Disk, Imds, Interface, Vm, as_bytes
@@ -63,14 +67,15 @@ GROUP = "fakeazure"
 SIZES = {"scsi": "Standard_D2ds_v5", "nvme": "Standard_D2ds_v6", "none": "Standard_D2s_v5"}
 
 
-def document(vm: Vm, imds: Imds, *, version: str, extended: bool) -> dict[str, Any]:
-    whole: dict[str, Any] = {"compute": compute(vm), "network": network(vm)}
+def document(vm: Vm, imds: Imds, *, version: str, extended: bool, boot: int = 1) -> dict[str, Any]:
+    whole: dict[str, Any] = {"compute": compute(vm), "network": network(vm, imds, boot=boot)}
     if extended:
         whole["extended"] = {"compute": {"hasCustomData": bool(vm.custom_data), "ppsType": vm.pps_type}}
     for path, since in SINCE.items():
         if version < since:
             remove_path(whole, path)
     overlay(whole, imds.set)
+    overlay(whole, json.loads(imds.set_json or "{}"))
     for path in imds.remove:
         remove_path(whole, path)
     return whole
@@ -187,16 +192,33 @@ def data_disk(vm: Vm, disk: Disk, *, provider: str) -> dict[str, Any]:
     }
 
 
-def network(vm: Vm) -> dict[str, Any]:
-    return {"interface": [interface(one) for one in vm.interfaces]}
+def network(vm: Vm, imds: Imds, *, boot: int) -> dict[str, Any]:
+    """The order of the interfaces says nothing: Azure does not guarantee it, and it changes over reboots."""
+    nics = list(vm.interfaces)
+    if imds.secondary is not None:
+        given = dict(enumerate(imds.secondary))
+        nics = [replace(nic, secondary=given.get(n, ())) for n, nic in enumerate(nics)]
+    listed = [nic for n, nic in enumerate(nics) if imds.listed is None or n in imds.listed]
+    if imds.nic_order == "reversed":
+        listed.reverse()
+    if imds.nic_order == "random":
+        random.Random(f"{vm.id}/{boot}").shuffle(listed)
+    return {"interface": [interface(one) for one in listed]}
 
 
 def interface(one: Interface) -> dict[str, Any]:
-    address = {"privateIpAddress": one.address, "publicIpAddress": one.public_address}
-    subnet = {"address": one.subnet, "prefix": str(one.prefix)}
+    first = {"privateIpAddress": one.address, "publicIpAddress": one.public_address}
+    further = [{"privateIpAddress": address, "publicIpAddress": ""} for address in one.secondary]
+    ipv6: dict[str, Any] = {"ipAddress": [{"privateIpAddress": address} for address in one.ipv6]}
+    if one.ipv6 and one.ipv6_prefix:
+        subnet = IPv6Interface(f"{one.ipv6[0]}/{one.ipv6_prefix}").network.network_address
+        ipv6["subnet"] = [{"address": str(subnet), "prefix": str(one.ipv6_prefix)}]
     return {
-        "ipv4": {"ipAddress": [address], "subnet": [subnet]},
-        "ipv6": {"ipAddress": []},
+        "ipv4": {
+            "ipAddress": [first, *further],
+            "subnet": [{"address": one.subnet, "prefix": str(one.prefix)}],
+        },
+        "ipv6": ipv6,
         "macAddress": one.mac.replace(":", "").upper(),
     }
 

@@ -10,6 +10,7 @@ from typing import TextIO
 
 from fakeazure.judge import Judgement, judge
 from fakeazure.platform.events import Boot, Event, Request, Told, to_line
+from fakeazure.pool_judge import final_verdicts, in_order
 
 
 class Ledger:
@@ -63,14 +64,19 @@ class Ledger:
     @property
     def boot(self) -> tuple[Event, ...]:
         """The events of the last boot."""
-        events = self.events
+        events = in_order(self.events)
         starts = [n for n, event in enumerate(events) if isinstance(event, Boot)]
-        return events[starts[-1] if starts else 0 :]
+        return tuple(events[starts[-1] if starts else 0 :])
+
+    @property
+    def final_verdicts(self) -> tuple[Told, ...]:
+        """The verdicts without Ready in the pool, which a VM's customer does not see."""
+        return tuple(final_verdicts(in_order(self.events)))
 
     @property
     def has_verdict(self) -> bool:
-        """Whether a verdict was reported in the last boot."""
-        return any(isinstance(event, Told) and event.kind != "progress" for event in self.boot)
+        """Whether a verdict was reported in the last boot; a VM in its pool waits on after Ready."""
+        return bool(final_verdicts(self.boot))
 
     @property
     def progress(self) -> tuple[Told, ...]:

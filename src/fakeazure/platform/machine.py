@@ -17,9 +17,11 @@ from fakeazure.platform.events import Boot, Ejected, MediaMade, Told
 from fakeazure.platform.faults import OK, RESTARTING, Answer, parse_script
 from fakeazure.platform.http import HttpRequest
 from fakeazure.platform.imds import Standing
+from fakeazure.platform.imds_changes import ImdsChanges
 from fakeazure.platform.ledger import Ledger
+from fakeazure.platform.pool import OFF, PoolLife, is_pooled
 from fakeazure.platform.scenario import Scenario
-from fakeazure.platform.vm import Expect
+from fakeazure.platform.vm import Expect, Vm
 from fakeazure.platform.wireserver import HEALTH, WireserverState
 from fakeazure.platform.work_directory import WorkDirectory
 
@@ -50,6 +52,7 @@ class Machine:
         self.metadata = scenario.imds
         self.wire = scenario.wireserver
         self.scripts = {script.path: script for script in map(parse_script, scenario.faults)}
+        self.changes = ImdsChanges(self)
         self.expect = scenario.expect or self._default_expectation()
         self.azure_init = scenario.azure_init
         self.ledger_path = ledger
@@ -60,6 +63,7 @@ class Machine:
         self.work = work or WorkDirectory()
         self.keys = keys or self.work
         self.vm = with_thumbprints(self.vm, self.keys)
+        self.pool = PoolLife(self.vm, scenario.pool, self.ledger) if is_pooled(self.vm) else None
         self._on_told = on_told
         self._boots = 0
         self._boot_at = 0.0
@@ -78,6 +82,8 @@ class Machine:
         if self._insertion:
             self._insertion.cancel()
             self._insertion.join()
+        if self.pool:
+            self.pool.close()
         self.ledger.close()
         self.work.remove()
 
@@ -86,8 +92,32 @@ class Machine:
         self.expect = expect or self.expect
         self._boots += 1
         self._boot_at = self.ledger.now()
-        self.standing = Standing()
-        self.ledger.add(Boot(t=self._boot_at, number=self._boots, vm_id=self.vm.id, expect=asdict(self.expect)))
+        self.standing = Standing(boot=self._boots)
+        pool: dict[str, str] = {}
+        if self.pool and not self.pool.taken:
+            in_it = self.pool.pool_vm
+            pool = {"type": in_it.pps_type, "name": in_it.name, "username": in_it.username}
+        self.ledger.add(
+            Boot(t=self._boot_at, number=self._boots, vm_id=self.vm.id, expect=asdict(self.expect), pool=pool)
+        )
+        if self.pool:
+            if self.pool.restart == OFF and self.media_path:  # the ordinary first boot of the customer's VM
+                self.write_media(self.media_path)
+            self.pool.restarted()
+
+    @property
+    def described(self) -> Vm:
+        """The VM as the platform describes it now: a pre-provisioned one is first a VM of the pool."""
+        return self.pool.vm if self.pool else self.vm
+
+    @property
+    def restart_due(self) -> str:
+        """`cut`: the machine loses its power and starts again; `off`: the host shuts it down and starts it again."""
+        return self.pool.restart if self.pool else ""
+
+    def take(self) -> bool:
+        """A customer takes the VM from its pool, for scenarios with `pool.on_call`. False: it is not in a pool."""
+        return self.pool.call() if self.pool else False
 
     def judge(self) -> Judgement:
         return self.ledger.judge()
@@ -116,7 +146,7 @@ class Machine:
         return path
 
     def _insert(self, path: Path) -> None:
-        image = media.image(self.vm, self.media)
+        image = media.image(self.described, self.media)
         write_disc(path, image)
         self.ledger.add(MediaMade(t=self.ledger.now(), path=str(path), format=self.media.format, size=len(image)))
 
@@ -124,9 +154,12 @@ class Machine:
         """Records a health report. After a verdict, reads the key-value pool and ejects the medium."""
         self.ledger.add(told)
         if told.kind != "progress":
-            self.standing.ready = self.standing.ready or told.kind == "ready"
             self.read_pool()
             self._eject()
+        if told.kind == "ready":
+            self.changes.ready()
+        if told.kind == "ready" and self.pool:
+            self.pool.ready()
         if self._on_told:
             self._on_told(self, told)
 
@@ -154,7 +187,7 @@ class Machine:
 
     def wireserver_state(self) -> WireserverState:
         up = self.ledger.now() - self._boot_at >= self.wire.goal_state_after_secs
-        return WireserverState(vm=self.vm, base=self.wireserver, ready=up, keys=self.keys)
+        return WireserverState(vm=self.described, base=self.wireserver, ready=up, keys=self.keys)
 
     def config(self) -> dict[str, dict[str, Any]]:
         return agent_config.config(self)
@@ -182,7 +215,7 @@ class Machine:
         if script is None:
             return OK, False
         answer = script.next()
-        if answer and answer.kind == "restart":
+        if answer and answer.kind in ("restart", "refuse"):
             self._up_at[service] = self.ledger.now() + answer.amount
         return answer, True
 

@@ -66,8 +66,8 @@ def ovf_env(vm: Vm, media: Media) -> bytes:
 
 
 def reprovisioned(vm: Vm, media: Media) -> bytes:
-    """The document of a formerly pre-provisioned machine that has an owner."""
-    return ovf_env(replace(vm, pps_type="None"), media)
+    """The customer's document. Deviations of the medium do not apply to it: the medium is of the VM in the pool."""
+    return ovf_env(replace(vm, pps_type="None"), Media(prefixes=media.prefixes, bom=media.bom))
 
 
 def document(vm: Vm, media: Media) -> str:
@@ -132,14 +132,13 @@ def configuration(vm: Vm, media: Media, prefix: str) -> str:
 
 
 def platform_settings(vm: Vm, media: Media, prefix: str) -> str:
-    preprovisioned = vm.pps_type not in ("", "None")
     settings = {
         "KmsServerHostname": "kms.core.windows.net",
         "ProvisionGuestAgent": "true",
         "RetainWindowsPEPassInUnattend": "true",
         "RetainOfflineServicingPassInUnattend": "true",
-        "PreprovisionedVm": flag(preprovisioned),
-        "PreprovisionedVMType": escape(vm.pps_type) if preprovisioned else "None",
+        "PreprovisionedVm": flag(vm.pps_type in Vm.POOLED),
+        "PreprovisionedVMType": escape(vm.pps_type) or "None",
         "ProvisionGuestProxyAgent": flag(vm.proxy_agent),
     }
     return f'<{prefix}GuestAgentPackageName i:nil="true"/>' + elements(settings, media, prefix)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fakeazure.platform.clock import Clock
 from fakeazure.platform.faults import Script
+from fakeazure.platform.pool import Pool
 from fakeazure.platform.vm import Expect, Imds, Leases, Media, Vm, Wireserver
 
 
@@ -19,6 +20,7 @@ class Scenario:
     imds: Imds = field(default_factory=Imds)
     wireserver: Wireserver = field(default_factory=Wireserver)
     dhcp: Leases = field(default_factory=Leases)
+    pool: Pool = field(default_factory=Pool)
     clock: Clock = field(default_factory=Clock)
     faults: tuple[Script, ...] = ()
     expect: Expect | None = None

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from fakeazure.platform import host_plugin, imds, wireserver
+from fakeazure.platform import host_plugin, imds, media, wireserver
 from fakeazure.platform.events import Request, Told
 from fakeazure.platform.faults import Answer, Pace
 from fakeazure.platform.health import accepted_health
 from fakeazure.platform.http import HttpRequest, Response
 from fakeazure.platform.http_server import Outcome
+from fakeazure.platform.vm import Vm
 
 if TYPE_CHECKING:
     from fakeazure.platform.machine import Machine
@@ -48,7 +50,8 @@ class MachineService(ABC):
     def answer(self, request: HttpRequest) -> Response: ...
 
     def note(self, request: HttpRequest, outcome: Outcome) -> None:
-        self.machine.ledger.add(request_event(self.name, request, outcome, now=self.now()))
+        event = request_event(self.name, request, outcome, now=self.now())
+        self.machine.ledger.add(with_sender(event, self.machine.described))
 
 
 class ImdsService(MachineService):
@@ -68,19 +71,24 @@ class ImdsService(MachineService):
 
     def answer(self, request: HttpRequest) -> Response:
         machine = self.machine
+        if request.path == imds.REUSE:
+            return imds.reuse(request, machine.take)
         return imds.answer(
             request,
-            machine.vm,
+            machine.described,
             machine.metadata,
-            medium=machine.media,
+            reprovision=lambda: reprovision_data(machine),
             standing=machine.standing,
             now=self.now(),
             keys=machine.keys,
         )
 
     def note(self, request: HttpRequest, outcome: Outcome) -> None:
-        name = "proxy-agent" if request.path == imds.PROXY_AGENT_RAN else self.name
-        self.machine.ledger.add(request_event(name, request, outcome, now=self.now()))
+        name = imds.NOT_AZURES.get(request.path, self.name)
+        event = request_event(name, request, outcome, now=self.now())
+        self.machine.ledger.add(with_sender(event, self.machine.described))
+        if request.path.startswith(imds.INSTANCE) and outcome.processed:
+            self.machine.changes.count_request()
 
 
 class WireserverService(MachineService):
@@ -115,12 +123,18 @@ class HostPluginService(MachineService):
     server = host_plugin.SERVER
 
     def answer(self, request: HttpRequest) -> Response:
-        return host_plugin.answer(request, self.machine.vm)
+        return host_plugin.answer(request, self.machine.described)
+
+
+def reprovision_data(machine: Machine) -> bytes | None:
+    """The customer's ovf-env.xml; None: no customer has taken the VM."""
+    pool = machine.pool
+    return media.reprovisioned(pool.customers_vm, machine.media) if pool and pool.has_data() else None
 
 
 def request_event(service: str, request: HttpRequest, outcome: Outcome, *, now: float) -> Request:
     response, answer = outcome.response, outcome.answer
-    silent = response is None or (answer is not None and answer.kind == "lost")
+    silent = response is None or (answer is not None and answer.kind in ("lost", "silent"))
     return Request(
         t=outcome.arrived,
         service=service,
@@ -135,7 +149,16 @@ def request_event(service: str, request: HttpRequest, outcome: Outcome, *, now: 
         off_script=outcome.scripted and answer is None,
         took=round(now - outcome.arrived, 6),
         note=outcome.note or ("" if outcome.scripted else refusal(response)),
+        address=request.client,
     )
+
+
+def with_sender(event: Request, vm: Vm) -> Request:
+    """Which interface sent it. On loopback the client's address is none of the machine's, and says nothing."""
+    nic = next((nic for nic in vm.interfaces if event.address in nic.addresses), None)
+    if nic is None:
+        return event
+    return replace(event, nic=nic.mac, secondary=event.address != vm.primary.address)
 
 
 def refusal(response: Response | None) -> str:

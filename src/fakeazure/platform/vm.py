@@ -34,6 +34,17 @@ class Interface:
     address: str = ""  # empty: 10.0.0.4 for the first, 10.0.0.5 for the next
     prefix: int = 24
     public_address: str = ""
+    primary: bool = False  # without one, the first interface is the primary one
+    secondary: tuple[str, ...] = ()  # further IPv4 addresses: in the metadata, not in the lease
+    ipv6: tuple[str, ...] = ()  # in the metadata; the first also by DHCPv6
+    ipv6_prefix: int = 0  # 0: the metadata have no IPv6 subnet, as usual
+    router: bool = True  # false: the lease has no router
+    vf: bool = False  # a second link with the same MAC address and another driver
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All IPv4 addresses, the primary one first."""
+        return (self.address, *self.secondary)
 
     @property
     def subnet(self) -> str:
@@ -75,13 +86,21 @@ class Vm:
     temporary_disk_gb: int = 16
 
     TEMPORARY_DISKS = ("scsi", "nvme", "none")
+    POOLED = ("Running", "Savable", "PreprovisionedOSDisk")  # types of pre-provisioned VMs
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
+        chosen = next((n for n, nic in enumerate(self.nics) if nic.primary), 0)
         return tuple(
-            replace(nic, mac=nic.mac or self._azure_mac(n), address=nic.address or f"10.0.0.{n + 4}")
+            replace(
+                nic, mac=nic.mac or self._azure_mac(n), address=nic.address or f"10.0.0.{n + 4}", primary=n == chosen
+            )
             for n, nic in enumerate(self.nics)
         )
+
+    @property
+    def primary(self) -> Interface:
+        return next(nic for nic in self.interfaces if nic.primary)
 
     def _azure_mac(self, n: int) -> str:
         return "00:0d:3a:" + hashlib.sha256(f"{self.id}/{n}".encode()).digest()[:3].hex(":")
@@ -123,11 +142,30 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of the metadata while the machine runs. Without `after_...` it happens by its name, on command."""
+
+    name: str = ""
+    after_requests: int = 0  # to /metadata/instance, answered since the first boot
+    after_ready: bool = False
+    set: Mapping[str, Any] = field(default_factory=dict)  # this and what follows: as in Imds
+    set_json: str = ""
+    remove: tuple[str, ...] = ()
+    listed: tuple[int, ...] | None = None
+    secondary: tuple[tuple[str, ...], ...] | None = None  # of each interface
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Imds:
     enable: bool = True
     api_versions: tuple[str, ...] | None = None  # None: all versions of the real service
     set: Mapping[str, Any] = field(default_factory=dict)  # merged into the document
+    set_json: str = ""  # the same as JSON, which has null; merged after `set`
     remove: tuple[str, ...] = ()  # dotted paths removed from it
+    nic_order: str = "listed"  # of the interfaces; random: another one for each boot
+    listed: tuple[int, ...] | None = None  # numbers of the interfaces in the document; None: all
+    secondary: tuple[tuple[str, ...], ...] | None = None  # of each interface; None: those of the VM
+    changes: tuple[Change, ...] = ()
     rate_limit: int = 0  # requests per second, then 429; Azure: 5; 0: no limit
     protected: bool = False  # the metadata security protocol: 401 until the guest proxy agent has run
     proxy_agent: str | None = None  # behaviour of the stub; None: ready if the VM asks for it, else absent
@@ -135,6 +173,7 @@ class Imds:
     bytes_per_sec: int = 0  # of answers; 0: no limit
 
     PROXY_AGENTS = ("ready", "fails", "absent")
+    NIC_ORDERS = ("listed", "reversed", "random")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any
 
 from fakeazure.platform.clock import Clock, parse_clock
@@ -39,6 +40,15 @@ def one_of(*choices: Any) -> Check:
         if value in choices and not isinstance(value, bool):
             return value
         raise ValueError(f"{value!r} is not one of {', '.join(map(str, choices))}")
+
+    return check
+
+
+def some_of(*choices: str) -> Check:
+    one = one_of(*choices)
+
+    def check(value: Any) -> tuple[str, ...]:
+        return tuple(map(one, texts(value)))
 
     return check
 
@@ -84,6 +94,33 @@ def ipv4_address(value: Any) -> str:
         return str(IPv4Address(text(value)))
     except AddressValueError:
         raise ValueError(f"{value!r} is not an IPv4 address such as 10.0.0.4") from None
+
+
+def ipv4_addresses(value: Any) -> tuple[str, ...]:
+    return tuple(map(ipv4_address, texts(value)))
+
+
+def ipv6_addresses(value: Any) -> tuple[str, ...]:
+    try:
+        return tuple(str(IPv6Address(one)) for one in texts(value))
+    except AddressValueError as error:
+        raise ValueError(f"is not a list of IPv6 addresses such as fd00:1::4: {error}") from None
+
+
+def address_lists(value: Any) -> tuple[tuple[str, ...], ...]:
+    if isinstance(value, list) and all(isinstance(one, list) for one in value):
+        return tuple(map(ipv4_addresses, value))
+    raise ValueError('is not a list of lists, one for each interface, as in [["10.0.0.5"], []]')
+
+
+def json_object(value: Any) -> str:
+    try:
+        found = json.loads(text(value))
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("is not a JSON object")
+    return str(value)
 
 
 def clock(value: Any) -> Clock:

@@ -7,18 +7,24 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fakeazure.platform.clock import Clock
 from fakeazure.platform.faults import Answer, BadFault, Script, parse_answer, parse_answers, script_path
+from fakeazure.platform.pool import Pool
 from fakeazure.platform.scenario import Scenario
-from fakeazure.platform.vm import Disk, Expect, Imds, Interface, KeyPair, Leases, Media, Vm, Wireserver
+from fakeazure.platform.vm import Change, Disk, Expect, Imds, Interface, KeyPair, Leases, Media, Vm, Wireserver
 from fakeazure.scenarios import toml_lines
 from fakeazure.scenarios.checks import (
     Check,
+    address_lists,
     clock,
     ipv4_address,
+    ipv4_addresses,
+    ipv6_addresses,
+    json_object,
     keys,
     mac_address,
     machine_id,
@@ -27,6 +33,7 @@ from fakeazure.scenarios.checks import (
     one_of,
     pause,
     seconds,
+    some_of,
     string_table,
     switch,
     table,
@@ -51,7 +58,7 @@ class Rows:
     """A list of tables, as `[[vm.disks]]`: the known options, and the class of a row."""
 
     options: Mapping[str, Check]
-    kind: type[Interface] | type[Disk] | type[KeyPair]
+    kind: type[Interface] | type[Disk] | type[KeyPair] | type[Change]
 
 
 INTERFACE: dict[str, Check] = {
@@ -59,6 +66,12 @@ INTERFACE: dict[str, Check] = {
     "address": ipv4_address,
     "prefix": number(1, 30),
     "public_address": ipv4_address,
+    "primary": switch,
+    "secondary": ipv4_addresses,
+    "ipv6": ipv6_addresses,
+    "ipv6_prefix": number(0, 128),
+    "router": switch,
+    "vf": switch,
 }
 DISK: dict[str, Check] = {
     "lun": number(0, 63),
@@ -66,6 +79,15 @@ DISK: dict[str, Check] = {
     "name": text,
     "caching": one_of(*Disk.CACHING),
 }
+# What is in the document beside the machine: at the start in [imds], and in each of its changes.
+DOCUMENT: dict[str, Check] = {
+    "set": table,
+    "set_json": json_object,
+    "remove": texts,
+    "listed": numbers(0, 63),
+    "secondary": address_lists,
+}
+CHANGE: dict[str, Check] = {"name": text, "after_requests": number(0, 10_000), "after_ready": switch, **DOCUMENT}
 KEY_PAIR: dict[str, Check] = {"path": text, "fingerprint": text}
 PACE: dict[str, Check] = {"latency_secs": pause, "bytes_per_sec": number(0, 1_000_000_000)}
 KNOWN: dict[str, dict[str, Check | Rows]] = {
@@ -90,6 +112,25 @@ KNOWN: dict[str, dict[str, Check | Rows]] = {
         "temporary_disk": one_of(*Vm.TEMPORARY_DISKS),
         "temporary_disk_gb": number(1, 65_536),
     },
+    "pool": {
+        "id": machine_id,
+        "name": text,
+        "username": text,
+        "password": text,
+        "keys": keys,
+        "address": ipv4_address,
+        "mac": mac_address,
+        "after_secs": pause,
+        "after_polls": number(0, 1_000_000),
+        "on_call": switch,
+        "pps_type_after": text,
+        "link": one_of(*Pool.LINKS),
+        "down_secs": pause,
+        "attached_as": text,
+        "link_up_secs": pause,
+        "others": some_of(*Pool.OTHERS),
+        "restarts": some_of(*Pool.RESTARTS),
+    },
     "clock": {"offset": clock},
     "media": {
         "enable": switch,
@@ -109,8 +150,9 @@ KNOWN: dict[str, dict[str, Check | Rows]] = {
     "imds": {
         "enable": switch,
         "api_versions": versions,
-        "set": table,
-        "remove": texts,
+        **DOCUMENT,
+        "nic_order": one_of(*Imds.NIC_ORDERS),
+        "changes": Rows(CHANGE, Change),
         "rate_limit": number(0, 10_000),
         "protected": switch,
         "proxy_agent": one_of(*Imds.PROXY_AGENTS),
@@ -162,6 +204,7 @@ def parse_scenario(data: bytes, *, name: str) -> Scenario:
         imds=Imds(**values["imds"]),
         wireserver=Wireserver(**values["wireserver"]),
         dhcp=Leases(**values["dhcp"]),
+        pool=Pool(**values["pool"]),
         clock=values["clock"].get("offset", Clock()),
         faults=faults,
         azure_init=azure_init,
@@ -219,6 +262,8 @@ class Reader:
                 values |= self.setting((*path, n, option), value, rows.options)
             made.append(rows.kind(**values))
         self.check_unique(path, Vm(nics=tuple(made)).interfaces if rows.kind is Interface else made)
+        for n, problem in problems_of(made):
+            self.problems.append(((*path, n), problem))
         return tuple(made)
 
     def check_unique(self, path: toml_lines.Path, made: Sequence[Any]) -> None:
@@ -289,6 +334,35 @@ class Reader:
         near = difflib.get_close_matches(str(path[-1]), among, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(among)}"
         self.problems.append((path, f"is not known; {hint}"))
+
+
+def problems_of(rows: Sequence[Any]) -> list[tuple[int, str]]:
+    """What no setting shows alone: the number of a row, and what is wrong."""
+    found: list[tuple[int, str]] = []
+    nics = list(enumerate(Vm(nics=tuple(rows)).interfaces)) if is_nics(rows) else []
+    found += [(n, "is the second one with primary = true") for n, _ in nics if second(rows, n)]
+    for n, nic in nics:
+        subnet = IPv4Interface(f"{nic.address}/{nic.prefix}").network
+        found += [
+            (n, f"its secondary address {one} is not in its subnet {subnet}")
+            for one in nic.secondary
+            if IPv4Address(one) not in subnet
+        ]
+        others = [one for m, other in nics for one in (other.addresses if m < n else other.addresses[:1])]
+        repeated = [one for k, one in enumerate(nic.secondary) if one in (*others, *nic.secondary[:k])]
+        found += [(n, f"its secondary address {one} is used already") for one in repeated]
+    for n, one in enumerate(rows):
+        if isinstance(one, Change) and sum(map(bool, (one.name, one.after_requests, one.after_ready))) == 0:
+            found.append((n, "never happens: give it after_requests, after_ready = true or a name"))
+    return found
+
+
+def is_nics(rows: Sequence[Any]) -> bool:
+    return bool(rows) and all(isinstance(one, Interface) for one in rows)
+
+
+def second(rows: Sequence[Interface], n: int) -> bool:
+    return rows[n].primary and any(one.primary for one in rows[:n])
 
 
 def syntax_problem(error: str, *, name: str, content: str) -> str:
