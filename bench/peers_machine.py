@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import peers_scales as scales
+from peers_inside import CHILDREN, STAGES
 from peers_roots import MOUNT, Entrant, Root
 
 from fakeazure.machines import container, nspawn
 from fakeazure.machines.console import last_lines
 from fakeazure.machines.login import connect, environment as ssh_environment, options as ssh_options
 from fakeazure.machines.network import enter_network, ip, make_veth
+from fakeazure.machines.pool_machine import ContainerNetwork, read_traces
 from fakeazure.machines.process import Stop, end, has_ended
 from fakeazure.machines.ssh_key import with_fresh_key
 from fakeazure.machines.workspace import Workspace
@@ -49,31 +51,6 @@ PAUSE = 0.005
 LOGIN_PAUSE = 0.05  # pause after a refused login
 UNITS = ("systemd-networkd.service", "networking.service", "ssh.service", "multi-user.target")
 SHOWN = ("ExecMainHandoffTimestampMonotonic", "ActiveEnterTimestampMonotonic", "MainPID")
-# The children of the reference agent, one after the other: it cannot be faster than their sum.
-CHILDREN = """
-import os, time
-total = 0
-for line in (["hostnamectl", "set-hostname", "other"], ["useradd", "-m", "-s", "/bin/bash", "-G", "sudo", "other"],
-             ["passwd", "-l", "other"], ["sshd", "-G"]):
-    quiet = [(os.POSIX_SPAWN_OPEN, n, "/dev/null", os.O_RDWR, 0) for n in (0, 1, 2)]
-    start = time.perf_counter()
-    child = os.posix_spawnp(line[0], line, os.environ, file_actions=quiet)
-    os.waitpid(child, 0)
-    total += time.perf_counter() - start
-print(total)
-"""
-
-# The programs of azure-init's units, started like those children: by a program, without systemd's work before it.
-STAGES = """
-import os, time
-quiet = [(os.POSIX_SPAWN_OPEN, n, "/dev/null", os.O_RDWR, 0) for n in (0, 1, 2)]
-environ = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": "/run/systemd/notify"}
-for line in (["azure-init", "--stage", "local"], ["azure-init"]):
-    start = time.clock_gettime(time.CLOCK_MONOTONIC)
-    child = os.posix_spawnp(line[0], line, environ, file_actions=quiet)
-    os.waitpid(child, 0)
-    print(start, time.clock_gettime(time.CLOCK_MONOTONIC))
-"""
 
 
 class Unfinished(Exception):
@@ -257,7 +234,14 @@ def race(how: Race) -> Seen:
         fabric = container.make_fabric(scenario, ledger=None, directory=workspace.directory, root=whole)
         console = workspace.directory / "console"
         site = container.ContainerRun(
-            fabric=fabric, workspace=workspace, stop=stop, root=whole, console=console, private_key=private_key
+            fabric=fabric,
+            workspace=workspace,
+            stop=stop,
+            root=whole,
+            console=console,
+            private_key=private_key,
+            network=ContainerNetwork(scenario, stem=container.STEM, inside=container.INSIDE),  # made above
+            image=read_traces(whole),
         )
         dhcp = Dhcp(container.OUTSIDE, offers_for(vm), fabric.ledger)
         with fabric, dhcp, container.prepared(site), scales.laid(how.scales, site.binds):
@@ -330,7 +314,14 @@ def boot(machine: Machine) -> Seen:
         raise Unfinished(f"{machine.entrant.title}: no login, or no Ready")
     if machine.race.custom_data:
         carry_out(machine, seen)
+        weigh(machine, seen)
     return seen
+
+
+def weigh(machine: Machine, seen: Seen) -> None:
+    if machine.race.scales and machine.race.scales.weighs:
+        machine.wait(machine.quiet, "still at work")
+        seen.weight = machine.race.scales.read(machine)
 
 
 def carry_out(machine: Machine, seen: Seen) -> None:
@@ -361,9 +352,7 @@ def work_alone(machine: Machine) -> Seen:
     seen.done = done - machine.begin()
     if not units:
         seen.children_secs = float(machine.run("python3", "-c", CHILDREN))
-    if machine.race.scales and machine.race.scales.weighs:
-        machine.wait(machine.quiet, "still at work")
-        seen.weight = machine.race.scales.read(machine)
+    weigh(machine, seen)
     return seen
 
 

@@ -56,7 +56,7 @@ class Scales:
         """Wraps the ExecStart of every unit of the agent in the measurement."""
         (system.parents[2] / INSIDE[1:]).mkdir(parents=True, exist_ok=True)
         before = {"weighed": WEIGHED, "traced": TRACED, "slowed": SLOWED.format(self.sync_usecs)}[self.kind]
-        for unit in root.entrant.units:
+        for unit in dict.fromkeys((*root.entrant.units, *root.entrant.stages)):
             (command,) = START.findall(unit_text(root, unit))
             directory = system / f"{unit}.d"
             directory.mkdir(parents=True, exist_ok=True)

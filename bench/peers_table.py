@@ -23,6 +23,7 @@ class Results:
     alone: list[Seen] = field(default_factory=list)
     matched: list[Seen] = field(default_factory=list)
     customised: list[Seen] = field(default_factory=list)
+    carried: list[Weight] = field(default_factory=list)  # what boots with customData cost
     weighed: list[Weight] = field(default_factory=list)
     traced: Weight | None = None
     size: int = 0
@@ -57,6 +58,11 @@ def start_to_done(seen: Seen) -> float | None:
 def sshd_to_customised(seen: Seen) -> float | None:
     sshd = seen.units.get("ssh.service")
     return seen.customised - sshd[0] if seen.customised is not None and sshd is not None else None
+
+
+def start_to_customised(seen: Seen) -> float | None:
+    end, start = seen.customised, seen.agent_start
+    return end - start if end is not None and start is not None else None
 
 
 def values(seen: Iterable[Seen], pick: Pick) -> list[float]:
@@ -182,6 +188,34 @@ def work_table(results: Field) -> Iterator[str]:
     yield from table(head, rows)
 
 
+def customised_table(results: Field) -> Iterator[str]:
+    head = [
+        "with customData",
+        "sshd to its end",
+        "boot to its end",
+        "x ours",
+        "the agent's start to its end",
+        "x ours",
+        "its stages",
+        "x ours",
+        "CPU of all units",
+    ]
+    picks: list[Pick] = [lambda seen: seen.customised, start_to_customised, lambda seen: seen.stages_secs]
+    ours = results.get(OURS, Results())
+    rows = []
+    for name, of in results.items():
+        if not of.customised:
+            continue
+        cells = [ENTRANTS[name].title, millis(values(of.customised, sshd_to_customised))]
+        for pick in picks:
+            took = values(of.customised, pick)
+            cells += [millis(took), times(ratios(took, values(ours.customised, pick)))]
+        used = carried_cpu(of)
+        more = against(used, carried_cpu(ours)) if name != OURS else ""
+        rows.append([*cells, NOTHING if used is None else f"{used:.2f} s{more}"])
+    yield from table(head, rows)
+
+
 def costs(of: Results, *, ours: Results | None) -> Iterator[str]:
     """The measured costs, for other agents with the ratio to azure-init."""
     amounts: list[tuple[Callable[[Results], float | None], Callable[[float], str]]] = [
@@ -203,6 +237,10 @@ def megabytes(size: float) -> str:
 
 def cpu(of: Results) -> float | None:
     return median(weight.cpu_secs for weight in of.weighed if weight.cpu_secs is not None)
+
+
+def carried_cpu(of: Results) -> float | None:
+    return median(weight.cpu_secs for weight in of.carried if weight.cpu_secs is not None)
 
 
 def memory(of: Results) -> float | None:
@@ -271,6 +309,8 @@ def report(results: Field, *, command: str, conditions: str, judged: bool = True
     lines = [f"    {command}", "", conditions, "", *boot_table(ran)]
     if any(of.alone for of in ran.values()):
         lines += ["", *work_table(ran)]
+    if any(of.customised for of in ran.values()):
+        lines += ["", *customised_table(ran)]
     if any(budget(ran)):
         lines += ["", *verdicts(ran, judged=judged)]
     lines += [f"\n{ENTRANTS[name].title} did not finish: {of.failure}" for name, of in results.items() if of.failure]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from typing import Any
@@ -95,12 +96,15 @@ def test_what_scripts_ask(disk: Disk) -> None:
         look_at_files(boot, disk)
         look_at_queries(boot, disk)
         look_at_modules(boot)
+        look_at_names_and_log(boot)
         boot.wait_until_up()
         for name in ("cloud-final.service", "cloud-init.target"):
             assert '"errors"' in boot.out("cat", f"/root/after-{name}"), "units of others wait for the stages"
         assert boot.failed_units() == []
+        logs = [f"/var/log/cloud-init{name}.log{end}" for name in ("", "-output") for end in ("", ".1")]
+        boot.out("touch", *logs)
         boot.out("cloud-init", "clean", "--logs")
-        for path in ("/var/lib/cloud/instance", "/run/cloud-init/result.json", "/var/log/cloud-init-output.log"):
+        for path in ("/var/lib/cloud/instance", "/run/cloud-init/result.json", *logs):
             assert boot.run("test", "-e", path).returncode, path
         boot.out("rm", "/root/all")
     with disk.boot(vm=given(GIVEN)) as boot:
@@ -130,6 +134,22 @@ def look_at_queries(boot: Boot, disk: Disk) -> None:
     hidden = boot.out("setpriv", "--reuid", "nobody", "--clear-groups", "cloud-init", "query", "userdata")
     assert "redacted" in hidden and "runcmd" not in hidden
     assert boot.run("cloud-init", "query", "v1.nothing").returncode == 1
+
+
+def look_at_names_and_log(boot: Boot) -> None:
+    assert boot.out("setpriv", "--reuid", "nobody", "--clear-groups", "cloud-id") == "azure"
+    assert boot.out("cloud-id", "--long") == "azure\twesteurope"
+    assert json.loads(boot.out("cloud-id", "--json")) == json.loads(boot.out("cloud-init", "query", "v1"))
+    assert boot.out("cat", "/run/cloud-init/cloud-id") == "azure"
+    missing = boot.run("cloud-id", "-i", "/root/none.json")
+    assert missing.returncode == 1 and "cloud-id: there is no /root/none.json" in missing.stderr
+    lines = boot.out("cat", "/var/log/cloud-init.log").splitlines()
+    assert all(
+        re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - azure-init\[(INFO|WARNING)\]: ", line) for line in lines
+    )
+    assert any("wrote /srv/made" in line for line in lines), "the stages write to it"
+    assert any("reported Ready" in line for line in lines), "and the run"
+    assert any(re.search(r"Cloud-init v\. \S+ finished at .* Up \d+\.\d+ seconds", line) for line in lines)
 
 
 def look_at_modules(boot: Boot) -> None:

@@ -60,9 +60,10 @@ def test_a_race_is_run_and_told_in_tables_and_in_a_picture(tmp_path: Path) -> No
     ran = run("--rounds", "1", *options)
     text = table.read_text()
     assert ran.returncode == (1 if "- FAIL:" in text else 0), ran.stderr + ran.stdout
-    boots, alone = tables(text)
+    boots, alone, customised = tables(text)
     assert [row["boot"] for row in boots] == NAMES
     assert [row["the agent alone"] for row in alone] == NAMES[1:]
+    assert "azure-init" in [row["with customData"] for row in customised]
     ours = boots[1]
     assert float(ours["Ready"].split()[0]) < float(ours["first login"].split()[0])
     assert ours["login x ours"] == alone[0]["x ours"] == "1.00"

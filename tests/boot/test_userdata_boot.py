@@ -21,7 +21,7 @@ bootcmd:
 - systemctl is-active ssh.service >/root/at-bootcmd || true
 - echo boot >>/root/boots
 runcmd:
-- systemctl is-active ssh.service >/root/at-runcmd || true
+- timeout 60 sh -c 'until systemctl is-active --quiet ssh.service; do sleep 0.1; done; echo active' >/root/at-runcmd
 - grep -E '^(CapBnd|Seccomp|NoNewPrivs):' /proc/self/status >/root/limits
 - useradd --create-home made-by-runcmd
 - (trap '' HUP; exec sleep 1000) >/dev/null 2>&1 &
@@ -31,6 +31,10 @@ runcmd:
 - echo begun >>/root/begun; sync
 - "[ -e /root/again ] || sleep 600"
 - echo ended >>/root/begun
+"""
+KILLED = """#cloud-config
+runcmd:
+- echo begun >>/root/begun; sleep 600
 """
 BROKEN = """#cloud-config
 bootcmd:
@@ -63,6 +67,11 @@ runcmd:
 - sh -c 'exit 3'
 - touch /root/too-far
 """
+# Commands that take the admin's login away; no check of the document sees them.
+LOCKED_OUT = {
+    "keys": "echo >/home/azureuser/.ssh/authorized_keys",
+    "rules": "echo AllowUsers other >/etc/ssh/sshd_config.d/00-rules.conf; systemctl restart ssh",
+}
 
 
 def given(text: str) -> str:
@@ -90,7 +99,7 @@ def test_the_stages_run_in_their_order_and_a_second_boot_repeats_only_what_is_fo
         assert units == ["success 0"] * 2, boot.journal("-b")
         assert boot.shown(UNIT.format("config"), "ConditionResult") == "no", "it has nothing to do"
         assert boot.out("cat", "/root/at-bootcmd") == "inactive", "sshd waits for the network stage"
-        assert boot.out("cat", "/root/at-runcmd") == "active"
+        assert boot.out("cat", "/root/at-runcmd") == "active", "sshd does not wait for the final stage"
         ended = boot.moment(UNIT.format("network"), "ExecMainExit")
         assert boot.moment("ssh", "ExecMainStart") > ended > boot.moment("azure-init", "ActiveEnter")
         limits = boot.out("cat", "/root/limits").splitlines()
@@ -157,6 +166,18 @@ def test_a_stage_that_dies_with_the_verdict_is_reported(disk: Disk) -> None:
         assert told.kind == "failed" and "did not finish" in str(told), told
 
 
+def test_a_stage_that_starts_after_a_killed_one_ends_its_program_first(disk: Disk) -> None:
+    with disk.boot(vm=given(KILLED), wait=False) as boot:
+        boot.until(lambda: boot.run("cat", "/root/begun").stdout, "runcmd runs")
+        boot.out("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT.format("final"))
+        boot.until(lambda: boot.shown(UNIT.format("final"), "ActiveState") == "failed", "the stage has died")
+        assert boot.run("pgrep", "-f", "^sleep 600").stdout, "its program runs on"
+        boot.out("systemctl", "restart", "--no-block", UNIT.format("final"))
+        boot.until(lambda: len(boot.out("cat", "/root/begun").split()) == 2, "it runs again")
+        assert boot.out("pgrep", "-fc", "^sleep 600") == "1", "once"
+        assert "still ran: it was ended" in boot.journal("-b", "-u", UNIT.format("final"))
+
+
 @pytest.mark.parametrize(("text", "cause"), [(BROKEN, "exit status: 5"), (MISTAKEN, "line 4, column 3")])
 def test_what_fails_before_ready_goes_with_it(disk: Disk, text: str, cause: str) -> None:
     disk.write("var/lib/hyperv/.kvp_pool_1", "")
@@ -217,3 +238,14 @@ def test_a_network_stage_that_is_waited_for_no_longer_is_a_doubt_that_goes_with_
         boot.out("pkill", "-f", "^sleep 600")
         boot.until(lambda: boot.moment("ssh", "ExecMainStart"), "sshd runs")
         assert boot.login("id -un") == ["azureuser"]
+
+
+@pytest.mark.parametrize(("how", "at"), [("keys", ""), ("rules", AT_FINAL)], ids=["access", "final"])
+def test_a_command_that_locks_out_the_admin_is_a_failure(disk: Disk, how: str, at: str) -> None:
+    key = "runcmd" if at else "bootcmd"
+    with disk.boot(at, vm=given(f"#cloud-config\n{key}:\n- {LOCKED_OUT[how]}\n")) as boot:
+        boot.until(boot.told, "a verdict is told")
+        (told,) = boot.verdicts()
+        cause = {"keys": "has a key that was given", "rules": "AllowUsers"}
+        assert told.kind == "failed" and "the admin cannot log in" in str(told) and cause[how] in str(told), told
+        assert boot.ssh("true").returncode == 255, "the verdict is true"

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from support.bounds import sample
+from support.userdata_defects import DEFECTS
 from support.userdata_differences import differences
-from support.userdata_documents import DEFECTS, TRIALS, Trial
+from support.userdata_documents import TRIALS
 from support.userdata_trees import Entry, by_azure_init, by_cloud_init
+from support.userdata_trial import Trial
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import gzip
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 
-from azureinit.record import Record
+from support.userdata_defects import DEFECTS
+from support.userdata_trial import Trial, config
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGvBr8Vw0rQwWq5nVbX1nW0m5mB7vO2lQm3Wn0m5mB7v alice@example"
 HASH = "$6$salt$IxDD3jeSOb5eB1CX5LBsqZFVkJdido3OUILO5Ifz5iwMuTS4XMS130MTSuDDl3aCI6WouIL9AjRbLCelDCy.g."
@@ -24,19 +25,6 @@ HOSTS = "the name is added to /etc/hosts, as for the platform's name, so that su
 SPACES = "the white space of other lines is kept"
 NAMED = "the comment names azure-init"
 APPEND = "list(append)+dict(recurse_list)+str()"
-FILE = "write_files: [{path: /x, content: x}]\n"
-
-
-class Trial(Record):
-    name: str
-    data: bytes
-    differs: dict[str, str] = {}  # noqa: RUF012 - frozen by Record, never changed
-    # cloud-init applies a part of it, or nothing, and azure-init refuses the whole: the reason.
-    refused: str = ""
-
-
-def config(name: str, text: str, *, differs: dict[str, str] | None = None, refused: str = "") -> Trial:
-    return Trial(name=name, data=f"#cloud-config\n{text}".encode(), differs=differs or {}, refused=refused)
 
 
 def multipart(*parts: tuple[str, str, str]) -> bytes:
@@ -107,6 +95,15 @@ write_files:
 users: [default, {name: web, system: true}]
 write_files:
 - {path: /srv/www/index.html, owner: 'web:web', permissions: '0640', defer: true, content: "<p>hello</p>"}
+""",
+    ),
+    config(
+        "anchors",
+        """\
+x-common: &common {permissions: '0640'}
+write_files:
+- {<<: *common, path: /opt/anchored, content: &text shared}
+- {path: /opt/again, content: *text}
 """,
     ),
     config("no content", "write_files:\n- path: /opt/empty\n- {path: /opt/mode, permissions: '0600'}\n"),
@@ -259,6 +256,18 @@ SYSTEM = (
         "hostname: web7\nfqdn: web7.example.org\nmanage_etc_hosts: localhost\n",
         differs={"etc/hosts": SPACES},
     ),
+    config(
+        "words in quotation marks",
+        """\
+hostname: web7
+fqdn: web7.example.org
+manage_etc_hosts: "true"
+package_update: "false"
+resize_rootfs: "false"
+write_files: [{path: /opt/again, append: "true", content: x, permissions: 0600}]
+""",
+        differs={"etc/hosts": NAMED},
+    ),
     config("time zone", "timezone: Europe/Berlin\n"),
     config(
         "locale",
@@ -290,7 +299,7 @@ ca_certs:
     config(
         "time servers",
         "ntp:\n  servers: [ntp1.example.org]\n  pools: [pool.example.org]\n",
-        differs={"etc/chrony/chrony.conf": "the image's file is edited, not replaced"},
+        differs={"etc/chrony/chrony.conf": "both replace the file as a whole, by other lines"},
     ),
     config(
         "rsyslog",
@@ -369,29 +378,6 @@ write_files:
             ("inst.sh", "x-shellscript-per-instance", "#!/bin/sh\necho inst >> /instance-script\n"),
             ("once.sh", "x-shellscript-per-once", "#!/bin/sh\necho once >> /once-script\n"),
         ),
-    ),
-)
-STRICT = "a document with an error runs nothing"
-DEFECTS = (
-    config("an unknown key", f"package: [hello]\n{FILE}", refused=STRICT),
-    config("a tab", "write_files:\n-\tpath: /x\n", refused=STRICT),
-    config("a key twice", f"{FILE}write_files: [{{path: /y, content: y}}]\n", refused=STRICT),
-    config("an item that is split in two", "write_files:\n- {path: /x}\n- owner: root:root\n", refused=STRICT),
-    config("a mapping among commands", "runcmd:\n- echo a: b > /x\n", refused=STRICT),
-    config("text for a list", f"runcmd: touch /y\n{FILE}", refused=STRICT),
-    config("null for a list", f"packages:\n{FILE}"),
-    config("a decimal mode", "write_files: [{path: /x, content: x, permissions: 644}]\n", refused=STRICT),
-    Trial(name="no header", data=FILE.encode(), refused=STRICT),
-    Trial(
-        name="a byte-order mark",
-        data=b"\xef\xbb\xbf#cloud-config\n" + FILE.encode(),
-        differs={"x": "a byte-order mark is removed; cloud-init takes the document for an unknown format"},
-    ),
-    Trial(name="Windows line ends", data=b"#cloud-config\r\nwrite_files:\r\n- path: /x\r\n  content: |\r\n    a\r\n"),
-    config(
-        "an unknown user owns a file",
-        "write_files: [{path: /x, owner: 'ghost:ghost', content: x}]\n",
-        differs={"x": "nothing is written for an owner that does not exist"},
     ),
 )
 TRIALS = (*FILES, *COMMANDS, *ACCOUNTS, *SYSTEM, *FORMATS, *DEFECTS)

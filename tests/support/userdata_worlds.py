@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from azureinit.config.model import Config, Platform, ProvisioningMedia, Report, Userdata, Wireserver
 from azureinit.machine import Machine
@@ -22,6 +22,9 @@ from azureinit.telemetry.events import ERROR, Event, Events
 from support.module_runs import request_of
 from support.trees import make_tree
 from support.wire import Server
+
+if TYPE_CHECKING:
+    from azureinit.telemetry.events import Listener
 
 ID = "c0ffee00-1111-2222-3333-444444444444"
 VM = Instance(data_dir="/var/lib/azure-init", vm_id=ID)
@@ -49,6 +52,7 @@ class World:
             report=Report(protocol="json", host_key_fingerprint=False),
         )
         self.heard: list[Event] = []
+        self.listeners: tuple[Listener, ...] = ()  # beside it
         self.boot()
 
     def boot(self) -> None:
@@ -63,7 +67,7 @@ class World:
         self.config = replace(self.config, userdata=Userdata(**values))
 
     def context(self) -> Context:
-        events = Events(clock=self.machine.clock, listeners=(self.heard.append,))
+        events = Events(clock=self.machine.clock, listeners=(self.heard.append, *self.listeners))
         return Context(machine=self.machine, config=self.config, events=events, started=self.machine.clock.monotonic())
 
     def marks(self) -> Marks:

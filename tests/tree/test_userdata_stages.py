@@ -15,7 +15,7 @@ from azureinit.plan.actions import Declined, Run, Satisfied, Step, Way, Write
 from azureinit.run.carry import Carrier, Progress, read_result
 from azureinit.run.modules import ALWAYS, INSTANCE, NETWORK, ONCE, Module, no_facts
 from azureinit.run.userdata import CONFIG_IDLE
-from azureinit.telemetry.events import WARN
+from azureinit.telemetry.events import WARN, Event
 from support.module_runs import request_of
 from support.userdata_worlds import MISTAKEN, VM, Tree, World
 from support.wire import Server, answer
@@ -73,6 +73,51 @@ def test_the_exit_status_is_recorded(world: World) -> None:
     failing = row("runcmd", step("runcmd (line 4)", Run(argv=("/bin/sh", "-c", "exit 7"))))
     (failure,) = world.carry(failing).failures
     assert failure.errors[0][2] == "exit status: 7" and "exit status: 7" in failure.text
+
+
+class Buffer:
+    """A listener that makes a file when it writes what it has."""
+
+    def __init__(self, place: Path, *, broken: bool = False) -> None:
+        self.place, self.broken, self.flushes = place, broken, 0
+
+    def __call__(self, event: Event) -> None:
+        pass
+
+    def flush(self) -> None:
+        self.flushes += 1
+        if self.broken:
+            raise ValueError("no room")
+        self.place.write_text("")
+
+
+def waits_for(place: Path) -> Step:
+    """A program that ends well only if the file appears while it runs."""
+    script = 'for _ in $(seq 200); do [ ! -e "$0" ] || exit 0; sleep 0.1; done; exit 7'
+    return step("wait (line 2)", Run(argv=("/bin/sh", "-c", script, str(place))))
+
+
+def test_listeners_write_while_the_first_program_runs(world: World, tmp_path: Path) -> None:
+    buffer = Buffer(tmp_path / "written")
+    world.listeners = (buffer,)
+    again = step("again (line 3)", Run(argv=("/bin/true",)))
+    assert not world.carry(row("one", waits_for(buffer.place), again), row("two", again)).failures
+    assert buffer.flushes == 1 and world.marks().finished == {"one", "two"}
+
+
+def test_nothing_is_written_early_where_no_program_runs(world: World, tmp_path: Path) -> None:
+    buffer = Buffer(tmp_path / "written")
+    world.listeners = (buffer,)
+    assert not world.carry(row("one", writes("one"))).failures and buffer.flushes == 0
+
+
+def test_a_listener_that_cannot_write_does_not_end_the_program(world: World, tmp_path: Path) -> None:
+    buffer = Buffer(tmp_path / "written", broken=True)
+    world.listeners = (buffer,)
+    made = world.root / "made"
+    program = step("program (line 2)", Run(argv=("/bin/sh", "-c", 'sleep 0.1; : >"$0"', str(made))))
+    assert not world.carry(row("one", program)).failures
+    assert buffer.flushes == 1 and made.exists() and world.marks().finished == {"one"}
 
 
 def test_what_is_for_every_boot_runs_again_also_after_a_failure(world: World) -> None:
@@ -163,6 +208,15 @@ def test_a_plan_that_is_stale_is_made_again(world: World) -> None:
     always_stale = row("two", step("f", Write(path="/f", data=b"x", was=b"old")))
     (failure,) = world.carry(always_stale).failures
     assert "changed while provisioning" in failure.text
+
+
+def test_what_a_stale_plan_has_changed_is_on_the_disk_before_the_mark(world: World) -> None:
+    plans = [(writes("kept"), step("f", Write(path="/f", data=b"x", was=b"old"))), (Satisfied(name="f", why="done"),)]
+    (world.root / "f").write_text("new")
+    assert not world.carry(row("one", planner=lambda _request, _facts: plans.pop(0))).failures
+    assert (world.root / "kept").exists() and "one" in world.marks().finished
+    left = world.machine.unsynced
+    assert str(world.root) not in left.directories, "its directory was synced"
 
 
 def test_a_defect_of_a_planner_is_a_failure_of_its_module_only(world: World) -> None:

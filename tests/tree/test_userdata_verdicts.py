@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from azureinit.config.model import Readiness
+from azureinit.machine.clock import Clock
 from azureinit.memory.instance import is_marked
 from azureinit.memory.pending import AWAITS, READY, TOLD
 from azureinit.record import replace
 from azureinit.run import provision
 from azureinit.run.carry import Progress, read_result
 from azureinit.run.modules import INSTANCE
+from azureinit.run.readiness import _await_network_stage
 from support.userdata_worlds import MISTAKEN, VM, World
 from support.wire import Server, answer
 
@@ -130,3 +132,50 @@ def test_a_damaged_copy_of_customdata_is_a_failure_and_not_a_machine_that_was_as
     (told,) = world.told()
     assert told["state"] == "NotReady" and "is damaged" in told["details"]["description"]
     assert read_result(world.machine)["state"] == "failed"
+
+
+def test_a_machine_that_cannot_be_read_any_more_is_a_failure_and_not_a_verdict_that_never_comes(world: World) -> None:
+    at(world, "final")
+    world.saves(b"#cloud-config\n{}\n", AWAITS)
+    (world.root / "etc/passwd").unlink()
+    (world.root / "etc/passwd").mkdir()
+    assert world.stage("network") == 0 and world.told() == []
+    assert world.stage("final") == 0
+    (told,) = world.told()
+    assert told["state"] == "NotReady" and "/etc/passwd" in told["details"]["description"]
+    assert world.pending() == TOLD
+
+
+class Awake(Clock):
+    """A clock on which nothing sleeps."""
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("something is waited for")
+
+
+@pytest.mark.parametrize("text", ["power_state: {mode: reboot, condition: false}", "package_reboot_if_required: true"])
+def test_where_the_machine_stays_up_no_verdict_is_waited_for(world: World, text: str) -> None:
+    world.config = replace(world.config, readiness=Readiness(deadline_secs=1e9))
+    world.saves(f"#cloud-config\n{text}\n".encode())
+    world.machine.clock = Awake()
+    assert [world.stage(name) for name in ("network", "config", "final")] == [0, 0, 0]
+    assert "power_state" in world.marks().finished and not is_marked(world.machine, VM)
+
+
+@pytest.mark.parametrize("status", [0, 5])
+def test_a_network_stage_that_cannot_be_waited_for_is_a_doubt(world: World, tmp_path: Path, status: int) -> None:
+    systemctl = tmp_path / "tools/systemctl"
+    systemctl.parent.mkdir()
+    systemctl.write_text(f"#!/bin/sh\necho no such unit >&2; exit {status}\n")
+    systemctl.chmod(0o755)
+    world.machine.search = (str(systemctl.parent),)
+    doubt = _await_network_stage(world.context())
+    assert doubt == "" if not status else "sshd may not run" in doubt and "no such unit" in doubt
+
+
+def test_a_shutdown_that_is_impossible_fails_before_the_verdict(world: World) -> None:
+    at(world, "final")
+    world.saves(b'#cloud-config\npower_state: {mode: halt, message: "a\\0b"}\n', AWAITS)
+    assert [world.stage(name) for name in ("network", "config", "final")] == [0, 0, 1]
+    (told,) = world.told()
+    assert told["state"] == "NotReady" and "module=power_state" in told["details"]["description"]

@@ -19,7 +19,7 @@ from azureinit.userdata.node import FLAG, MAPPING, TEXT, Node
 from support.module_runs import request_of
 from support.ssh_trees import ed25519
 
-KEY = ed25519("p")
+KEY, OTHER = ed25519("p"), ed25519("o")
 HASH = "$6$saltsalt$" + "h" * 86
 BY_KEY = Metadata(username="ada", keys=(PublicKey(data=KEY),))
 BY_PASSWORD = Metadata(username="ada", has_password=True)
@@ -76,6 +76,12 @@ CASES = [
     ("write_files: [{path: /etc/../etc//shadow, content: '', defer: true}]", True, True),
     ("write_files: [{path: /etc/passwd, content: 'x', append: true}]", False, False),
     ("write_files: [{path: /etc/motd, content: 'x'}]", False, False),
+    ("write_files: [{path: /home/ada/.ssh/authorized_keys, content: ''}]", True, False),
+    (f"write_files: [{{path: /home/ada/.ssh/authorized_keys, content: '{OTHER}', defer: true}}]", True, False),
+    (f"write_files: [{{path: /home/ada/.ssh/authorized_keys, content: '{OTHER}', append: true}}]", False, False),
+    (f'write_files: [{{path: /home/ada/.ssh/authorized_keys, content: "{OTHER}\\n{KEY}"}}]', False, False),
+    ("write_files: [{path: /home/ada/.ssh/authorized_keys, encoding: gz, content: 'x'}]", False, False),
+    ("write_files: [{path: /home/bob/.ssh/authorized_keys, content: ''}]", False, False),
 ]
 
 
@@ -89,6 +95,7 @@ def test_a_document_is_refused_if_the_admin_would_lose_the_login(
 
 def test_files_are_the_admins_concern_only_where_they_hold_accounts() -> None:
     assert ADMIN_CHECK.asked(request_of("write_files: [{path: /etc/passwd}]", metadata=BY_KEY))
+    assert ADMIN_CHECK.asked(request_of("write_files: [{path: /home/ada/.ssh/authorized_keys}]", metadata=BY_KEY))
     assert not ADMIN_CHECK.asked(request_of("write_files: [{path: /etc/motd}]", metadata=BY_KEY))
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from azureinit.cli.cloud_id import answer
 from azureinit.cli.cloud_init import exit_status, running_status, status_values
 from azureinit.facts.cloud_init_state import LAST_UNIT, RUN_UNIT, TARGET, State, parse_units
 from azureinit.jsontext import loads
 from azureinit.modules.compat_files import plan_compat_files, status_values as as_status
 from azureinit.plan.actions import Link, Remove, Step, Way, Write
 from azureinit.record import Secret
+from azureinit.userdata.instance_data import cloud_id
 
 FAILURE = {"module": "runcmd", "line": 3, "message": "runcmd item 2 (line 3): exit status: 1", "exit_status": "1"}
 
@@ -137,3 +139,25 @@ def test_what_systemd_says_of_the_run(run: str, told: str) -> None:
 
 def test_an_unfinished_answer_of_systemd_says_nothing_of_the_others() -> None:
     assert parse_units(b"ActiveState=active\n") == {RUN_UNIT: "active"}
+
+
+@pytest.mark.parametrize(
+    ("standard", "options", "told"),
+    [
+        ({"cloud_id": "azure-china", "region": "chinaeast2"}, {}, "azure-china"),
+        ({"cloud_id": "azure", "region": "westeurope"}, {"long": True}, "azure\twesteurope"),
+        ({"cloud_id": "azure", "region": None}, {"long": True}, "azure\tunknown"),
+        ({"cloud_name": "azure"}, {}, "azure"),
+        ({}, {}, "unknown"),
+        ({"region": "x"}, {"as_json": True}, '{\n "cloud_id": "unknown",\n "region": "x"\n}'),
+    ],
+)
+def test_the_platforms_name(standard: dict[str, Any], options: dict[str, bool], told: str) -> None:
+    assert answer(standard, **{"as_json": False, "long": False, **options}) == told
+
+
+def test_a_platform_of_its_own_has_a_file_of_its_own() -> None:
+    (step,) = plan_compat_files(ALL, vm_id="id-1", data=None, finished="", began=90.0, cloud=cloud_id("chinaeast2"))
+    assert isinstance(step, Step) and isinstance(step.ways[0], Way)
+    written = {action.path: action.data for action in step.ways[0].actions if isinstance(action, Write)}
+    assert written["/run/cloud-init/cloud-id-azure-china"] == b"azure-china\n"

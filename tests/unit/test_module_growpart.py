@@ -24,6 +24,7 @@ def planned(text: str, facts: GrowFacts | None = None) -> Plan:
         "growpart: {mode: 'off'}",
         "growpart: {mode: false}",
         "resize_rootfs: false",
+        "resize_rootfs: 'false'",
         "growpart: {devices: []}",
         "growpart: {devices: [/data]}",
     ],

@@ -14,7 +14,8 @@ from azureinit.facts.hostnames import HostNames
 from azureinit.facts.system_files import SystemFiles, Target
 from azureinit.modules import ca_certs, etc_hosts, hostname, keyboard, locale, ntp, rsyslog, seed_random, timezone
 from azureinit.modules.request import Request
-from azureinit.modules.write_files import looked_at, normal_path, plan_write_files
+from azureinit.modules.steps import normal_path
+from azureinit.modules.write_files import looked_at, plan_write_files
 from azureinit.plan.actions import Caution, Satisfied, Step
 from azureinit.record import Secret
 from azureinit.sources.metadata import Metadata

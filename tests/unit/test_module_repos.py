@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from azureinit.facts.repo_files import RepoFiles
+from azureinit.facts.system_files import Target
 from azureinit.modules import yum_repos, zypper
 from azureinit.modules.yum_repos import plan_yum_repos
 from azureinit.modules.zypper import CONFIGURATION, plan_zypper
 from azureinit.plan.actions import Caution, Declined, Satisfied, Step, Way, Write
 from azureinit.plan.show import as_text
-from azureinit.record import Secret
+from azureinit.record import Secret, replace
 from azureinit.userdata.document import read_document
 from support.module_runs import request_of
 
@@ -27,12 +28,18 @@ def written(plan: Any) -> dict[str, str]:
     return {one.path: one.data.text() for one in writes if isinstance(one.data, Secret)}
 
 
+def with_places(facts: RepoFiles, paths: tuple[str, ...]) -> RepoFiles:
+    return replace(facts, targets={path: Target(path=path) for path in paths})
+
+
 def yum(text: str, facts: RepoFiles = HERE) -> list[Any]:
-    return list(plan_yum_repos(request_of(text), facts))
+    request = request_of(text)
+    return list(plan_yum_repos(request, with_places(facts, yum_repos.paths_of(request.config))))
 
 
 def zypp(text: str, facts: RepoFiles = HERE) -> list[Any]:
-    return list(plan_zypper(request_of(text), facts))
+    request = request_of(text)
+    return list(plan_zypper(request, with_places(facts, zypper.paths_of(request.config))))
 
 
 EPEL = """

@@ -48,6 +48,14 @@ def field(
     return results
 
 
+def with_custom_data(results: dict[str, Results], *, ends: float, sshd: float = 2.5, cpu: float = 0) -> None:
+    """Ours ends its stages 3 seconds after the machine's first process; cloud-init later. sshd starts at 2.5 s."""
+    for name, end, start in (("ours", 3.0, sshd), ("cloud-init", ends, 2.5)):
+        units = {"agent.service": (2.0, None), "ssh.service": (start, start)}
+        results[name].customised = [Seen(units=units, customised=end, stages_secs=end - 2.5)]
+        results[name].carried = [Weight(cpu_secs=cpu * end)] if cpu else []
+
+
 def told(results: dict[str, Results], *, judged: bool = True) -> str:
     return report(results, command="bench/peers", conditions="in the mind", judged=judged)
 
@@ -95,6 +103,30 @@ def test_what_is_not_judged_is_told_without_a_verdict(results: dict[str, Results
     assert f"\n\n{UNJUDGED}\n\n- " in text
     assert f"\n- {words}" in text
     assert not any(word in text for word in ("pass", "FAIL", "at most"))
+
+
+@pytest.mark.parametrize(
+    ("ends", "sshd", "words", "kept"),
+    [
+        (5.0, 2.5, "takes 0.200 of cloud-init's time (500 ms against 2500 ms)", True),
+        (4.9, 2.5, "takes 0.208 of cloud-init's time (500 ms against 2400 ms)", False),
+        (4.0, 3.1, "takes -0.067 of cloud-init's time (-100 ms against 1500 ms)", True),  # sshd starts after the end
+    ],
+)
+def test_custom_data_takes_a_fifth_of_cloud_inits_time(ends: float, sshd: float, words: str, kept: bool) -> None:
+    results = field(cloud_init=2.0)
+    with_custom_data(results, ends=ends, sshd=sshd)
+    line = next(line for line in told(results).splitlines() if "customData, from sshd" in line)
+    assert words in line and line.startswith("- pass: " if kept else "- FAIL: ") and line.endswith("at most 0.2")
+    assert status(results, judged=True) == (0 if kept else 1)
+
+
+def test_custom_data_is_also_measured_from_the_boot_and_from_the_agents_start() -> None:
+    results = field(cloud_init=2.0)
+    with_custom_data(results, ends=6.0, cpu=0.1)
+    ours, other = cells(told(results), "azure-init")[-1], cells(told(results), "cloud-init")[-1]
+    assert ours == ["500 ms", "3000 ms", "1.00", "1000 ms", "1.00", "500 ms", "1.00", "0.30 s"]
+    assert other == ["3500 ms", "6000 ms", "2.00", "4000 ms", "4.00", "3500 ms", "7.00", "0.60 s (x 2.0)"]
 
 
 def test_a_limit_nobody_raced_against_is_not_spoken_of() -> None:

@@ -62,6 +62,7 @@ RIGHT = [
     "merge_how: 'list(append)+dict(recurse_list)'\n",
     "merge_how: [{name: list, settings: [append]}, {name: dict, settings: [recurse_list]}]\n",
     "hostname: &a x\nfqdn: *a\n",
+    'runcmd:\n- "a\n  - b"\n- c - d\n- |\n  - e\n- >\n  f\n  - g\n- h\n  i - j\n',
 ]
 
 
@@ -74,6 +75,22 @@ WRONG = [
     ("runcm: [a]\n", "2:1 error unknown key runcm", "did you mean runcmd?"),
     ("write-files: []\n", "2:1 error unknown key write-files", "did you mean write_files?"),
     ("qqqq: 1\n", "2:1 error unknown key qqqq", ""),
+    ("x-mine: &a {b: c}\n", "2:1 warning x-mine is a key of your own: nothing is done for it", ""),
+    (
+        "runcmd:\n- touch /a\n - touch /b\n",
+        "4:2 error this line begins with a hyphen, and is still a part of the item above it",
+        "give both items the same indentation, or put the text in quotation marks",
+    ),
+    (
+        "packages:\n  - a\n    - b\n    - c\n  - d\n",
+        "4:5 error this line begins with a hyphen, and is still a part of the item above it",
+        "give both items the same indentation, or put the text in quotation marks",
+    ),
+    (
+        "manage_etc_hosts: 'true'\n",
+        "2:19 warning manage_etc_hosts should be true or false",
+        "remove the quotation marks",
+    ),
     (
         "runcmd: a\n",
         "2:9 error runcmd must be a list of text, lists or empty, and is text",
@@ -145,6 +162,12 @@ WRONG = [
         "did you mean reboot?",
     ),
     ("power_state: {delay: now}\n", "2:14 error power_state lacks the key mode", ""),
+    (
+        "power_state: {mode: halt, delay: -5}\n",
+        "2:34 error power_state.delay must be now, or minutes such as +5",
+        "",
+    ),
+    ("swap: {size: -1}\n", "2:14 error swap.size must be a size such as 512M or 2G", ""),
     ("mounts: [[]]\n", "2:10 error mounts[0] must have 1 to 6 items, and has 0", ""),
     ("swap: {size: big}\n", "2:14 error swap.size must be a size such as 512M or 2G", ""),
     ("yum_repos: {a: {name: x}}\n", "2:16 error yum_repos.a lacks one of the keys baseurl, metalink, mirrorlist", ""),

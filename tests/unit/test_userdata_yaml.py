@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -177,3 +178,21 @@ def test_any_text_is_a_value_or_a_finding(text: str) -> None:
         assert "=" in text or "<<" in text  # PyYAML fails on these as plain values
         return
     assert repr(plain(node)) == repr(expected) or node.kind == MAPPING
+
+
+def test_items_of_many_lines_take_no_longer_with_hyphens_than_without() -> None:
+    """The lines are looked at, for items that are indented too far. Looked for from the first line on each time, that
+    took a hundred times as long."""
+    taken = {}
+    for word in ("+", "-"):
+        text = f"- echo {word} a\n" + f"  x {word} y\n" * 20_000
+        started = process_time()
+        node, findings = read(text)
+        taken[word] = process_time() - started
+        assert node is not None and findings == ()
+    assert taken["-"] < 20 * taken["+"]
+
+
+def test_an_item_below_that_repeats_a_part_of_the_one_above_is_no_mistake() -> None:
+    node, findings = read("- echo a - b\n  c\n\n- b\n")
+    assert findings == () and node is not None and plain(node) == ["echo a - b c", "b"]

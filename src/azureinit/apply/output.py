@@ -7,6 +7,8 @@ from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.machine import Machine
     from azureinit.machine.processes import Ran
     from azureinit.plan.actions import Run
@@ -16,14 +18,15 @@ MOST_LINES = 4
 MOST_QUOTED = 350  # characters
 
 
-def run_and_quote(machine: Machine, action: Run, *, stdin: bytes, timeout: float) -> Ran:
+def run_and_quote(machine: Machine, action: Run, *, stdin: bytes, timeout: float, begun: Callable[[int], None]) -> Ran:
     """Run the program, again while another one holds its lock. The result of a failure quotes the log."""
     deadline = machine.clock.monotonic() + timeout
     output = action.output or ""
     while True:
         before = len(_content(machine, output))
         left = deadline - machine.clock.monotonic()
-        ran = machine.run(action.argv, stdin=stdin, timeout=left, env=dict(action.env), output=action.output)
+        env = dict(action.env)
+        ran = machine.run(action.argv, stdin=stdin, timeout=left, env=env, output=action.output, begun=begun)
         if not ran.status:
             return ran
         content = _content(machine, output)

@@ -26,6 +26,17 @@ APT_GET = (
 APT_BUSY = ("Could not get lock ", "Unable to lock directory ", "Unable to acquire the dpkg frontend lock")
 # Exit status 100 to 103: done, and something is left to be told, such as that a reboot is needed.
 ZYPPER_RUN = 'zypper --non-interactive "$@"; status=$?; case $status in 10[0-3]) exit 0;; esac; exit $status'
+# "- [": the cause, under a source that cannot be read.
+ZYPPER_SAYS = (
+    "Package '",
+    "No provider of ",
+    "Problem",
+    "System management is locked",
+    "error: ",
+    "Installation of ",
+    "Skipping repository ",
+    "- [",
+)
 # $1: a file for what could not be installed. Then for each package two words: what apt is given, and what it is
 # called in a failure. Those that apt can install are installed.
 REST = (
@@ -46,7 +57,7 @@ class Manager(Record):
     version: str = "-"  # between a name and its version
     update_first: bool = False  # installing does not read lists that are out of date again
     env: tuple[tuple[str, str], ...] = ()
-    says: tuple[str, ...] = ("Error", "error:", "No match for argument")
+    says: tuple[str, ...] = ("Error", "error:", "No match for argument", "- nothing provides", "- package ")
     busy: tuple[str, ...] = ()
 
 
@@ -87,7 +98,7 @@ MANAGERS: dict[str, Manager] = {
         install=("sh", "-c", ZYPPER_RUN, "zypper", "install", "--auto-agree-with-licenses"),
         version="=",
         env=(("ZYPP_LOCK_TIMEOUT", LOCK_SECS),),
-        says=("Package ", "No provider of ", "Problem", "System management is locked"),
+        says=ZYPPER_SAYS,
     ),
     APK: Manager(
         tool=TOOLS[APK],

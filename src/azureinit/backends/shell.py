@@ -87,10 +87,10 @@ def run_commands(script: Secret, path: str, *, place: Place, progress: str, keep
     """`keep`: the first line of the progress; None: the file holds that of an earlier boot, and stays."""
     actions: list[Action] = [
         MakeDir(path=place.directory, mode=0o700, kept=True),
-        Write(path=path, data=script, mode=0o700),
+        Write(path=path, data=script, mode=0o700, unsynced=True),
     ]
     if keep is not None:
-        actions.append(Write(path=progress, data=keep, mode=0o600))
+        actions.append(Write(path=progress, data=keep, mode=0o600, unsynced=True))
     argv = (SHELL, path)
     run = Run(argv=argv, timeout=place.timeout, output=place.output, env=place.env, progress=progress)
     return Way(backend="sh", actions=(*actions, run))
@@ -102,7 +102,7 @@ def run_script(data: Secret, path: str, *, place: Place) -> Way:
         backend="script",
         actions=(
             MakeDir(path=place.directory, mode=0o700, kept=True),
-            Write(path=path, data=data, mode=0o700),
+            Write(path=path, data=data, mode=0o700, unsynced=True),
             _run(interpreted(data.reveal(), path), place),
         ),
     )

@@ -226,7 +226,9 @@ def _own_data(machine: Machine) -> bytes:
 def clean_up(asked: argparse.Namespace, machine: Machine) -> int:
     from azureinit.cli.clean import main as clean
     from azureinit.config.load import load
+    from azureinit.modules.commands import PEER_LOG as OUTPUT_LOG
     from azureinit.modules.compat_files import CLOUD, RUN
+    from azureinit.telemetry.log import PEER_LOG as LOG
 
     config = load(machine, config=None, groups=None).config
     status = clean(["--logs"] if asked.logs else [], machine=machine, configured=lambda: config)
@@ -238,8 +240,9 @@ def clean_up(asked: argparse.Namespace, machine: Machine) -> int:
     if asked.machine_id:
         machine.write("/etc/machine-id", b"uninitialized\n", mode=0o444)
     if asked.logs:
-        for path in ("/var/log/cloud-init.log", "/var/log/cloud-init-output.log"):
+        for path in (LOG, OUTPUT_LOG):
             machine.remove(path)
+            machine.remove(f"{path}.1")  # the older one, after a rotation
     if asked.reboot and status == 0:
         from azureinit.backends.shell import REBOOT
 

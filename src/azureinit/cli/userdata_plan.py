@@ -45,7 +45,7 @@ def explain(
     out: TextIO,
     err: TextIO,
 ) -> int:
-    document = _expanded(machine, config, data, instance_data=read_instance_data(machine), fetch=fetch, err=err)
+    document = _expanded(machine, config, data, instance_data=_known(machine), fetch=fetch, err=err)
     if in_json:
         out.write(_as_json(machine, config, document))
         return 1 if document.errors else 0
@@ -75,8 +75,7 @@ def run(machine: Machine, config: Config, data: bytes, *, name: str, fetch: bool
     from azureinit.machine.this_process import set_umask
 
     set_umask()
-    known = read_instance_data(machine) or make_instance_data(machine, Metadata(), vm_id=NO_VM)
-    document = _expanded(machine, config, data, instance_data=known, fetch=fetch, err=err)
+    document = _expanded(machine, config, data, instance_data=_known(machine), fetch=fetch, err=err)
     if not _told(document, name, err):
         return 1
     for caution in cautions(document):
@@ -98,6 +97,12 @@ def run(machine: Machine, config: Config, data: bytes, *, name: str, fetch: bool
     if not done:
         out.write(NOTHING)
     return 1 if failed else 0
+
+
+def _known(machine: Machine) -> dict[str, Any] | None:
+    """Of a file tree that no VM has booted, what the tree itself tells."""
+    known = read_instance_data(machine)
+    return make_instance_data(machine, Metadata(), vm_id=NO_VM) if known is None and machine.rooted else known
 
 
 def _outcome(plan: Plan) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError
 from azureinit.facts.distros import read_release
 from azureinit.facts.packages import has_tool, native_architecture, read_dpkg
+from azureinit.facts.system_files import Target, read_target
 from azureinit.machine import MOST_BYTES
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from azureinit.machine import Machine
 
 APT_DIRECTORY = "/etc/apt"
@@ -29,6 +32,8 @@ class AptFacts(Record):
     packages: frozenset[str]  # names of installed packages
     # Paths and contents of the sources, and of the other files that were asked about. They may hold passwords.
     files: tuple[tuple[str, Secret], ...]
+    # The places of files outside apt's own directory.
+    outside: Mapping[str, Target] = {}
     # Hosts that were asked about and have an address.
     resolved: frozenset[str] = frozenset()
 
@@ -44,9 +49,11 @@ def read_apt(machine: Machine, *, paths: tuple[str, ...], hosts: tuple[str, ...]
     sources = [f"{SOURCES_PARTS}/{name}" for name in sorted(parts) if name.endswith((".list", ".sources"))]
     mirrors = [f"{MIRROR_LISTS}/{name}" for name in sorted(machine.names(MIRROR_LISTS) or ())]
     packages = read_dpkg(machine)[0] if installed else ()
+    outside = {path: read_target(machine, path) for path in paths if not path.startswith(f"{APT_DIRECTORY}/")}
     found = []
     for path in dict.fromkeys((SOURCES_LIST, *sources, *mirrors, *paths)):
-        data = machine.read(path, limit=MOST_BYTES) if installed and not machine.is_dir(path) else None
+        readable = not machine.is_dir(path) and not (path in outside and outside[path].problem)
+        data = machine.read(path, limit=MOST_BYTES) if installed and readable else None
         if data is not None:
             found.append((path, Secret(data)))
     return AptFacts(
@@ -57,6 +64,7 @@ def read_apt(machine: Machine, *, paths: tuple[str, ...], hosts: tuple[str, ...]
         tools=frozenset(name for name in NEEDED if has_tool(machine, name)),
         packages=frozenset(one.name for one in packages),
         files=tuple(found),
+        outside=outside,
         resolved=frozenset(host for host in hosts if not machine.rooted and _resolves(machine, host)),
     )
 

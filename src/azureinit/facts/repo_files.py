@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from azureinit.facts.system_files import Target, read_target
 from azureinit.record import Record, Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from azureinit.machine import Machine
 
 
 class RepoFiles(Record):
     supported: bool  # a package manager that reads them is installed
     existing: frozenset[str]
+    targets: Mapping[str, Target] = {}
     configuration: Secret | None = None
 
 
@@ -23,5 +27,6 @@ def read_repo_files(
     return RepoFiles(
         supported=any(machine.is_dir(path) for path in directories),
         existing=frozenset(path for path in paths if machine.stat(path, follow=False) is not None),
+        targets={path: read_target(machine, path) for path in paths},
         configuration=None if data is None else Secret(data),
     )

@@ -41,8 +41,12 @@ class Users(Record):
     rules: Rules = Rules()
     # The files of each account's keys, by the account's name.
     key_files: Mapping[str, AdminFiles] = {}
+    # The files of the admin's keys; read only where the document replaces such files.
+    key_paths: tuple[str, ...] = ()
     # Directories above a home that do not exist, by the home.
     missing: Mapping[str, tuple[str, ...]] = {}
+    # Why a home must not be made or used, by the home.
+    unsafe: Mapping[str, str] = {}
     # Paths of shells that exist.
     shells: frozenset[str] = frozenset()
     # Hashes of the passwords that are given as text, by the key that the planner gives them.
@@ -82,6 +86,12 @@ def read_missing(machine: Machine, homes: Iterable[str]) -> dict[str, tuple[str,
     return {
         home: tuple(path for path in directories_above(home) if machine.stat(path) is None) for home in homes if home
     }
+
+
+def read_unsafe(machine: Machine, homes: Iterable[str]) -> dict[str, str]:
+    from azureinit.facts.path_safety import why_unsafe
+
+    return {home: why for home in homes if (why := why_unsafe(machine, home))}
 
 
 def with_homes(machine: Machine, accounts: Accounts, homes: Iterable[str]) -> Accounts:

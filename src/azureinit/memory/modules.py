@@ -10,17 +10,19 @@ are recorded in the same file.
 from __future__ import annotations
 
 from azureinit.errors import LocalError
+from azureinit.machine.groups import Process, read_process
 from azureinit.memory.instance import ONCE_FILE
 from azureinit.memory.journal import MOST_BYTES, Journal, parse_journal
 from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from azureinit.machine import Machine
     from azureinit.memory.instance import Instance
+    from azureinit.plan.actions import Plan
 
 ALWAYS, INSTANCE, ONCE = "at every boot", "once for each VM", "once"
 DOCUMENT = "customData"  # the name under which the document itself fails; no module runs then
@@ -51,6 +53,10 @@ class Marks(Journal):
         self.first_boot = ""  # in which it was read
         self.finished: set[str] = set()
         self.failures: dict[str, Failure] = {}
+        self.program: Process | None = (
+            None  # of this boot, begun and not ended: a stage that was killed left it running
+        )
+        self.meanwhile: Callable[[], None] | None = None  # called when a program has begun, while it runs
         self._begun: dict[str, list[str]] = {}  # the boots of each module since it was last finished or failed
         for entry in entries:
             self._take(entry)
@@ -86,21 +92,39 @@ class Marks(Journal):
         self._record({"asked": asked, "boot": self.boot})
 
     def record_started(self, module: str, *, stage: str) -> None:
-        self._record({"started": module, "stage": stage, "boot": self.boot, "pid": self._machine.pid})
+        """Not synced: `open_run` does it before the module changes anything."""
+        self._record({"started": module, "stage": stage, "boot": self.boot, "pid": self._machine.pid}, sync=False)
 
-    def record_finished(self, module: str) -> None:
-        self._record({"finished": module, "boot": self.boot})
+    def open_run(self, machine: Machine, plan: Plan, *, sync: bool = True) -> None:
+        super().open_run(machine, plan, sync=sync)
+
+    def record_finished(self, module: str, *, sync: bool = True) -> None:
+        self._record({"finished": module, "boot": self.boot}, sync=sync)
 
     def record_failed(self, failure: Failure) -> None:
         values = {"stage": failure.stage, "boot": failure.boot, "step": failure.step}
         self._record({"failed": failure.module, **values, "errors": [list(row) for row in failure.errors]})
 
-    def _record(self, entry: dict[str, Any]) -> None:
-        self._append(entry, sync=True)
+    def record_program(self, pid: int) -> None:
+        """Not synced: in another boot the program does not run."""
+        found = read_process(self._machine, pid)
+        if found is not None:
+            self._record({"program": found.as_dict(), "boot": self.boot}, sync=False)
+        if self.meanwhile is not None:
+            self.meanwhile()
+
+    def record_program_ended(self) -> None:
+        if self.program is not None:
+            self._record({"program": None, "boot": self.boot}, sync=False)
+
+    def _record(self, entry: dict[str, Any], *, sync: bool = True) -> None:
+        self._append(entry, sync=sync)
         self._take(entry)
 
     def _take(self, entry: dict[str, Any]) -> None:
         started, finished, failed = entry.get("started"), entry.get("finished"), entry.get("failed")
+        if "program" in entry:
+            self.program = _process(entry["program"]) if entry.get("boot") == self.boot else None
         if isinstance(started, str):
             self._begun.setdefault(started, []).append(str(entry.get("boot", "")))
         elif isinstance(finished, str):
@@ -139,6 +163,16 @@ def _failure(module: str, entry: dict[str, Any]) -> Failure:
     ]
     kept = tuple((row[0], row[1], row[2]) for row in rows)
     return Failure(module=module, stage=text("stage"), boot=text("boot"), step=text("step") or module, errors=kept)
+
+
+def _process(value: object) -> Process | None:
+    if not isinstance(value, dict):
+        return None
+    # In a container, the session of a process that was started from outside is 0.
+    least = {"pid": 1, "group": 1, "session": 0, "since": 0}
+    if not all(type(number := value.get(name)) is int and number >= low for name, low in least.items()):
+        return None
+    return Process(pid=value["pid"], state="", group=value["group"], session=value["session"], since=value["since"])
 
 
 def _asked(value: dict[str, Any]) -> dict[str, dict[str, str]]:

@@ -11,8 +11,11 @@ from azureinit.modules.steps import refused, where
 from azureinit.modules.user_keys import free_keys
 from azureinit.modules.user_passwords import is_hash
 from azureinit.modules.users_asked import asked_users, flag_of, lines_of
-from azureinit.modules.write_files import entries_of
+from azureinit.modules.write_files import content_of, entries_of
+from azureinit.pubkey import key_identity
 from azureinit.record import Secret
+from azureinit.userdata.decoding import TooLarge, Undecodable
+from azureinit.userdata.values import MOST_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 NAME = "admin_check"
 ACCOUNT_FILES = ("/etc/passwd", "/etc/shadow")
+KEY_FILE = "authorized_keys"
 
 
 def plan_admin_check(request: Request, facts: Users) -> Plan:
@@ -58,12 +62,37 @@ def admin_conflicts(request: Request, facts: Users) -> tuple[str, ...]:
         f"{where(entry.node)}: write_files replaces {entry.path}, and with it the account {admin}: write `users`"
         for entry in replaced_account_files(request)
     ]
+    found += [
+        f"{where(entry.node)}: write_files replaces {entry.path} without the key of {admin}: write `append: true`, or "
+        "ssh_authorized_keys"
+        for entry in replaced_key_files(request)
+        if entry.path in facts.key_paths and not has_given_key(request, entry)
+    ]
     return tuple(dict.fromkeys(found))
 
 
 def replaced_account_files(request: Request) -> tuple[Entry, ...]:
+    return tuple(entry for entry in _replacing(request) if entry.path in ACCOUNT_FILES)
+
+
+def replaced_key_files(request: Request) -> tuple[Entry, ...]:
+    """Of any account. Files of other names are looked at before Ready."""
+    return tuple(entry for entry in _replacing(request) if KEY_FILE in entry.path) if request.metadata.keys else ()
+
+
+def _replacing(request: Request) -> tuple[Entry, ...]:
     entries = (*entries_of(request, deferred=False), *entries_of(request, deferred=True))
-    return tuple(entry for entry in entries if entry.path in ACCOUNT_FILES and not entry.append)
+    return tuple(entry for entry in entries if not entry.append)
+
+
+def has_given_key(request: Request, entry: Entry) -> bool:
+    """Also true where the content cannot be decoded: then nothing is written."""
+    try:
+        lines = content_of(request, entry.node, limit=MOST_BYTES).decode("utf-8", "replace").splitlines()
+    except (Undecodable, TooLarge):
+        return True
+    given = {key_identity(key.data) for key in request.metadata.keys} - {None}
+    return any(key_identity(line) in given for line in lines)
 
 
 def _of_account(own: UserAsked, admin: str, *, keys: bool) -> Iterator[str]:

@@ -21,7 +21,7 @@ from azureinit.modules.apt_pieces import (
     text_of,
 )
 from azureinit.modules.apt_sources import UnknownVariable, is_deb822, render
-from azureinit.modules.steps import named
+from azureinit.modules.steps import named, normal_path
 from azureinit.plan.actions import Caution, Satisfied, Step, Way
 from azureinit.record import Secret
 from azureinit.userdata.node import MAPPING, TEXT
@@ -92,7 +92,7 @@ def _filename(name: str, entry: Node) -> str:
 
 def _path(filename: str, *, deb822: bool) -> str:
     suffix = ".sources" if deb822 else ".list"
-    path = filename if filename.startswith("/") else f"{SOURCES_PARTS}/{filename}"
+    path = normal_path(filename if filename.startswith("/") else f"{SOURCES_PARTS}/{filename}")
     return path if path.endswith(suffix) else path + suffix
 
 

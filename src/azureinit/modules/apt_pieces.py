@@ -41,9 +41,16 @@ class Files:
         there = bool(gone) and self.content(gone) is not None
         if self.content(path) == data and not there:
             return (Satisfied(name=name, why=f"{path} is as it should be"),)
+        target = self.facts.outside.get(path)
+        if target is not None and target.problem:
+            return (impossible(name, target.problem, reason=why),)
         self.planned[path] = data
-        parent = MakeDir(path=path.rpartition("/")[0], mode=0o755, kept=True)
-        actions = (parent, Write(path=path, data=Secret(data), mode=0o644), *((Remove(path=gone),) if there else ()))
+        beneath = target.beneath if target is not None else None
+        parents = [MakeDir(path=path.rpartition("/")[0], mode=0o755, kept=True)]
+        if target is not None:
+            parents = [MakeDir(path=one, mode=0o755, beneath=beneath) for one in target.missing]
+        write = Write(path=path, data=Secret(data), mode=0o644, beneath=beneath)
+        actions = (*parents, write, *((Remove(path=gone),) if there else ()))
         return (step(name, why, Way(backend="native", actions=actions), did=f"wrote {path}"),)
 
 

@@ -73,9 +73,10 @@ def _failures(stage: Mapping[str, Any]) -> list[str]:
 
 
 def plan_compat_files(
-    result: Mapping[str, Any], *, vm_id: str, data: Secret | None, finished: str, began: float
+    result: Mapping[str, Any], *, vm_id: str, data: Secret | None, finished: str, began: float, cloud: str = "azure"
 ) -> Plan:
-    """`data`: customData as it was given. `finished`: the line of boot-finished, once the last stage is over."""
+    """`data`: customData as it was given. `finished`: the line of boot-finished, once the last stage is over. `cloud`:
+    the platform's name."""
     instance = f"{CLOUD}/instances/{vm_id}"
     directories = (CLOUD, f"{CLOUD}/data", f"{CLOUD}/instances", instance, RUN)
     actions: list[Action] = [MakeDir(path=path, mode=0o755, kept=True) for path in directories]
@@ -83,9 +84,9 @@ def plan_compat_files(
         _json("status", status_values(result, began=began)),
         Write(path=f"{CLOUD}/data/instance-id", data=f"{vm_id}\n".encode(), mode=0o644),
         Write(path=f"{RUN}/.instance-id", data=f"{vm_id}\n".encode(), mode=0o644),
-        Write(path=f"{RUN}/cloud-id-azure", data=b"azure\n", mode=0o644),
+        Write(path=f"{RUN}/cloud-id-{cloud}", data=f"{cloud}\n".encode(), mode=0o644),
         Write(path=f"{instance}/datasource", data=f"DataSourceAzure: {DATASOURCE}\n".encode(), mode=0o644),
-        Link(path=f"{RUN}/cloud-id", target=f"{RUN}/cloud-id-azure"),
+        Link(path=f"{RUN}/cloud-id", target=f"{RUN}/cloud-id-{cloud}"),
         Link(path=f"{RUN}/status.json", target=f"../..{CLOUD}/data/status.json"),
         Link(path=f"{CLOUD}/instance", target=instance),
     ]

@@ -13,7 +13,6 @@ from azureinit.modules.steps import ON_TREE, named
 from azureinit.plan.actions import Caution, MakeDir, Remove, Satisfied, Step, Way, Write
 from azureinit.plan.grow import plan_grow
 from azureinit.record import Record, replace
-from azureinit.userdata.node import FLAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def _why_off(request: Request, *, disabled: bool) -> str:
     mode = asked.get("mode") if asked is not None else None
     if mode is not None and text_of(mode).lower() in OFF:
         return f"growpart.mode is {text_of(mode).lower()}"
-    if resize is not None and resize.kind == FLAG and not resize.value:
+    if resize is not None and text_of(resize).lower() in OFF:
         return "resize_rootfs is false"
     ignored = asked.get("ignore_growroot_disabled") if asked is not None else None
     if disabled and not (ignored is not None and ignored.value is True):

@@ -11,7 +11,7 @@ from azureinit.backends.mount import reload_units
 from azureinit.backends.mount_rows import mount_row
 from azureinit.errors import CustomDataFailed
 from azureinit.modules.device_names import named_device, text_of
-from azureinit.modules.steps import ON_TREE, named
+from azureinit.modules.steps import ON_TREE, named, refused
 from azureinit.modules.swap import asked_swap, plan_swap_file
 from azureinit.plan.actions import Caution, MakeDir, Satisfied, Step, Way, Write
 from azureinit.record import Record, Secret, replace
@@ -91,8 +91,14 @@ def is_asked(request: Request) -> bool:
 def plan_mounts(request: Request, facts: MountFacts, *, on_temporary_disk: str = "") -> Plan:
     """`on_temporary_disk`: the swap file, where it is made with the temporary disk."""
     items: list[Item] = []
+    refusals: list[Item] = []  # last: they do not keep the other rows from being done
     rows = []
     for row in kept_rows([_row(request, node, device, facts) for node, device in mount_nodes(request)]):
+        unsafe = "" if row.is_swap else facts.unsafe.get(row.point or "", "")
+        if unsafe:
+            item = refused(named(MODULE, row.node, row.text), unsafe, reason="customData asks for this mount")
+            refusals.append(replace(item, failure=CustomDataFailed))
+            continue
         why = _left_out(row, facts)
         if why or row.missing:
             own = f"{row.device} is not there: the row is written, and nothing is mounted now"
@@ -118,7 +124,7 @@ def plan_mounts(request: Request, facts: MountFacts, *, on_temporary_disk: str =
                 items.append(Caution(name=f"{named('swap', swap.node, swap.path)} row", why=why))
             elif listed and not any(entry.source == swap.path for entry in facts.entries):
                 lines.append("\t".join((swap.path.translate(ESCAPED), *SWAP_ROW)))
-    return (*items, *_table(lines, facts, asked=bool(rows) or bool(lines)), *uses)
+    return (*items, *_table(lines, facts, asked=bool(rows) or bool(lines)), *uses, *refusals)
 
 
 def _is_below(path: str, row: Row) -> bool:

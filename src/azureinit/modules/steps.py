@@ -23,6 +23,17 @@ def named(module: str, node: Node, what: str = "") -> str:
     return f"{module} {shown(what)} ({where(node)})" if what else f"{module} ({where(node)})"
 
 
+def normal_path(path: str) -> str:
+    """Without `.`, `..` and double slashes, as text: links are not looked at."""
+    done: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del done[-1:]
+        elif part not in ("", "."):
+            done.append(part)
+    return "/" + "/".join(done)
+
+
 def refused(name: str, why: str, *, reason: str) -> Step:
     """A step that no backend can do: it fails before anything of its module runs."""
     return Step(name=name, why=reason, ways=(Declined(backend="azure-init", why=why),))

@@ -67,6 +67,8 @@ def suggested(*, memory: int, free: int, most: int | None) -> int:
 def plan_swap_file(asked: Asked, file: SwapFile, *, tools: frozenset[str], rooted: bool) -> tuple[Item, bool]:
     """The step, and whether the file belongs into fstab."""
     name = named(MODULE, asked.node, asked.path)
+    if file.problem:
+        return _refused(name, file.problem), False
     if file.state == OTHER:
         return Caution(name=name, why="left alone: something else is there; move it away"), False
     if rooted:

@@ -118,6 +118,8 @@ def _why_refused(user: UserAsked, facts: Users) -> str:
     home, shell, uid = user.text("homedir"), user.text("shell"), user.text("uid")
     if home and (not home.startswith("/") or ".." in home.split("/") or not home.strip("/")):
         return "homedir is no absolute path of a home"
+    if home in facts.unsafe and facts.accounts.user(user.name) is None:
+        return f"homedir: {facts.unsafe[home]}"
     if shell and not shell.startswith("/"):
         return "shell is no absolute path"
     if uid and not (uid.isascii() and uid.isdigit() and len(uid) <= 10 and int(uid) <= LAST_UID):

@@ -8,7 +8,7 @@ something is appended, the length of the file is noted in the VM's directory, so
 from __future__ import annotations
 
 from azureinit.modules.file_steps import flag, labels, refuse, step, text
-from azureinit.modules.steps import ON_TREE, named
+from azureinit.modules.steps import ON_TREE, named, normal_path
 from azureinit.plan.actions import Caution, MakeDir, Satisfied, Write
 from azureinit.record import Record, Secret
 from azureinit.userdata.decoding import TooLarge, Undecodable, parse_base64, parse_gzip
@@ -89,17 +89,6 @@ def _mode(node: Node | None) -> int:
         return DEFAULT_MODE
 
 
-def normal_path(path: str) -> str:
-    """Without `.`, `..` and double slashes, as text: links are not looked at."""
-    done: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            del done[-1:]
-        elif part not in ("", "."):
-            done.append(part)
-    return "/" + "/".join(done)
-
-
 def mark_path(request: Request, entry: Entry) -> str:
     """The file that notes how long a file was before something was appended."""
     return f"{request.directory}/appended-{entry.number}"
@@ -123,6 +112,25 @@ def plan_write_files_deferred(request: Request, facts: SystemFiles) -> Plan:
     return _Files(request, facts, deferred=True).plan()
 
 
+def content_of(request: Request, node: Node, *, limit: int) -> bytes:
+    """Raises Undecodable or TooLarge."""
+    source = node.get("source")
+    uri = text(source.get("uri")) if source is not None else ""
+    if uri in request.fetched:
+        return request.fetched[uri].reveal()
+    given = node.get("content")
+    if given is None and uri:
+        raise Undecodable(f"{shown(uri.partition('?')[0])} was not fetched, and there is no content beside it")
+    if given is None:
+        return b""
+    value = given.value if given.kind == BINARY else text(given)
+    content = value.encode() if isinstance(value, str) else bytes(value)
+    words = text(node.get("encoding")).strip().lower().split("+")
+    if words[-1] in BASE64_NAMES:
+        content = parse_base64(content)
+    return parse_gzip(content, limit=limit) if words[0] in GZIP_NAMES else content
+
+
 class _Files:
     def __init__(self, request: Request, facts: SystemFiles, *, deferred: bool) -> None:
         self.request, self.facts, self.deferred = request, facts, deferred
@@ -140,7 +148,7 @@ class _Files:
     def wanted(self, entry: Entry) -> bytes | str:
         """The content, or why there is none."""
         try:
-            content = self.decoded(entry.node)
+            content = content_of(self.request, entry.node, limit=max(self.room, 0))
         except TooLarge:
             return f"the files are larger than {MOST_BYTES >> 20} MiB together"
         except Undecodable as error:
@@ -149,23 +157,6 @@ class _Files:
         if self.room < 0:
             return f"the files are larger than {MOST_BYTES >> 20} MiB together"
         return content
-
-    def decoded(self, node: Node) -> bytes:
-        source = node.get("source")
-        uri = text(source.get("uri")) if source is not None else ""
-        if uri in self.request.fetched:
-            return self.request.fetched[uri].reveal()
-        given = node.get("content")
-        if given is None and uri:
-            raise Undecodable(f"{shown(uri.partition('?')[0])} was not fetched, and there is no content beside it")
-        if given is None:
-            return b""
-        value = given.value if given.kind == BINARY else text(given)
-        content = value.encode() if isinstance(value, str) else bytes(value)
-        words = text(node.get("encoding")).strip().lower().split("+")
-        if words[-1] in BASE64_NAMES:
-            content = parse_base64(content)
-        return parse_gzip(content, limit=max(self.room, 0)) if words[0] in GZIP_NAMES else content
 
     def settled(self, entries: list[tuple[Entry, bytes | str]]) -> set[str]:
         """The files that are as the items for them, one after the other, would leave them."""

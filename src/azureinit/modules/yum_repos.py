@@ -11,6 +11,7 @@ from azureinit.userdata.node import FLAG, LIST, MAPPING, NULL, TEXT
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.facts.repo_files import RepoFiles
+    from azureinit.facts.system_files import Target
     from azureinit.modules.request import Request
     from azureinit.plan.actions import Item, Plan
     from azureinit.userdata.node import Node
@@ -66,7 +67,7 @@ def plan_yum_repos(request: Request, facts: RepoFiles) -> Plan:
         elif not any(values.get(one) for one in NEEDED):
             plan.append(impossible(name, f"it has none of {', '.join(NEEDED)}", reason=why))
         else:
-            plan.append(write_repo(name, why, repo.path, HEADER + section(repo.id, values)))
+            plan.append(write_repo(name, why, facts.targets[repo.path], HEADER + section(repo.id, values)))
         seen.add(repo.path)
     return tuple(plan)
 
@@ -99,12 +100,14 @@ def section(name: str, values: dict[str, str]) -> str:
     return "\n".join([f"[{name}]", *lines]) + "\n\n"
 
 
-def write_repo(name: str, why: str, path: str, text: str) -> Step:
+def write_repo(name: str, why: str, target: Target, text: str) -> Step:
     """Its values may hold a password."""
-    parent = MakeDir(path=path.rpartition("/")[0] or "/", mode=0o755, kept=True)
-    data = Secret(text)
-    way = Way(backend="native", actions=(parent, Write(path=path, data=data, mode=0o644)))
-    return Step(name=name, why=why, ways=(way,), did=f"wrote {path}", failure=CustomDataFailed)
+    if target.problem:
+        return impossible(name, target.problem, reason=why)
+    parents = (MakeDir(path=path, mode=0o755, beneath=target.beneath) for path in target.missing)
+    write = Write(path=target.path, data=Secret(text), mode=0o644, beneath=target.beneath)
+    way = Way(backend="native", actions=(*parents, write))
+    return Step(name=name, why=why, ways=(way,), did=f"wrote {target.path}", failure=CustomDataFailed)
 
 
 def impossible(name: str, why: str, *, reason: str) -> Step:

@@ -70,7 +70,8 @@ def plan_zypper(request: Request, facts: RepoFiles) -> Plan:
             plan.append(Caution(name=name, why=f"not done: another entry of this name is written to {repo.path}"))
         else:
             lines = [f"{key} = {value}".replace("\n", "\n    ") for key, value in values.items()]
-            plan.append(write_repo(name, why, repo.path, "\n".join((f"[{repo.id}]", *lines))))
+            text = "\n".join((f"[{repo.id}]", *lines))
+            plan.append(write_repo(name, why, facts.targets[repo.path], text))
         seen.add(repo.path)
     return tuple(plan)
 

@@ -48,23 +48,24 @@ def _offered(ssh: Ssh, types: tuple[str, ...]) -> bool:
     return any(match_list(name, text.lstrip("-")) == (0 if text[:1] == "-" else 1) for name in names)
 
 
-def plan_host_keys(*, types: tuple[str, ...], host: Host, ssh: Ssh) -> Plan:
+def plan_host_keys(*, types: tuple[str, ...], host: Host, ssh: Ssh, late: bool = False) -> Plan:
+    """`late`: after Ready."""
     if not ssh.installed:
         return (Satisfied(name="host keys", why="sshd is not installed"),) if types else ()
-    typed = tuple(item for kind in types for item in _plan_type(kind, host=host, ssh=ssh))
+    typed = tuple(item for kind in types for item in _plan_type(kind, host=host, ssh=ssh, late=late))
     free = next((kind for kind in types if kind != NOT_IN_FIPS or not ssh.fips), None)
     untyped = (key for key in ssh.host_keys if not key.type and free)
-    return (*typed, *(_plan_key(f"host key {key.path}", replace(key, type=free), host) for key in untyped))
+    return (*typed, *(_plan_key(f"host key {key.path}", replace(key, type=free), host, late=late) for key in untyped))
 
 
-def _plan_type(kind: str, *, host: Host, ssh: Ssh) -> Plan:
+def _plan_type(kind: str, *, host: Host, ssh: Ssh, late: bool) -> Plan:
     name = f"host key {kind}"
     keys = [key for key in ssh.host_keys if key.type == kind]
     if not keys:
         return (Satisfied(name=name, why="sshd's HostKey lines name none"),)
     if kind == NOT_IN_FIPS and ssh.fips and not all(key.whole for key in keys):
         return (Satisfied(name=name, why="the kernel is in FIPS mode, which has no such keys"),)
-    return tuple(_plan_key(name if len(keys) == 1 else f"{name} {key.path}", key, host) for key in keys)
+    return tuple(_plan_key(name if len(keys) == 1 else f"{name} {key.path}", key, host, late=late) for key in keys)
 
 
 def plan_public_halves(*, host: Host, ssh: Ssh) -> Plan:
@@ -86,7 +87,7 @@ def _plan_public_half(key: HostKey, host: Host) -> Step:
     return Step(name=name, why="missing or empty", did=did, ways=ways, failure=HostKeysFailed)
 
 
-def _plan_key(name: str, key: HostKey, host: Host) -> Item:
+def _plan_key(name: str, key: HostKey, host: Host, *, late: bool) -> Item:
     if key.exposed is not None:
         write = Write(path=key.path, data=key.exposed, mode=0o600, was=key.exposed)
         why = f"others can read {key.path}, and sshd refuses such a key"
@@ -99,4 +100,4 @@ def _plan_key(name: str, key: HostKey, host: Host) -> Item:
 
     why = f"{key.path} is incomplete" if key.there else f"no {key.path}"
     did = f"made the {key.type} host key {key.path}"
-    return Step(name=name, why=why, did=did, ways=(make_key(key, host),), failure=HostKeysFailed)
+    return Step(name=name, why=why, did=did, ways=(make_key(key, host, late=late),), failure=HostKeysFailed)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError, CustomDataFailed, LocalError, PlanStale, StepFailed
-from azureinit.machine.durable import make_durable
+from azureinit.machine.durable import load_syncfs, make_durable
 from azureinit.memory.modules import DOCUMENT, Failure
-from azureinit.plan.actions import work_left
+from azureinit.plan.actions import impossible_steps, work_left
 from azureinit.record import replace
 from azureinit.run.enact import enact, tell_cautions
 from azureinit.run.modules import ALWAYS, ONCE, plans_of
@@ -133,15 +133,30 @@ class Carrier:
         self.marks, self.once, self.progress = marks, once, progress
         self.failures: list[Failure] = []
         self.watch = Watch(context, stage)
+        marks.meanwhile = once.meanwhile = self._prepare_end
+
+    def _prepare_end(self) -> None:
+        """While the first program runs, and this process would only wait: what the end of the stage needs is loaded,
+        and the listeners write what they have so far."""
+        self.marks.meanwhile = self.once.meanwhile = None
+        load_syncfs()
+        self.context.events.flush()
 
     def carry(self, modules: tuple[Module, ...], request: Request, *, newer: Request | None = None) -> None:
         """`newer`: for modules that run at every boot."""
         for module in modules:
             given = newer if newer is not None and module.frequency == ALWAYS else request
-            if module.name != POWER and not self.do(module, given) and module.veto:
+            if module.name == POWER and not self._is_impossible(module, given):
+                continue  # after the verdict
+            if not self.do(module, given) and module.veto:
                 last = self.failures[-1]
                 self.marks.record_failed(replace(last, module=DOCUMENT))
                 return
+
+    def _is_impossible(self, module: Module, request: Request) -> bool:
+        """Then it fails before the verdict, and not after it."""
+        facts = module.facts(self.context.machine, request) if module.asked(request) else None
+        return facts is not None and bool(impossible_steps(module.planner(request, facts)))
 
     def do(self, module: Module, request: Request, *, ends_first: bool = False) -> bool:
         """False: it failed now. `ends_first`: it is marked as finished before it begins, since it ends this process."""
@@ -157,9 +172,10 @@ class Carrier:
             if ends_first:
                 self._finish(marks, module)
             with self.context.events.step(f"{NAME} {self.stage}: {module.name}") as span:
-                span.text = f"{module.name}: {self._enact(module, request, marks)}"
+                steps = self._enact(module, request, marks)
+                span.text = f"{module.name}: {steps} step{'s' if steps != 1 else ''}"
             if not ends_first:
-                self._finish(marks, module)
+                self._finish(marks, module, changed=steps > 0)
         except Exception as error:  # noqa: BLE001 - a module that fails does not stop the next one
             return self._fail(marks, module, declared(error))
         return True
@@ -177,12 +193,16 @@ class Carrier:
         self.context.events.tell(WARN, NAME, told)
         return ""
 
-    def _finish(self, marks: Marks, module: Module) -> None:
-        """What the module has done is on the disk before the mark that says so."""
-        make_durable(self.context.machine, self.context.config.azure_init_data_dir.path, also=("/", "/etc", "/home"))
-        marks.record_finished(module.name)
+    def _finish(self, marks: Marks, module: Module, *, changed: bool = True) -> None:
+        """What the module has done is on the disk before the mark that says so. One that changed nothing needs no sync:
+        if its mark is lost, it finds nothing to do again."""
+        if changed:
+            data_dir = self.context.config.azure_init_data_dir.path
+            make_durable(self.context.machine, data_dir, also=("/", "/etc", "/home"))
+        marks.record_finished(module.name, sync=changed)
 
-    def _enact(self, module: Module, request: Request, marks: Marks) -> str:
+    def _enact(self, module: Module, request: Request, marks: Marks) -> int:
+        """Returns how many steps there were."""
         machine, steps = self.context.machine, 0
         for attempt in range(1, MOST_STALE + 1):
             request = replace(request, done=self.marks.done | self.once.done)
@@ -191,15 +211,15 @@ class Carrier:
                     self.progress.begin(module.name, plan)
                     self.watch.begin(module.name, plan)
                     tell_cautions(plan, self.context.events)
+                    steps += len(work_left(plan))  # also those before a PlanStale: they may have changed something
                     self._parts(module, plan, marks)
-                    steps += len(work_left(plan))
             except PlanStale as error:
                 if attempt == MOST_STALE:
                     raise
                 self.context.events.tell(INFO, NAME, f"{module.name}: {error}: planned again")
             else:
                 break
-        return f"{steps} steps" if steps != 1 else "1 step"
+        return steps
 
     def _parts(self, module: Module, plan: Plan, marks: Marks) -> None:
         """With `apart`, every step is tried; all failures count."""

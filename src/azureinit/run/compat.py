@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from azureinit.run.enact import best_effort, enact
+from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def write_compat(context: Context, result: Mapping[str, Any], *, vm_id: str, sav
     """`result`: the content of /run/azure-init/userdata.json. Called when a stage begins and when it ends."""
     from azureinit.facts.final import read_moment
     from azureinit.machine.service import boot_moment
-    from azureinit.modules.compat_files import plan_compat_files
+    from azureinit.modules.compat_files import DATASOURCE, is_finished, plan_compat_files
+    from azureinit.userdata.instance_data import cloud_id
     from azureinit.version import VERSION
 
     machine = context.machine
@@ -31,7 +33,11 @@ def write_compat(context: Context, result: Mapping[str, Any], *, vm_id: str, sav
         finished = f"{moment.uptime} - {moment.timestamp} - v. {VERSION}"
         began = machine.clock.now() - machine.clock.monotonic() + boot_moment(machine)
         data = saved.data if saved is not None else None
-        plan = plan_compat_files(result, vm_id=vm_id, data=data, finished=finished, began=began)
+        region = saved.metadata.about.get("location", "") if saved is not None else ""
+        plan = plan_compat_files(result, vm_id=vm_id, data=data, finished=finished, began=began, cloud=cloud_id(region))
+        if is_finished(result):
+            told = f"Cloud-init v. {VERSION} finished at {moment.timestamp}. Datasource {DATASOURCE}.  "
+            context.events.tell(INFO, "cloud-init", f"{told}Up {moment.uptime} seconds")
         enact(machine, plan, events=context.events, deadline=until)
 
     best_effort(context.events, "files of cloud-init", write)

@@ -12,6 +12,8 @@ from azureinit.errors import AzureInitError
 from azureinit.facts.gather import read_facts
 from azureinit.machine.durable import make_durable
 from azureinit.memory.pending import AWAITS, READY, TOLD, Pending, read_pending
+from azureinit.memory.pool import read_moment
+from azureinit.plan.actions import impossible_steps
 from azureinit.record import replace
 from azureinit.run.admin import with_admin_files
 from azureinit.run.deliver import Delivery
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from azureinit.run.state import Context, Identity, Memory
 
 NETWORK_UNIT = find_stage("network").unit
+NETWORK_ENDED = "azure-init-userdata-network.target"
 DEADLINE_UNIT = find_stage("deadline").unit
 MORE_SECS = 30.0  # of waiting, beyond the stage's own limit
 TIMER_SECS = 10.0
@@ -79,7 +82,12 @@ def _judged(context: Context, settled: Settled) -> Settled:
     asked = replace(asked, metadata=metadata)
     doubts: tuple[str, ...] = ()
     if metadata.username:
-        doubts = login_doubts(asked, plan_login(context, metadata, facts, pending=False))
+        # What later stages may change counts only where the login was doubtful before this one.
+        judged = metadata if settled.doubts else replace(metadata, custom_data=None)
+        plan = plan_login(context, judged, facts, pending=False)
+        refused = impossible_steps(plan)
+        enact(context.machine, refused, events=context.events, deadline=context.work_deadline)  # fails if there is one
+        doubts = login_doubts(asked, plan)
     return replace(settled, asked=asked, facts=facts, doubts=doubts, renamed=settled.renamed or renamed)
 
 
@@ -133,7 +141,7 @@ def _after_network_stage(context: Context, settled: Settled, doubt: str) -> Sett
 
 
 def _await_network_stage(context: Context) -> str:
-    """Returns the doubt that is left where the stage has not ended in time."""
+    """Returns the doubt that is left where the stage has not ended in time, or cannot be waited for."""
     from azureinit.plan.units import plan_await
 
     clock = context.machine.clock
@@ -141,14 +149,14 @@ def _await_network_stage(context: Context) -> str:
     doubt = f"sshd may not run: it waits for the network stage of customData, which did not end in {seconds:.0f} s"
     if seconds <= 0:
         return doubt
-    plan, until = plan_await(NETWORK_UNIT, seconds=seconds), clock.monotonic() + seconds
-    best_effort(
-        context.events,
-        NETWORK_UNIT,
-        lambda: enact(context.machine, plan, events=context.events, deadline=until),
-        level=INFO,  # the stage has logged its failures
-    )
-    return doubt if clock.monotonic() >= until else ""
+    plan, until = plan_await(NETWORK_UNIT, ended=NETWORK_ENDED, seconds=seconds), clock.monotonic() + seconds
+    try:
+        enact(context.machine, plan, events=context.events, deadline=until)
+    except AzureInitError as error:  # the target is reached also where the stage has failed
+        if clock.monotonic() >= until:
+            return doubt
+        return f"sshd may not run: whether the network stage of customData has ended is not known: {error}"
+    return ""
 
 
 def hand_over(context: Context, channels: Channels, settled: Settled) -> int:
@@ -175,13 +183,16 @@ def hand_over(context: Context, channels: Channels, settled: Settled) -> int:
         channels.logins.release("provisioned; the verdict waits for customData")
         if settled.renamed:
             maintain(context, (RENAMED,), situation_of(context, settled))
-        return keep_up(context, identity, starts=False)
+        metadata = settled.asked.metadata
+        network = metadata.network if metadata is not None else None
+        return keep_up(context, identity, starts=False, network=network)
 
 
 def _until(context: Context, before: Pending | None) -> float:
     """Seconds since 1970: the first boot's deadline holds for the boots after it, unless the clock has jumped."""
     clock, most = context.machine.clock, context.config.readiness.deadline_secs
     since = context.booted if context.booted is not None else context.started
+    since = max(since, read_moment(context.machine))
     own = clock.now() + since + most - clock.monotonic()
     if before is None or before.verdict != AWAITS or not before.until:
         return own

@@ -157,7 +157,8 @@ def _plan_timezone(request: Request, facts: Any) -> Plan:
 
 
 def _has_deferred_files(request: Request) -> object:
-    if request.config.get("write_files") is None:
+    files = request.config.get("write_files")
+    if files is None or all(file.get("defer") is None for file in files.items()):
         return False
     from azureinit.modules.write_files import entries_of
 

@@ -48,9 +48,16 @@ def _read(machine: Machine, request: Request, *parts: str, ask: bool = True) -> 
 def _admin_facts(machine: Machine, request: Request) -> Users:
     from azureinit.facts.ssh import Ssh
     from azureinit.facts.users import Users
+    from azureinit.modules.admin_check import replaced_key_files
 
-    facts = _read(machine, request, "accounts")
-    return Users(host=facts.host, accounts=facts.accounts, ssh=Ssh(installed=False))
+    if request.config.get("write_files") is None or not replaced_key_files(request):
+        facts = _read(machine, request, "accounts")
+        return Users(host=facts.host, accounts=facts.accounts, ssh=Ssh(installed=False))
+    facts, admin = _read(machine, request, "ssh", "accounts", ask=False), request.metadata.username or ""
+    home, keys = facts.accounts.home_of(admin), request.metadata.keys
+    files = _read_files_of(machine, request, facts, admin, keys=keys, home=home).keys_files
+    paths = tuple(file.path for file in files)
+    return Users(host=facts.host, accounts=facts.accounts, ssh=facts.ssh, key_paths=paths)
 
 
 def _plan_admin_check(request: Request, facts: Users) -> Plan:
@@ -63,7 +70,15 @@ def _plan_admin_check(request: Request, facts: Users) -> Plan:
 
 
 def _users_facts(machine: Machine, request: Request) -> Users:
-    from azureinit.facts.users import Users, read_hashes, read_missing, read_rules, read_shells, with_homes
+    from azureinit.facts.users import (
+        Users,
+        read_hashes,
+        read_missing,
+        read_rules,
+        read_shells,
+        read_unsafe,
+        with_homes,
+    )
     from azureinit.modules.user_keys import keys_of_user
     from azureinit.modules.user_passwords import plain_password
     from azureinit.modules.users_asked import asked_users
@@ -82,6 +97,7 @@ def _users_facts(machine: Machine, request: Request) -> Users:
         rules=read_rules(machine),
         key_files=_read_key_files(machine, request, facts, given, homes),
         missing=read_missing(machine, homes.values()),
+        unsafe=read_unsafe(machine, homes.values()),
         shells=read_shells(machine, (user.text("shell") for user in asked.everyone)),
         hashes=hashes,
     )
@@ -221,9 +237,9 @@ def _concerns_admin(request: Request) -> bool:
         return True
     if request.config.get("write_files") is None:
         return False
-    from azureinit.modules.admin_check import replaced_account_files
+    from azureinit.modules.admin_check import replaced_account_files, replaced_key_files
 
-    return bool(replaced_account_files(request))
+    return bool(replaced_account_files(request) or replaced_key_files(request))
 
 
 ADMIN_CHECK = Module(

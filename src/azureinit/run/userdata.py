@@ -7,18 +7,19 @@ verdict.
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, CustomDataFailed, DeadlineExceeded, LockTimeout
-from azureinit.machine.service import boot_moment
+from azureinit.errors import AzureInitError, LockTimeout
 from azureinit.memory.instance import Instance, is_marked, prepare
 from azureinit.memory.modules import DOCUMENT, Failure, once_path, read_marks
 from azureinit.memory.pending import AWAITS, FAILURE, TOLD, read_pending, read_verdict
+from azureinit.memory.pool import begun_moment
+from azureinit.plan.actions import work_left
 from azureinit.record import replace
 from azureinit.run import conclude
-from azureinit.run.carry import LOCK, NAME, PLACE, POWER, RUNNING, Carrier, Progress, error_of, read_result
+from azureinit.run.carry import LOCK, NAME, PLACE, POWER, Carrier, Progress, error_of, read_result
 from azureinit.run.enact import best_effort
 from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import CONFIG, FINAL, NETWORK
-from azureinit.run.readiness import record_told, settled_before
+from azureinit.run.recall import told_pps_type
 from azureinit.run.serving import has_scripts, is_on
 from azureinit.run.state import Identity, Known, Outcome, Stopped, known_of
 from azureinit.run.termination import SigtermStops
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 STAGES = (NETWORK, CONFIG, FINAL)
 CONFIG_IDLE = f"{PLACE}/config-idle"
+PARSED = f"{PLACE}/customdata.json"  # the document as the network stage has parsed it
 LOCK_SECS = 300.0  # the run does its last jobs, or another stage ends
 PAUSE = 1.0
 
@@ -90,11 +92,12 @@ class Work:
             context.events.tell(INFO, NAME, f"{self.stage} stage: {why}")
             refused = self.marks.failures.get(DOCUMENT) if self.stage == NETWORK else None  # in an earlier boot
             self.progress.end([refused] if refused is not None else [])
-            self._leave_out_config()
+            self._prepare_next()
             self._tell_others()
             return 0
         self.progress.begin("")
         self._tell_others()
+        self._end_program()
         try:
             with SigtermStops(context, always=True):
                 self.request = self._read()
@@ -105,13 +108,16 @@ class Work:
         failures = self.carrier.failures
         self.carrier.watch.end()
         self.progress.end(failures)
-        self._leave_out_config()
+        self._prepare_next()
         self._tell_others()
         return AzureInitError.exit_code if failures else 0
 
-    def _leave_out_config(self) -> None:
+    def _prepare_next(self) -> None:
         """Where the config stage has nothing to do, a file tells systemd not to start it: saves one program, about
-        50 ms, before the final stage. A network stage that dies leaves no such file."""
+        50 ms, before the final stage. A network stage that dies leaves no such file. After the final stage no other
+        needs the parsed document."""
+        if self.stage == FINAL:
+            best_effort(self.context.events, NAME, lambda: self.context.machine.remove(PARSED))
         if self.stage != NETWORK:
             return
         machine, config = self.context.machine, self.context.config
@@ -132,6 +138,17 @@ class Work:
         told = f"{self.progress.module or 'nothing'} was interrupted by SIGTERM: the next boot goes on"
         self.context.events.tell(WARN, NAME, f"{self.stage} stage: {told}")
         self.progress.interrupt()
+
+    def _end_program(self) -> None:
+        """A stage that was killed leaves its program running. Its module runs again: not both at the same time."""
+        for marks in (self.marks, self.once):
+            if marks.program is not None and not self.context.machine.rooted:
+                from azureinit.machine.groups import end_group
+
+                if end_group(self.context.machine, marks.program):
+                    told = f"a program (process {marks.program.pid}) of a stage that was killed still ran: it was ended"
+                    self.context.events.tell(WARN, NAME, told)
+                marks.record_program_ended()
 
     def _why_idle(self) -> str:
         if DOCUMENT in self.marks.failures:
@@ -176,6 +193,7 @@ class Work:
             deadline=self.until,
             fetch=first,
             earlier_only=not first,
+            parsed=PARSED,
         )
         for one in document.findings:
             if one not in document.errors:
@@ -230,14 +248,20 @@ class Work:
     def deliver(self) -> None:
         if self.context.config.readiness.at != self.stage:
             return
-        context = _anew(self.context)
-        if not _holds_verdict(context, self.instance):
+        context = anew(self.context)
+        if not holds_verdict(context, self.instance):
             return
         failures = self._failures()
         if failures:
             report_failure(context, self.identity, error_of(failures[0], len(failures) - 1))
             return
-        settled = settled_before(context, self.identity)
+        from azureinit.run.readiness import settled_before
+
+        try:
+            settled = settled_before(context, self.identity)
+        except AzureInitError as error:  # such as LoginImpossible
+            report_failure(context, self.identity, error)
+            return
         conclude(context, None, Outcome(known=known_of(settled.asked), settled=settled))
 
     def _failures(self) -> list[Failure]:
@@ -269,16 +293,18 @@ class Work:
         if self.stage != FINAL or self.request is None:
             return
         row = next((one for one in modules_of(FINAL) if one.name == POWER), None)
-        if row is None or not row.asked(self.request) or POWER in self.marks.finished:
+        if row is None or not row.asked(self.request) or POWER in self.marks.ended:
             return
-        self._await_verdict()
+        plan = row.planner(self.request, row.facts(self.context.machine, self.request))
+        if work_left(plan):  # else its condition is false, or no package needs a reboot
+            self._await_verdict()
         self.carrier.until = self.context.machine.clock.monotonic() + self.context.config.userdata.final_secs
         self.carrier.do(row, self.request, ends_first=True)
         self.progress.end(self.carrier.failures)
 
     def _await_verdict(self) -> None:
         machine = self.context.machine
-        until = boot_moment(machine) + self.context.config.readiness.deadline_secs
+        until = begun_moment(machine) + self.context.config.readiness.deadline_secs
         told = False
         while not _has_verdict(machine, self.instance) and machine.clock.monotonic() < until:
             if not told:
@@ -297,10 +323,10 @@ def _asked(stage: str, request: Request) -> dict[str, str]:
     return {row.name: row.frequency for row in rows if kinds.get(row.name) is None or kinds[row.name] in given}
 
 
-def _anew(context: Context) -> Context:
+def anew(context: Context) -> Context:
     """The time for a verdict begins now: a stage may take longer than a run."""
     clock = context.machine.clock
-    return replace(context, started=clock.monotonic(), booted=boot_moment(context.machine))
+    return replace(context, started=clock.monotonic(), booted=begun_moment(context.machine))
 
 
 def _has_verdict(machine: Machine, instance: Instance) -> bool:
@@ -310,7 +336,7 @@ def _has_verdict(machine: Machine, instance: Instance) -> bool:
     return (pending is not None and pending.verdict == TOLD) or read_verdict(machine) == FAILURE
 
 
-def _holds_verdict(context: Context, instance: Instance) -> bool:
+def holds_verdict(context: Context, instance: Instance) -> bool:
     """Whether the verdict is this process's to report. One process at a time comes to this, by the run's lock."""
     try:
         prepare(context.machine, instance.data_dir, timeout=LOCK_SECS)
@@ -324,6 +350,7 @@ def _holds_verdict(context: Context, instance: Instance) -> bool:
 def report_failure(context: Context, identity: Identity, error: AzureInitError) -> None:
     """The failure, and the record that the platform has accepted it: no later boot adds another verdict."""
     from azureinit.memory.userdata import read_userdata
+    from azureinit.run.readiness import record_told
 
     assert identity.instance is not None
     machine, instance = context.machine, identity.instance
@@ -332,42 +359,7 @@ def report_failure(context: Context, identity: Identity, error: AzureInitError) 
         identity=identity,
         metadata=saved.metadata if saved is not None else None,
         previous=pending.failure if pending is not None else "",
+        pps_type=told_pps_type(context, identity),
     )
     conclude(context, None, Outcome(known=known, failure=error))
     record_told(context, identity, error)
-
-
-def deadline(context: Context, identity: Identity) -> int:
-    """readiness.deadline_secs are over: a failure that names what is still being done, unless there is a verdict."""
-    instance = identity.instance or only_instance(context)
-    if instance is None or not _holds_verdict(_anew(context), instance):
-        context.events.tell(INFO, "deadline", "no verdict waits for customData: nothing to add")
-        return 0
-    secs = context.config.readiness.deadline_secs
-    step, doing = doing_now(context.machine)
-    cause = DeadlineExceeded(f"not finished within readiness.deadline_secs ({secs:.0f} s): {doing}")
-    error = CustomDataFailed(step, {"azure-init": cause})
-    report_failure(_anew(context), Identity(vm_id=instance.vm_id, instance=instance), error)
-    return 0
-
-
-def doing_now(machine: Machine) -> tuple[str, str]:
-    """The step that a stage is doing now, and a sentence about it."""
-    found = read_result(machine)
-    stages = found.get("stages")
-    rows = stages.items() if isinstance(stages, dict) else ()
-    for stage, row in rows:
-        if isinstance(row, dict) and row.get("state") == RUNNING:
-            module, step, path = (str(row.get(key, "")) for key in ("module", "step", "progress"))
-            reached = _last_line(machine, path) if path.startswith("/") else ""
-            told = f"the {stage} stage is at {step or module or 'its beginning'}"
-            return step or module or NAME, told + (f", {reached}" if reached else "")
-    return NAME, "no stage is running"
-
-
-def _last_line(machine: Machine, path: str) -> str:
-    try:
-        data = machine.read(path) or b""
-    except AzureInitError:
-        return ""
-    return data.rstrip(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")[-200:]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from azureinit.userdata.keys import BY_NAME
 from azureinit.userdata.kinds import (
     FORMS,
+    OWN_KEY,
     Anything,
     Choice,
     Keys,
@@ -76,6 +77,9 @@ class Check:
         """A key at the top of the document."""
         name = key.text
         row = BY_NAME.get(name) if key.kind == TEXT else None
+        if row is None and key.kind == TEXT and name.startswith(OWN_KEY):
+            self.tell(WARNING, f"{shown(name)} is a key of your own: nothing is done for it", key)
+            return
         if row is None:
             self.tell(ERROR, f"unknown key {shown(name)}", key, hint=nearest(name, BY_NAME))
             return
@@ -102,7 +106,7 @@ class Check:
 
     def scalar(self, node: Node, kind: Scalar, name: str) -> None:
         if node.kind in kind.takes:
-            if kind.form and node.kind == TEXT:
+            if kind.form and node.kind in (TEXT, INTEGER):
                 self.form(node, kind, name)
         elif kind.form == "mode" and node.kind == INTEGER:
             self.mode(node, name)
@@ -114,7 +118,7 @@ class Check:
     def form(self, node: Node, kind: Scalar, name: str) -> None:
         import re
 
-        if not re.match(FORMS[kind.form], node.value):
+        if not re.match(FORMS[kind.form], str(node.value)):
             self.tell(ERROR, f"{name} must be {kind.says}", node)
 
     def mode(self, node: Node, name: str) -> None:
@@ -126,7 +130,9 @@ class Check:
             self.tell(ERROR, f"{name} is a decimal number, and not the octal mode that it seems", node, hint=quoted)
 
     def choice(self, node: Node, kind: Choice, name: str) -> None:
-        if not fits(node, kind):
+        if node.kind == TEXT and True in kind.values and not fits(node, kind) and node.text.lower() in FLAG_WORDS:
+            self.tell(WARNING, f"{name} should be true or false", node, hint="remove the quotation marks")
+        elif not fits(node, kind):
             hint = nearest(node.text, [value for value in kind.values if isinstance(value, str)])
             self.tell(ERROR, f"{name} must be {said(kind)}", node, hint=hint)
 

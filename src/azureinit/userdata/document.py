@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from azureinit.record import Record
 from azureinit.userdata.expanding import NOTHING
-from azureinit.userdata.merge import merge_documents
 from azureinit.userdata.node import MAPPING, Node
-from azureinit.userdata.validate import parse_cloud_config, validate
 from azureinit.userdata.values import CLOUD_CONFIG, ERROR, SCRIPTS, TEMPLATE, Finding, Include, Part
 
 TYPE_CHECKING = False
@@ -61,6 +59,9 @@ def read_document(
 
     `below`: the image's configuration, the file that wins first.
     """
+    from azureinit.userdata.merge import merge_documents  # not loaded by a stage that finds the document parsed
+    from azureinit.userdata.validate import parse_cloud_config, validate
+
     report = validate(data, allow_http=allow_http, expansion=expansion)
     lower, findings = EMPTY, report.findings
     templates: tuple[bytes, ...] = ()

@@ -81,6 +81,10 @@ def instance_data(
     return made
 
 
+def cloud_id(region: str) -> str:
+    return f"{CLOUD}-{IN_CHINA}" if region.startswith(IN_CHINA) else CLOUD
+
+
 def redacted(data: Mapping[str, Any]) -> dict[str, Any]:
     """What everybody may read."""
 
@@ -106,7 +110,7 @@ def _standard(metadata: Metadata, system: System, vm_id: str, compute: Mapping[s
         "availability-zone": zone,
         "availability_zone": zone,
         "cloud-name": CLOUD,
-        "cloud_id": f"{CLOUD}-{IN_CHINA}" if region.startswith(IN_CHINA) else CLOUD,
+        "cloud_id": cloud_id(region),
         "cloud_name": CLOUD,
         "distro": distro,
         "distro_release": codename,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.userdata.keys import KEYS
-from azureinit.userdata.kinds import FORMS, Choice, Field, Keys, ListOf, Named, OneOf, Scalar
+from azureinit.userdata.kinds import FORMS, OWN_KEY, Choice, Field, Keys, ListOf, Named, OneOf, Scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def schema() -> dict[str, Any]:
         "title": "cloud-config of azure-init",
         "type": "object",
         "additionalProperties": False,
+        "patternProperties": {f"^{OWN_KEY}": {"description": "a key of your own, for anchors: nothing is done for it"}},
         "properties": {row.name: {"description": described(row), **_noted(row.use), **of(row.kind)} for row in KEYS},
     }
 

@@ -61,6 +61,7 @@ class Anything(Record):
     pass
 
 
+OWN_KEY = "x-"  # how keys begin that a document has for itself, such as for anchors
 TEXT_ = Scalar(says="text", takes=(TEXT,), json=("string",))
 CONTENT = Scalar(says="text", takes=(TEXT, BINARY), json=("string",))
 FLAG_ = Scalar(says="true or false", takes=(FLAG,), json=("boolean",))

@@ -110,10 +110,12 @@ class Reader:
         self.frames: list[Frame] = []
         self.anchors: dict[str, tuple[Node, int] | None] = {}  # None while the collection is being read
         self.root: Node | None = None
+        self.text = ""
+        self.lines: list[str] = []  # of the text, once they are needed
         self.documents = 0
 
     def read(self, text: str) -> Node | None:
-        yaml = self.yaml
+        yaml, self.text = self.yaml, text
         loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
         handlers = {
             yaml.ScalarEvent: self._scalar,
@@ -150,7 +152,23 @@ class Reader:
         mark, place = event.start_mark, self.place
         line, column = mark.line + 1 + place.line, mark.column + 1 + place.column
         node = Node(kind, value, line, column, place.part, text, event.style == "|")
+        if not event.style and " - " in text and event.end_mark.line > mark.line:
+            self._look_for_items(node, event)
         self._add(node, event, event.anchor, 1)
+
+    def _look_for_items(self, node: Node, event: Any) -> None:
+        """An item that is indented more than the one above it is a part of that one's text."""
+        if not self.frames or self.frames[-1].kind != LIST or len(self.findings) >= MOST_FINDINGS:
+            return
+        self.lines = self.lines or self.text.split("\n")
+        first, end = event.start_mark.line + 1, event.end_mark.line + 1
+        for number, line in enumerate(self.lines[first:end], first + 1):
+            if line.lstrip().startswith("- ") and line.strip() in node.text:
+                column = len(line) - len(line.lstrip()) + 1
+                message = "this line begins with a hyphen, and is still a part of the item above it"
+                hint = "give both items the same indentation, or put the text in quotation marks"
+                self.findings.append(finding(ERROR, message, place=self.place, line=number, column=column, hint=hint))
+                return
 
     def _resolved(self, tag: str, event: Any) -> tuple[str, Any]:
         name = tag[len(TAG) :] if tag.startswith(TAG) else ""
