@@ -30,6 +30,11 @@ class Clock:
         return ready(max(0.0, seconds))
 
 
+def days(seconds: float) -> int:
+    """Since 1970, as /etc/shadow counts."""
+    return int(seconds // 86400)
+
+
 def rfc3339(seconds: float) -> str:
     whole, fraction = divmod(seconds, 1)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int(fraction * 1e6):06d}+00:00"

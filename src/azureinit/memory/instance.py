@@ -7,8 +7,11 @@
 <vm id>.disks         the disk sets that were made on temporary disks
 <vm id>.userdata      customData as the first boot found it, for the stages that carry it out
 <vm id>.modules       which modules of customData were started and finished
+<vm id>.network       NICs that were configured, and addresses that were set
+<vm id>.reload        network files were written, and their manager has not loaded them yet
 <vm id>.d             scripts of customData and their output: a directory
 once.modules          modules that ran once, whatever VM this machine was
+machine.pool          this machine waits in a pool, or was taken from one
 """
 
 from __future__ import annotations
@@ -27,9 +30,11 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
 
 UNFINISHED = b"unfinished\n"
-KINDS = ("provisioned", "pending", "saved", "journal", "disks", "userdata", "modules")
+KINDS = ("provisioned", "pending", "saved", "journal", "disks", "userdata", "modules", "network", "reload", "pool")
+BESIDE = ("disks", "network", "reload")  # no signs of provisioning: another unit makes them, or they follow Ready
 DIRECTORY = "d"
 ONCE_FILE = "once.modules"
+POOL_FILE = "machine.pool"
 VM_ID_LENGTH = 36
 
 
@@ -79,8 +84,8 @@ def is_marked(machine: Machine, instance: Instance) -> bool:
 
 
 def has_files(machine: Machine, instance: Instance) -> bool:
-    """Of provisioning. Disk sets are no sign of it: another unit makes them."""
-    return any(machine.stat(instance.path(kind)) for kind in KINDS if kind != "disks")
+    """Of provisioning."""
+    return any(machine.stat(instance.path(kind)) for kind in KINDS if kind not in BESIDE)
 
 
 def other_marked_vm(machine: Machine, instance: Instance) -> str | None:
@@ -122,7 +127,7 @@ def mark_provisioned(machine: Machine, instance: Instance, *, unfinished: bool) 
 def _remove_others(machine: Machine, instance: Instance) -> None:
     """Remove the files of VMs that this machine was before: they do not describe its state any more."""
     for name in machine.names(instance.data_dir) or ():
-        if name.startswith(f"{instance.vm_id}.") or name == ONCE_FILE:
+        if name.startswith(f"{instance.vm_id}.") or name in (ONCE_FILE, POOL_FILE):
             continue
         if _is_state_file(name):
             machine.remove(f"{instance.data_dir.rstrip('/')}/{name}")

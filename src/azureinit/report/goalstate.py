@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azureinit.config.model import Config
-    from azureinit.http import Observe, Retry
+    from azureinit.http import Connect, Observe, Retry
     from azureinit.machine import Clock
     from azureinit.sources.goalstate import GoalState
 
@@ -36,9 +36,17 @@ MOST_RENEWALS = 3
 
 
 def send_ready_xml(
-    config: Config, *, fetch: Fetch, clock: Clock, deadline: float, observe: Observe | None = None
+    config: Config,
+    *,
+    fetch: Fetch,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None = None,
+    attempts: int = 0,
+    connect: Connect | None = None,
 ) -> None:
-    _tell(_health("Ready"), policy(config), fetch, clock=clock, deadline=deadline, observe=observe)
+    retry = replace(policy(config), attempts=attempts)
+    _tell(_health("Ready"), retry, fetch, clock=clock, deadline=deadline, observe=observe, connect=connect)
 
 
 def send_failure_xml(
@@ -65,15 +73,32 @@ def send_fingerprint(
     _send(PROPERTIES, body, policy(config), fetch, clock=clock, deadline=deadline, observe=observe)
 
 
-def _tell(body: Body, retry: Retry, fetch: Fetch, *, clock: Clock, deadline: float, observe: Observe | None) -> None:
+def _tell(
+    body: Body,
+    retry: Retry,
+    fetch: Fetch,
+    *,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None,
+    connect: Connect | None = None,
+) -> None:
     try:
-        _send(HEALTH, body, retry, fetch, clock=clock, deadline=deadline, observe=observe)
+        _send(HEALTH, body, retry, fetch, clock=clock, deadline=deadline, observe=observe, connect=connect)
     except AzureInitError as error:
         raise VerdictUndelivered(str(error), **error.data) from error
 
 
 def _send(
-    path: str, body: Body, retry: Retry, fetch: Fetch, *, clock: Clock, deadline: float, observe: Observe | None
+    path: str,
+    body: Body,
+    retry: Retry,
+    fetch: Fetch,
+    *,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None,
+    connect: Connect | None = None,
 ) -> None:
     """Send with a fresh goal state; if that is outdated by then, once more with the next."""
     until = min(deadline, clock.monotonic() + retry.total)
@@ -89,6 +114,7 @@ def _send(
                 deadline=until,
                 clock=clock,
                 observe=observe,
+                connect=connect,
             )
             return
         except HttpFailed as error:

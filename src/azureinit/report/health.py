@@ -11,7 +11,7 @@ from azureinit.version import VERSION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
-    from azureinit.http import Observe
+    from azureinit.http import Connect, Observe
     from azureinit.machine import Clock
 
 RETRIED = frozenset((429, *range(500, 600)))
@@ -19,9 +19,16 @@ IN_PROGRESS_TIMEOUT = 5.0
 
 
 def send_ready(
-    config: Config, *, clock: Clock, deadline: float, observe: Observe | None = None, retry: Retry | None = None
+    config: Config,
+    *,
+    clock: Clock,
+    deadline: float,
+    observe: Observe | None = None,
+    retry: Retry | None = None,
+    connect: Connect | None = None,
 ) -> None:
-    _send(config, {"state": "Ready"}, retry or policy(config), clock=clock, deadline=deadline, observe=observe)
+    retry = retry or policy(config)
+    _send(config, {"state": "Ready"}, retry, clock=clock, deadline=deadline, observe=observe, connect=connect)
 
 
 def send_failure(
@@ -77,6 +84,7 @@ def _send(
     clock: Clock,
     deadline: float,
     observe: Observe | None,
+    connect: Connect | None = None,
 ) -> None:
     agent = f"azure-init v{VERSION}"
     headers = {"User-Agent": agent, "x-ms-guest-agent-name": agent, "Content-Type": "application/json"}
@@ -90,6 +98,7 @@ def _send(
             deadline=deadline,
             clock=clock,
             observe=observe,
+            connect=connect,
         )
     except HttpFailed as error:
         raise VerdictUndelivered(str(error), endpoint=config.wireserver.health_endpoint) from error

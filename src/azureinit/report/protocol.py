@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from azureinit.config.model import Config
-    from azureinit.http import Observe
+    from azureinit.http import Connect, Observe
     from azureinit.machine import Clock
     from azureinit.report.goalstate import Fetch
 
@@ -29,14 +29,20 @@ def send_verdict(
     clock: Clock,
     deadline: float,
     observe: Observe | None = None,
+    attempts: int = 0,
+    connect: Connect | None = None,
 ) -> None:
-    """Send Ready, or a failure's report. `auto` switches to XML after three refusals of JSON, within the same time."""
+    """Send Ready, or a failure's report. `auto` switches to XML after three refusals of JSON, within the same time.
+
+    `attempts`: of each request; 0 for no limit. `connect`: opens the connection for Ready.
+    """
     until = min(deadline, clock.monotonic() + config.wireserver.total_retry_timeout_secs)
     retry = policy(config) if protocol == JSON else replace(policy(config), statuses=RETRIED - NOT_HERE)
+    retry = replace(retry, attempts=attempts)
 
     def by_json() -> None:
         if failure is None:
-            send_ready(config, clock=clock, deadline=until, observe=observe, retry=retry)
+            send_ready(config, clock=clock, deadline=until, observe=observe, retry=retry, connect=connect)
         else:
             send_failure(config, failure, clock=clock, deadline=until, observe=observe, retry=retry)
 
@@ -44,7 +50,15 @@ def send_verdict(
         from azureinit.report.goalstate import send_failure_xml, send_ready_xml
 
         if failure is None:
-            send_ready_xml(config, fetch=fetch, clock=clock, deadline=until, observe=observe)
+            send_ready_xml(
+                config,
+                fetch=fetch,
+                clock=clock,
+                deadline=until,
+                observe=observe,
+                attempts=attempts,
+                connect=connect,
+            )
         else:
             send_failure_xml(config, failure, fetch=fetch, clock=clock, deadline=until, observe=observe)
 
@@ -99,7 +113,8 @@ def _either(
     try:
         by_xml()
     except VerdictUndelivered as error:
-        raise VerdictUndelivered(f"{refusal}; and then {error}", **error.data) from error
+        # With the cause of the last request: the pool asks whether that one may have arrived.
+        raise VerdictUndelivered(f"{refusal}; and then {error}", **error.data) from error.__cause__
 
 
 def _status(error: VerdictUndelivered) -> int:

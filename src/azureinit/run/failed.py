@@ -9,6 +9,9 @@ from azureinit.memory.instance import prepare
 from azureinit.memory.pending import AWAITS, FAILURE, READY, TOLD, UNDELIVERED, read_pending, read_verdict
 from azureinit.run.channels import open_channels
 from azureinit.run.deliver import Delivery
+from azureinit.run.enact import best_effort, enact
+from azureinit.run.recall import told_pps_type, waits_in_pool
+from azureinit.run.stages import find_stage
 from azureinit.run.state import Known, Outcome
 from azureinit.telemetry.events import DEBUG, INFO
 
@@ -16,7 +19,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.run.state import Context, Identity
 
+START_SECS = 10.0
 HOMES = "/home"
+STARTS = "/run/azure-init/pool-starts"  # how often a run that died in the pool was started again in this boot
+MOST_STARTS = 99
+LONGEST_PAUSE = 60.0  # shorter than the unit's TimeoutStartSec
 
 
 def failed(context: Context, identity: Identity) -> int:
@@ -26,7 +33,8 @@ def failed(context: Context, identity: Identity) -> int:
     error = _cause(context, identity)
     if error is not None:
         with Delivery(context, open_channels(context)) as delivery:
-            delivery.deliver(Outcome(known=Known(identity=identity), failure=error))
+            kind = told_pps_type(context, identity) if context.unmounted is None else None
+            delivery.deliver(Outcome(known=Known(identity=identity, pps_type=kind), failure=error))
         if awaited:
             from azureinit.run.readiness import record_told
 
@@ -56,13 +64,52 @@ def _cause(context: Context, identity: Identity) -> RunDied | None:
         return None
     except AzureInitError as error:
         tell(DEBUG, "lock", str(error))  # where nothing can be written there is no lock to respect
-    told = _left_to_others(context, identity)
+    told = _back_to_the_pool(context, identity) or _left_to_others(context, identity)
     if told:
         tell(INFO, "failed", f"{told}: nothing to add")
         return None
     environ = machine.environ
     how = " ".join(filter(None, (environ.get("MONITOR_SERVICE_RESULT"), environ.get("MONITOR_EXIT_STATUS"))))
     return RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}")
+
+
+def _back_to_the_pool(context: Context, identity: Identity) -> str:
+    """A run that died in a pool is started again: the platform has had its Ready, and no customer has the machine."""
+    if context.unmounted is not None:
+        return ""
+    if not waits_in_pool(context, identity):
+        return ""
+    from azureinit.plan.units import plan_start
+
+    unit = find_stage("provision").unit
+    plan = (plan_start("pre-provisioning", unit, why="the run that waited in a pool has ended"),)
+    pause = _pause(context)
+    if pause:
+        told = f"{unit} has ended in the pool again: it is started after {pause:.0f} s"
+        context.events.tell(INFO, "pre-provisioning", told)
+        context.machine.clock.sleep(pause)
+    until = context.machine.clock.monotonic() + START_SECS
+    # This process holds the lock until it ends, and the run waits for that.
+    work = lambda: enact(context.machine, plan, events=context.events, deadline=until)  # noqa: E731
+    best_effort(context.events, "pre-provisioning", work)
+    return f"this VM waits in a pool, and {unit} is started again"
+
+
+def _pause(context: Context) -> float:
+    """Before the next start: none at first, then twice as long each time, up to a minute.
+
+    A run that dies at every start must neither use up the CPU for weeks nor reach systemd's limit of starts, after
+    which no customer could get the VM.
+    """
+    machine, count = context.machine, 0
+    try:
+        count = int(machine.read(STARTS) or b"0")
+        machine.make_dirs(STARTS.rpartition("/")[0], mode=0o700)
+        machine.write(STARTS, f"{min(count + 1, MOST_STARTS)}".encode(), mode=0o600, sync=False)
+    except (AzureInitError, ValueError) as error:
+        context.events.tell(DEBUG, "pre-provisioning", str(error))
+        return LONGEST_PAUSE
+    return min(2.0**count - 1, LONGEST_PAUSE)
 
 
 def _left_to_others(context: Context, identity: Identity) -> str:

@@ -22,21 +22,37 @@ class Logins:
         self._deciding = allocate_lock()
         self._plan_decides = False  # the plan writes WALinuxAgent's marker from here on
         self._released = False
+        self._stays = False  # the machine waits in a pool
+        self._undecided = False  # it may have to
 
-    def hold(self, identity: Identity) -> None:
-        """Neither another run nor a silent platform delays logins for longer than boot.hold_logins_secs."""
+    def hold(self, identity: Identity, *, may_stay: bool = False) -> None:
+        """Neither another run nor a silent platform delays logins for longer than boot.hold_logins_secs.
+
+        `may_stay`: the machine may be in a pool; until `decide`, the time is not limited.
+        """
         machine = self.context.machine
         if not is_service(machine):
             return
         from azureinit.machine.threads import start
 
         held = self.context.config.boot.hold_logins_secs
-        notify(machine, f"EXTEND_TIMEOUT_USEC={round((held + GRACE_SECS) * 1e6)}")  # it can only lengthen the time
+        self._undecided = may_stay
+        longest = max(held, self.context.deadline - machine.clock.monotonic()) if may_stay else held
+        notify(machine, f"EXTEND_TIMEOUT_USEC={round((longest + GRACE_SECS) * 1e6)}")  # it can only lengthen the time
         start(lambda: self._watch(held, identity))
 
     def plan_decides(self) -> None:
         with self._deciding:
             self._plan_decides = True
+
+    def decide(self) -> None:
+        """The machine is not in a pool."""
+        self._undecided = False
+
+    def stay_held(self) -> None:
+        """In a pool logins are held for as long as it takes. The run for the customer holds them anew."""
+        with self._deciding:
+            self._stays = True
 
     def release(self, status: str) -> None:
         """Notify systemd, so that logins and other units start: they need not wait for the platform's answer."""
@@ -51,10 +67,12 @@ class Logins:
         begun = clock.monotonic()
         next_line = begun + TELL_SECS
         while True:
-            end = min(next_line, begun + held) if holding else next_line
+            end = min(next_line, begun + held) if holding and not self._undecided else next_line
             Flag().wait(end - clock.monotonic())
             now = clock.monotonic()
-            if holding and now >= begun + held:
+            if self._stays:
+                return
+            if holding and now >= begun + held and not self._undecided:
                 holding = False
                 self._give_up(identity)
             if now >= next_line:
@@ -63,6 +81,8 @@ class Logins:
 
     def _give_up(self, identity: Identity) -> None:
         with self._deciding:
+            if self._stays:
+                return
             if not self._plan_decides:
                 from azureinit.run.waagent import quiet_waagent
 

@@ -1,4 +1,4 @@
-"""SIGTERM before the verdict.
+"""Ends without a verdict: SIGTERM before it, and errors of a VM that waits in a pool.
 
 While the system goes down nothing is reported, and the next boot decides. Otherwise the failure is reported, within
 TimeoutStopSec of the unit less two seconds; one that is being reported is sent once more: a duplicate is harmless. Once
@@ -10,7 +10,6 @@ from __future__ import annotations
 from azureinit.machine.service import is_service
 from azureinit.machine.signals import default_sigterm, handle_sigterm, ignore_sigterm
 from azureinit.record import replace
-from azureinit.run.channels import open_channels
 from azureinit.run.state import Stopped
 from azureinit.telemetry.events import WARN
 
@@ -51,7 +50,15 @@ class SigtermStops:
 def is_silent(context: Context, outcome: Outcome) -> bool:
     """Whether nothing is reported."""
     if outcome.stopped is None:
-        return False
+        waits = outcome.known.waits
+        if not (_is_reported_in_pool(context, outcome) if waits is None else waits):
+            return False
+        told = f"{outcome.failure}, in a pool after its Ready: nothing is reported, and the next start continues"
+        context.events.tell(WARN, "provision", told)
+        return True
+    if outcome.settled is None and _waits_in_pool(context):
+        context.events.tell(WARN, "provision", f"{outcome.failure}, in a pool: the next start continues")
+        return True
     from azureinit.facts.system_state import is_stopping
 
     if not is_stopping(context.machine):
@@ -60,9 +67,32 @@ def is_silent(context: Context, outcome: Outcome) -> bool:
     return True
 
 
+def _is_reported_in_pool(context: Context, outcome: Outcome) -> bool:
+    """Whether a start of this VM that failed before it came to the wait had one before it that did."""
+    if outcome.settled is not None or context.again or context.unmounted is not None:
+        return False
+    from azureinit.memory.pool import WAITING, read_marker
+
+    marker = read_marker(context.machine, context.config.azure_init_data_dir.path)
+    return marker is not None and marker.state == WAITING and marker.is_of(outcome.known.identity.vm_id)
+
+
+def _waits_in_pool(context: Context) -> bool:
+    """Whether the platform has had the Ready of a pool, and no customer's data have arrived."""
+    data_dir = context.config.azure_init_data_dir.path
+    if context.unmounted is not None:
+        return False
+    from azureinit.memory.pool import REUSED, read_marker
+
+    marker = read_marker(context.machine, data_dir)
+    return marker is not None and marker.state != REUSED
+
+
 def bound(context: Context, channels: Channels, outcome: Outcome) -> tuple[Context, Channels]:
     """The time that systemd gives a unit which it stops, and channels that wait for no thread of the stopped run."""
     if outcome.stopped is None:
         return context, channels
     context = replace(context, config=channels.platform.config, ends=outcome.stopped + REPORT_SECS)
+    from azureinit.run.channels import open_channels
+
     return context, open_channels(context)

@@ -6,7 +6,7 @@ from azureinit.errors import AzureInitError
 from azureinit.machine.outlets import stderr_is_journal, stderr_is_terminal
 from azureinit.record import Record
 from azureinit.telemetry.events import WARN, Events
-from azureinit.telemetry.log import file_listener, log_filter, stream_listener, wants_colour
+from azureinit.telemetry.log import file_listener, log_filter, peer_listener, stream_listener, wants_colour
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def listen(
         if log:
             path, most = config.azure_init_log_path.path, config.telemetry.log_bytes
             listeners.append(file_listener(machine, path, chosen=chosen, limit_bytes=most))
+            if config.userdata.cloud_init_compat:
+                listeners.append(peer_listener(machine, chosen=chosen, limit_bytes=most))
         console = verdict and config.telemetry.console
         listeners += _kept(machine, config, seed, about, console=console, trace=trace)
     listeners += [one for one in (kvp, otlp) if one is not None]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 VARIABLE = "AZURE_INIT_LOG"
 DEFAULT = Filter(level=INFO, targets={})
 WORDS = {ERROR: "error", WARN: "warning", INFO: "info", DEBUG: "debug", TRACE: "trace"}
+PEER_LOG = "/var/log/cloud-init.log"
 RED, YELLOW, DIM, PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
 
@@ -91,6 +92,23 @@ def coloured(event: Event) -> str:
 
 def _prefix(event: Event) -> str:
     return "" if event.level <= INFO else f"{WORDS[event.level]}: "
+
+
+def peer_listener(machine: Machine, *, chosen: Filter, limit_bytes: int) -> Listener:
+    """The same in cloud-init's log and format, for programs that look for warnings there."""
+    from azureinit.machine.outlets import LogFile
+
+    log = LogFile(machine, PEER_LOG, limit=limit_bytes)
+
+    def listen(event: Event) -> None:
+        if wanted(event, chosen):
+            at = rfc3339(event.at)
+            when = f"{at[:10]} {at[11:19]},{at[20:23]}"
+            log.write(
+                f"{when} - azure-init[{WORDS[event.level].upper()}]: {sentence(event)}\n".encode("utf-8", "replace")
+            )
+
+    return listen
 
 
 def file_listener(machine: Machine, path: str, *, chosen: Filter, limit_bytes: int) -> Listener:
