@@ -25,11 +25,12 @@ from azureinit.cli.options import Command  # noqa: E402
 from azureinit.version import VERSION  # noqa: E402
 
 MAINTAINER = "The azure-init authors <azure-init@example.invalid>"
-PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@", "-deadline")
+PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-network", "-disk", "-disk-late@", "-deadline")
 USERDATA = "azure-init-userdata"
 UNITS = (
     *(f"azure-init{part}.service" for part in PARTS),
     f"{USERDATA}.target",
+    f"{USERDATA}-network.target",
     *(f"{USERDATA}-{stage}.service" for stage in ("network", "config", "final")),
 )
 STATE = "var/lib/azure-init"  # mode 0700, as the agent creates it
@@ -111,7 +112,7 @@ def packed(data: bytes) -> bytes:
 
 def azure_init(stage: Stage) -> None:
     stage.tree("src/azureinit", "usr/lib/azure-init/azureinit")
-    for name in ("bundle", "waagent", "cloud-init", "azure-nvme-id", "initramfs-files"):
+    for name in ("bundle", "waagent", "cloud-init", "cloud-id", "azure-nvme-id", "initramfs-files"):
         stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}", mode=0o755)
     for name in ("loader", "last-resort"):
         stage.file(f"packaging/{name}", f"usr/lib/azure-init/{name}")
@@ -123,10 +124,10 @@ def azure_init(stage: Stage) -> None:
     for unit in UNITS:
         stage.file(f"systemd/{unit}", f"usr/lib/systemd/system/{unit}")
     stage.file("packaging/azure-init.preset", "usr/lib/systemd/system-preset/80-azure-init.preset")
-    defaults = ("zzy-azure-init-primary", "zzz-azure-init", "zzz-azure-init-forced", "zzz-azure-init-emulated")
+    defaults = ("zzz-azure-init", "zzz-azure-init-forced", "zzz-azure-init-emulated")
     for name in (*defaults, "10-azure-init-vf"):
         stage.file(f"packaging/network/{name}.network", f"usr/lib/systemd/network/{name}.network")
-    for name in ("68-azure-init-vf.rules", "68-azure-init-emulated.rules"):
+    for name in ("67-azure-init-default.rules", "68-azure-init-vf.rules", "68-azure-init-emulated.rules"):
         stage.file(f"packaging/network/{name}", f"usr/lib/udev/rules.d/{name}")
     if stage.debian:
         stage.file("packaging/debian/needrestart.conf", "etc/needrestart/conf.d/azure-init.conf")
@@ -157,7 +158,8 @@ def waagent_shim(stage: Stage) -> None:
 
 def cloud_init(stage: Stage) -> None:
     """The units are known by cloud-init's names too, for units of others that are ordered after those."""
-    stage.link("usr/bin/cloud-init", "../lib/azure-init/cloud-init")
+    for name in ("cloud-init", "cloud-id"):
+        stage.link(f"usr/bin/{name}", f"../lib/azure-init/{name}")
     for theirs, ours in CLOUD_INIT_UNITS.items():
         stage.link(f"usr/lib/systemd/system/{theirs}", ours)
     # In every boot from its beginning, so that units that are ordered after cloud-init's wait for the stages.

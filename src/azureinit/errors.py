@@ -41,7 +41,6 @@
     |  +- InvalidUsername      invalid username                           1 the name cannot be used for an account
     |  +- InvalidHostname      invalid hostname                           1 the name cannot be used for a host
     |  +- InvalidKey           invalid SSH public key                     1 sshd would refuse a given key
-    |  +- PpsUnsupported       pre-provisioning is not supported          1 the platform asks for pre-provisioning
     +- UserMissing             user not found                            78 a required account does not exist
     +- StepFailed              provisioning step failed                   1 every backend of a step failed
     |  +- HostnameFailed       failed to provision hostname               1 ... of the hostname
@@ -56,6 +55,7 @@
     +- DeadlineExceeded        provisioning deadline exceeded             1 the deadline of the run passed
     +- RunDied                 azure-init did not finish                  1 the service died or took too long
     |  +- Terminated           azure-init was stopped                     1 SIGTERM came before there was a verdict
+    +- PoolReadyFailed         failed to report Ready in the pool         1 a VM of a pool could not tell that it waits
     +- VerdictUndelivered      verdict not delivered                     75 the platform never accepted the verdict
 
 `reason` is unique, exit codes are those of docs/exit-codes.md; tests check both and this table. If cloud-init has a
@@ -141,6 +141,7 @@ class HttpFailed(AzureInitError):
     reason = "HTTP error"
     status = 0  # of the last answer; 0: the last attempt got none
     timeout = ""  # the kind of timeout that ended the last attempt: "connect", "read" or none
+    retry_after = 0.0  # the seconds that the last answer asked to wait
 
 
 class HttpTimeout(HttpFailed):
@@ -257,10 +258,6 @@ class InvalidKey(MetadataError):
     reason = "invalid SSH public key"
 
 
-class PpsUnsupported(MetadataError):
-    reason = "pre-provisioning is not supported"
-
-
 class UserMissing(AzureInitError):
     reason = "user not found"
     exit_code = 78
@@ -331,6 +328,10 @@ class RunDied(AzureInitError):
 
 class Terminated(RunDied):
     reason = "azure-init was stopped"
+
+
+class PoolReadyFailed(AzureInitError):
+    reason = "failed to report Ready in the pool"
 
 
 class VerdictUndelivered(AzureInitError):

@@ -97,14 +97,14 @@ def send(
     delay, attempt = retry.delay, 0
     while True:
         attempt += 1
-        wait = delay * _jitter()
+        wait = delay * jitter()
         begun = clock.monotonic()
         request_id = _uuid()
         request = _request(method, path, _host_header(host, port, usual), {REQUEST_ID: request_id, **headers}, body)
         told = {"method": method, "url": shown, "attempt": attempt, "request_id": request_id}
         status = TRANSPORT
         try:
-            door = connect or _connect
+            door = connect or open_connection
             response = _attempt(host, port, request, retry=retry, until=until, clock=clock, limit=limit, door=door)
             status = response.status
             failure = _Failure(f"status {status}", status=status)
@@ -114,7 +114,8 @@ def send(
                 if observe:
                     observe("http", **told, status=status, seconds=clock.monotonic() - begun)
                 return response
-            wait = max(wait, _retry_after(response.headers))
+            tally.retry_after = _retry_after(response.headers)
+            wait = max(wait, min(tally.retry_after, MAX_RETRY_AFTER))
         except (OSError, _Broken) as error:
             failure = _Failure(_in_words(error), cause=error)
         except AzureInitError as error:
@@ -152,6 +153,7 @@ class _Tally:
         self.last: dict[tuple[int, str, str], _Failure] = {}
         self.same: tuple[int, str, str] | None = None
         self.since, self.in_a_row = 0.0, 0
+        self.retry_after = 0.0  # of the last answer
 
     def add(self, failure: _Failure, now: float) -> None:
         self.texts[failure.told] = self.texts.get(failure.told, 0) + 1
@@ -177,6 +179,7 @@ class _Tally:
         chosen = self.last[self.same if final and self.same else max(self.kinds, key=self._weight)]
         error = kind(f"{method} {url} failed for {seconds:.1f} s: {told}", endpoint=url)
         error.status, error.timeout, error.__cause__ = chosen.status, chosen.timeout, chosen.cause
+        error.retry_after = self.retry_after
         return error
 
     def _weight(self, kind: tuple[int, str, str]) -> tuple[int, bool]:
@@ -227,7 +230,7 @@ def _attempt(
         connection.close()
 
 
-def _connect(host: str, port: int, seconds: float) -> socket:
+def open_connection(host: str, port: int, seconds: float) -> socket:
     # connect() takes an address directly: getaddrinfo would load the idna codec, 3 ms.
     connection = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
     try:
@@ -343,7 +346,7 @@ def _chunks(stream: _Stream) -> bytes:
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     value = headers.get("retry-after", "")
-    return min(float(value), MAX_RETRY_AFTER) if value.isascii() and value.isdigit() and len(value) < 9 else 0.0
+    return float(value) if value.isascii() and value.isdigit() and len(value) < 9 else 0.0
 
 
 def _uuid() -> str:
@@ -354,7 +357,7 @@ def _uuid() -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def _jitter() -> float:
+def jitter() -> float:
     """A factor from 0.75 to 1: a pause is never longer than the policy's delay."""
     return 0.75 + os.urandom(1)[0] / 1020
 

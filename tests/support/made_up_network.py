@@ -8,6 +8,7 @@ from typing import Any
 
 from azureinit.machine import Machine
 from azureinit.machine.netlink import Address, Link, Route
+from azureinit.machine.network_changes import Rule
 from azureinit.machine.processes import Ran
 from support.wire import Ticking
 
@@ -44,6 +45,8 @@ class Networked(Machine):
         super().__init__(root=str(root), kernel=str(root), clock=self.time, environ={})
         self.place = root
         self.links, self.addresses, self.routes, self.answers = links, addresses, routes, answers
+        self.rules: tuple[Rule, ...] = ()
+        self.changed: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = []  # link, addresses added and removed
         self.asked: list[bytes] = []  # DHCP questions
         self.ran: list[tuple[str, ...]] = []
         self.changes: list[Callable[[], None]] = []  # one for each quiet period while a route is waited for
@@ -65,6 +68,24 @@ class Networked(Machine):
 
     def read_routes(self) -> tuple[Route, ...]:
         return self.routes
+
+    def read_rules(self) -> tuple[Rule, ...]:
+        return self.rules
+
+    def change_addresses(self, index: int, *, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
+        self.changed.append((index, add, remove))
+
+    def remove_rules(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = tuple(rule for rule in self.rules if rule not in rules)
+
+    def put_card(self, name: str, *, index: int, mac: str, driver: str = "hv_netvsc", kind: str = "1") -> None:
+        """A link with hardware, in sysfs."""
+        place = f"/sys/class/net/{name}"
+        for attribute, value in (("ifindex", str(index)), ("address", mac), ("type", kind)):
+            self.put(f"{place}/{attribute}", f"{value}\n")
+        device = self.place / place.lstrip("/") / "device"
+        device.mkdir()
+        (device / "driver").symlink_to(f"../../../bus/drivers/{driver}")
 
     def watch_routes(self) -> Any:
         return QuietWatch(self)

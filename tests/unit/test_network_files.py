@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from azureinit.backends.network_files import (
-    IFUPDOWN,
-    NETPLAN,
-    NETWORK_MANAGER,
-    NETWORKD,
-    SCRIPTS,
-    File,
-    files_of,
-    profile_uuid,
-)
+from azureinit.backends.network_files import File, files_of, profile_uuid
+from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, SCRIPTS
 from azureinit.plan.network_layout import Layout, NicState, choose_primary, first_address, lay_out
 from azureinit.sources.network_metadata import Nic, is_simple, parse_mac, parse_network
 
@@ -165,12 +157,24 @@ def test_the_file_of_a_secondary_nic(manager: str, path: str, expected: str, mod
     assert file == File(path=path, data=expected.encode(), mode=mode)
 
 
-def test_network_scripts_have_three_files() -> None:
+def test_netplan_matches_a_container_s_link_by_its_name() -> None:
+    """It has no permanent MAC address, which is what netplan compares."""
+    states = tuple(NicState(mac=one.mac, name=one.name, to_platform=one.to_platform, router="x") for one in STATES)
+    assert "match: {name: eth1}\n" in "".join(text(NETPLAN, TWO, states).values())
+
+
+def test_network_scripts_have_a_file_for_each_part() -> None:
     found = text(SCRIPTS, TWO)
+    # Beside BOOTPROTO=dhcp, ifup-eth ignores IPADDR.
+    assert "IPADDR" not in found["/etc/sysconfig/network-scripts/ifcfg-eth1"]
+    assert "\nDEVICE=eth1:a1\nIPADDR=10.0.1.5\nPREFIX=32\n" in found["/etc/sysconfig/network-scripts/ifcfg-eth1:a1"]
     assert found["/etc/sysconfig/network-scripts/rule-eth1"] == (
+        "# Written by azure-init\n"
         "from 10.0.1.4/32 lookup 10101 priority 10101\nfrom 10.0.1.5/32 lookup 10101 priority 10101\n"
     )
-    assert found["/etc/sysconfig/network-scripts/route-eth1"].startswith("default via 10.0.1.1 dev eth1 table 10101\n")
+    assert found["/etc/sysconfig/network-scripts/route-eth1"].startswith(
+        "# Written by azure-init\ndefault via 10.0.1.1 dev eth1 table 10101\n"
+    )
     assert "PEERDNS=no\n" in found["/etc/sysconfig/network-scripts/ifcfg-eth1"]
 
 
@@ -212,6 +216,29 @@ def test_ipv6_of_a_secondary_nic() -> None:
     assert "Gateway=_ipv6ra\nTable=10101\n" in found
     assert "From=fd00:1::4/128\n" in found
     assert 'from: "fd00:1::5/128"' in "".join(text(NETPLAN, both).values())
+
+
+ROUTE6 = {
+    NETPLAN: '        - {to: "::/0", via: "fe80::1234:5678:9abc", table: 10101}\n',
+    NETWORK_MANAGER: "=fd00:1::5/128\nroute1=::/0,fe80::1234:5678:9abc\nroute1_options=table=10101\nrouting-rule1=",
+    # After dhclient, which removes IPv6 addresses when it starts.
+    IFUPDOWN: "iface eth1 inet6 dhcp\n    up ip -6 address add fd00:1::5/128 dev eth1 || true\n"
+    "    up ip -6 route replace default via fe80::1234:5678:9abc dev eth1 table 10101\n    up ip -6 rule add from",
+    SCRIPTS: "# Written by azure-init\ndefault via fe80::1234:5678:9abc dev eth1 table 10101\n",
+}
+
+
+@pytest.mark.parametrize("manager", ROUTE6)
+def test_the_ipv6_table_of_a_secondary_nic_has_azure_s_router(manager: str) -> None:
+    """Else its rules lead to an empty table, and its packets leave by the primary NIC. networkd names it itself."""
+    both = network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4", ipv6=("fd00:1::4", "fd00:1::5")))
+    files = text(manager, both)
+    (found,) = [data for data in files.values() if "fe80" in data]
+    assert ROUTE6[manager] in found
+    if manager == SCRIPTS:
+        assert files["/etc/sysconfig/network-scripts/route6-eth1"] == found
+    primary = network(entry(A, "10.0.0.4", ipv6=("fd00:1::4", "fd00:1::5")))
+    assert "fe80" not in "".join(text(manager, primary, STATES[:1]).values())
 
 
 def test_eight_nics_have_the_same_tables_in_any_order() -> None:

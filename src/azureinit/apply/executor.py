@@ -16,6 +16,7 @@ from azureinit.machine.files import without_links
 from azureinit.plan.actions import (
     Declined,
     EditLine,
+    EditLink,
     Link,
     Locked,
     MakeDir,
@@ -90,13 +91,13 @@ def _check_place(machine: Machine, path: str) -> None:
         raise LocalError(f"{path} belongs to the running system, not to {machine.root}: nothing is written there")
 
 
-def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> None:
+def _run(machine: Machine, action: Run, journal: Journal, deadline: float) -> None:
     timeout = min(action.timeout, deadline - machine.clock.monotonic())
     stdin = action.stdin.reveal() if action.stdin else b""
     _clean_up(machine, action)
     ended = False
     try:
-        ran = _start(machine, action, stdin=stdin, timeout=timeout)
+        ran = _start(machine, action, journal, stdin=stdin, timeout=timeout)
         ended = True
     except SubprocessTimeout as error:
         reached = _reached(machine, action)
@@ -104,6 +105,7 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
     finally:
         if not ended:  # the timeout, or SIGTERM
             _clean_up(machine, action)
+        journal.record_program_ended()
     if ran.status and action.makes is not None and machine.stat(action.makes) is not None:
         shown = machine.shown(action.makes)
         raise PlanStale(f"{shown} appeared while provisioning: {ran.told}", path=shown)
@@ -122,12 +124,14 @@ def _run(machine: Machine, action: Run, _journal: Journal, deadline: float) -> N
         machine.unsynced.unknown = True
 
 
-def _start(machine: Machine, action: Run, *, stdin: bytes, timeout: float) -> Ran:
+def _start(machine: Machine, action: Run, journal: Journal, *, stdin: bytes, timeout: float) -> Ran:
+    begun = journal.record_program
     if action.says:
         from azureinit.apply.output import run_and_quote
 
-        return run_and_quote(machine, action, stdin=stdin, timeout=timeout)
-    return machine.run(action.argv, stdin=stdin, timeout=timeout, env=dict(action.env), output=action.output)
+        return run_and_quote(machine, action, stdin=stdin, timeout=timeout, begun=begun)
+    env = dict(action.env)
+    return machine.run(action.argv, stdin=stdin, timeout=timeout, env=env, output=action.output, begun=begun)
 
 
 def _reached(machine: Machine, action: Run) -> str:
@@ -164,6 +168,7 @@ def _write(machine: Machine, action: Write, journal: Journal, deadline: float) -
         mode=action.mode,
         owner=action.owner,
         beneath=action.beneath,
+        sync=not action.unsynced,
     )
     if action.check is None:
         return
@@ -240,6 +245,22 @@ def _post(machine: Machine, action: Post, _journal: Journal, deadline: float) ->
     post(machine, action, deadline=deadline)
 
 
+def _edit_link(machine: Machine, action: EditLink, _journal: Journal, _deadline: float) -> None:
+    from azureinit.machine.network_changes import Rule
+
+    if action.name:
+        known = {(link.index, link.mac) for link in machine.read_links()}
+        if (action.index, action.mac) not in known:
+            raise PlanStale(f"{action.name} is not the link with the MAC address {action.mac} any more")
+        machine.change_addresses(action.index, add=action.add, remove=action.remove)
+    machine.remove_rules(
+        tuple(
+            Rule(family=6 if ":" in source else 4, source=source, prefix=prefix, table=table, priority=priority)
+            for source, prefix, table, priority in action.rules
+        )
+    )
+
+
 def _bytes(data: bytes | Secret) -> bytes:
     return data.reveal() if isinstance(data, Secret) else data
 
@@ -254,4 +275,5 @@ PERFORM: dict[type, Callable[[Machine, Any, Journal, float], None]] = {
     Locked: _locked,
     OnDevices: _on_devices,
     Post: _post,
+    EditLink: _edit_link,
 }

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, SCRIPTS
+from azureinit.facts.network_own import (
+    IFUPDOWN_FILE,
+    KEYFILE_PREFIX,
+    KEYFILES,
+    MANA_PREFIX,
+    NETPLAN_FILE,
+    NETWORKD_DIR,
+    NETWORKD_PREFIX,
+    NETWORKD_RUNTIME,
+    SCRIPT_MARK,
+    SCRIPTS_DIR,
+)
 from azureinit.plan.network_layout import file_key
 from azureinit.record import Record
 
@@ -11,16 +24,8 @@ if TYPE_CHECKING:
 
     from azureinit.plan.network_layout import Layout
 
-NETWORKD, NETPLAN, NETWORK_MANAGER, IFUPDOWN, SCRIPTS = (
-    "systemd-networkd", "netplan", "NetworkManager", "ifupdown", "network-scripts",
-)  # fmt: skip
-SYNTHETIC = "hv_netvsc"
+SYNTHETIC, MANA = "hv_netvsc", "mana"
 NAMESPACE = "7b0a9d0e-5d3f-5c0b-9a55-3a1d0f1c7e21"  # of the UUIDs of NetworkManager's profiles
-NETWORKD_DIR, NETWORKD_PREFIX = "/etc/systemd/network", "zzx-azure-init-"
-NETPLAN_FILE = "/etc/netplan/60-azure-init.yaml"
-KEYFILES, KEYFILE_PREFIX = "/etc/NetworkManager/system-connections", "azure-init-"
-IFUPDOWN_FILE = "/etc/network/interfaces.d/60-azure-init"
-SCRIPTS_DIR = "/etc/sysconfig/network-scripts"
 
 
 class File(Record):
@@ -49,17 +54,25 @@ def files_of(manager: str, layouts: Sequence[Layout]) -> tuple[File, ...]:
             )
             for one in needed
         )
-    return tuple(
-        File(path=f"{NETWORKD_DIR}/{NETWORKD_PREFIX}{file_key(one.mac)}.network", data=networkd(one).encode())
-        for one in needed
-    )
+    return tuple(File(path=networkd_path(one), data=networkd(one).encode()) for one in needed)
+
+
+def runtime_file(layout: Layout) -> File:
+    """The same as a networkd file, for this boot alone: netplan's own file counts from the next one on."""
+    return File(path=networkd_path(layout, NETWORKD_RUNTIME), data=networkd(layout).encode())
+
+
+def networkd_path(layout: Layout, directory: str = NETWORKD_DIR) -> str:
+    if layout.driver == MANA:  # without a synthetic twin: only a file of this prefix precedes the one for VFs
+        return f"{NETWORKD_RUNTIME}/{MANA_PREFIX}{file_key(layout.mac)}.network"
+    return f"{directory}/{NETWORKD_PREFIX}{file_key(layout.mac)}.network"
 
 
 # ---- systemd-networkd
 
 
 def networkd(layout: Layout) -> str:
-    match = [f"MACAddress={layout.mac}", *([f"Driver={SYNTHETIC}"] if layout.driver == SYNTHETIC else [])]
+    match = [f"MACAddress={layout.mac}", *([f"Driver={layout.driver}"] if layout.driver in (SYNTHETIC, MANA) else [])]
     dhcp = "yes" if layout.primary or layout.ipv6 else "ipv4"
     addresses = [f"Address={one}/32" for one in layout.secondary] + [f"Address={one}/128" for one in layout.secondary6]
     # Azure's DNS server is the wireserver: a route to it must not come from the list of DNS servers.
@@ -69,15 +82,16 @@ def networkd(layout: Layout) -> str:
         ("Network", [f"DHCP={dhcp}", *addresses]),
         ("DHCPv4", ["ClientIdentifier=mac", f"RouteMetric={layout.metric}", *dns]),
     ]
-    if layout.ipv6 and not layout.primary:
-        sections.append(("IPv6AcceptRA", [f"RouteMetric={layout.metric}", "UseDNS=no"]))
+    if layout.ipv6:
+        unused = [] if layout.primary else ["UseDNS=no"]
+        sections.append(("IPv6AcceptRA", [f"RouteMetric={layout.metric}", *unused]))
     if layout.table:
         gateway = "_dhcp4" if layout.has_router else layout.gateway
         if gateway:
             sections.append(("Route", [f"Gateway={gateway}", f"Table={layout.table}"]))
         if layout.subnet:
             sections.append(("Route", [f"Destination={layout.subnet}", "Scope=link", f"Table={layout.table}"]))
-        if layout.ipv6:
+        if layout.gateway6:  # whichever router announces itself
             sections.append(("Route", ["Gateway=_ipv6ra", f"Table={layout.table}"]))
         where = [f"Table={layout.table}", f"Priority={layout.table}"]
         sections += [("RoutingPolicyRule", [f"From={source}", *where]) for source in _sources(layout)]
@@ -91,15 +105,17 @@ def _sources(layout: Layout) -> list[str]:
 # ---- netplan
 
 
-def netplan(layouts: Sequence[Layout], *, by_driver: bool = True) -> str:
-    """`by_driver`: False where netplan renders for NetworkManager, which cannot match a driver."""
+def netplan(layouts: Sequence[Layout]) -> str:
+    """For its renderer networkd; with the other one NetworkManager gets a profile."""
     lines = ["network:", "  version: 2", "  ethernets:"]
     for layout in layouts:
-        driver = f", driver: {SYNTHETIC}" if by_driver and layout.driver == SYNTHETIC else ""
+        driver = f", driver: {SYNTHETIC}" if layout.driver == SYNTHETIC else ""
+        # netplan compares the permanent MAC address, which a container's link has not.
+        match = f'macaddress: "{layout.mac}"{driver}' if layout.driver else f"name: {layout.name}"
         overrides = f"{{route-metric: {layout.metric}" + ("" if layout.primary else ", use-dns: false") + "}"
         lines += [
             f"    azure-init-{file_key(layout.mac)}:",
-            f'      match: {{macaddress: "{layout.mac}"{driver}}}',
+            f"      match: {{{match}}}",
             "      dhcp4: true",
             "      dhcp-identifier: mac",
             f"      dhcp4-overrides: {overrides}",
@@ -123,7 +139,8 @@ def netplan(layouts: Sequence[Layout], *, by_driver: bool = True) -> str:
 
 def _routes(layout: Layout) -> list[str]:
     routes = [f"to: default, via: {layout.gateway}"] if layout.gateway else []
-    return [*routes, f"to: {layout.subnet}, scope: link"] if layout.subnet else routes
+    routes += [f"to: {layout.subnet}, scope: link"] if layout.subnet else []
+    return [*routes, f'to: "::/0", via: "{layout.gateway6}"'] if layout.gateway6 else routes
 
 
 def _yaml(source: str) -> str:
@@ -153,13 +170,14 @@ def keyfile(layout: Layout) -> str:
     if layout.table:
         routes = [f"0.0.0.0/0,{layout.gateway}"] if layout.gateway else []
         routes += [layout.subnet] if layout.subnet else []
-        for number, route in enumerate(routes, 1):
-            lines += [f"route{number}={route}", f"route{number}_options=table={layout.table}"]
+        lines += _keyfile_routes(layout, routes)
         lines += _keyfile_rules(layout, layout.sources, 32)
     lines += ["", "[ipv6]", "method=auto"]
     if not layout.primary and layout.ipv6:
         lines += [f"route-metric={layout.metric}", "ignore-auto-dns=true"]
     lines += [f"address{number}={one}/128" for number, one in enumerate(layout.secondary6, 1)]
+    if layout.gateway6:  # not `route-table`, which would take the routes out of the main table
+        lines += _keyfile_routes(layout, [f"::/0,{layout.gateway6}"])
     if layout.table:
         lines += _keyfile_rules(layout, layout.sources6, 128)
     return "".join(f"{line}\n" for line in lines)
@@ -174,6 +192,14 @@ def profile_uuid(mac: str) -> str:
     octets[6], octets[8] = octets[6] & 0x0F | 0x50, octets[8] & 0x3F | 0x80
     digits = octets.hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _keyfile_routes(layout: Layout, routes: Sequence[str]) -> list[str]:
+    return [
+        line
+        for number, route in enumerate(routes, 1)
+        for line in (f"route{number}={route}", f"route{number}_options=table={layout.table}")
+    ]
 
 
 def _keyfile_rules(layout: Layout, sources: tuple[str, ...], prefix: int) -> list[str]:
@@ -192,18 +218,25 @@ def ifupdown(layouts: Sequence[Layout]) -> str:
         name, table = layout.name, layout.table
         lines = [f"allow-hotplug {name}", f"iface {name} inet dhcp", f"    metric {layout.metric}"]
         lines += [f"    up ip address add {one}/32 dev {name} || true" for one in layout.secondary]
-        lines += [f"    up ip -6 address add {one}/128 dev {name} || true" for one in layout.secondary6]
         if table and layout.subnet:
             lines.append(f"    up ip route replace {layout.subnet} dev {name} table {table}")
             lines.append(f"    up ip route replace default via {layout.gateway} dev {name} table {table}")
-        for source in _sources(layout) if table else ():
-            command = "ip -6 rule" if ":" in source else "ip rule"
-            which = f"from {source} lookup {table} priority {table} || true"
-            lines += [f"    up {command} add {which}", f"    down {command} del {which}"]
-        if layout.ipv6:
-            lines += [f"iface {name} inet6 dhcp"]
+        lines += _ifupdown_rules("ip rule", [f"{one}/32" for one in layout.sources], table)
+        if (
+            layout.ipv6
+        ):  # in a stanza of its own: when dhclient starts for IPv6, it removes the IPv6 addresses of the link
+            lines.append(f"iface {name} inet6 dhcp")
+            lines += [f"    up ip -6 address add {one}/128 dev {name} || true" for one in layout.secondary6]
+            if layout.gateway6:
+                lines.append(f"    up ip -6 route replace default via {layout.gateway6} dev {name} table {table}")
+            lines += _ifupdown_rules("ip -6 rule", [f"{one}/128" for one in layout.sources6], table)
         stanzas.append("".join(f"{line}\n" for line in lines))
     return "\n".join(stanzas)
+
+
+def _ifupdown_rules(command: str, sources: Sequence[str], table: int) -> list[str]:
+    which = [f"from {source} lookup {table} priority {table} || true" for source in sources]
+    return [line for one in which for line in (f"    up {command} add {one}", f"    down {command} del {one}")]
 
 
 # ---- network-scripts
@@ -215,23 +248,28 @@ def scripts(layout: Layout) -> tuple[File, ...]:
         f"DEVICE={name}", f"HWADDR={layout.mac}", "BOOTPROTO=dhcp", "ONBOOT=yes", "TYPE=Ethernet", "NM_CONTROLLED=no",
         f"METRIC={layout.metric}", *([] if layout.primary else ["PEERDNS=no"]),
     ]  # fmt: skip
-    for number, one in enumerate(layout.secondary):
-        lines += [f"IPADDR{number or ''}={one}", f"PREFIX{number or ''}=32"]
     if layout.ipv6:
         lines += ["IPV6INIT=yes", "DHCPV6C=yes"]
         more = " ".join(f"{one}/128" for one in layout.secondary6)
         lines += [f'IPV6ADDR_SECONDARIES="{more}"'] if more else []
     made = [File(path=f"{SCRIPTS_DIR}/ifcfg-{name}", data=_text(lines))]
+    # IPADDR in the file above would be ignored beside BOOTPROTO=dhcp: each address is an alias of the link.
+    for number, one in enumerate(layout.secondary, 1):
+        alias = f"{name}:a{number}"
+        lines = [f"DEVICE={alias}", f"IPADDR={one}", "PREFIX=32", "ONPARENT=yes", "ARPCHECK=no", "NO_ALIASROUTING=yes"]
+        made.append(File(path=f"{SCRIPTS_DIR}/ifcfg-{alias}", data=_text([*lines, "IPV6INIT=no"])))
     if table:
         routes = [f"default via {layout.gateway} dev {name} table {table}"] if layout.gateway else []
         routes += [f"{layout.subnet} dev {name} table {table}"] if layout.subnet else []
         rules = [f"from {one}/32 lookup {table} priority {table}" for one in layout.sources]
         made += [File(path=f"{SCRIPTS_DIR}/route-{name}", data=_text(routes))] if routes else []
         made += [File(path=f"{SCRIPTS_DIR}/rule-{name}", data=_text(rules))] if rules else []
+        routes6 = [f"default via {layout.gateway6} dev {name} table {table}"] if layout.gateway6 else []
+        made += [File(path=f"{SCRIPTS_DIR}/route6-{name}", data=_text(routes6))] if routes6 else []
         rules6 = [f"from {one}/128 lookup {table} priority {table}" for one in layout.sources6]
         made += [File(path=f"{SCRIPTS_DIR}/rule6-{name}", data=_text(rules6))] if rules6 else []
     return tuple(made)
 
 
 def _text(lines: Sequence[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+    return SCRIPT_MARK + "".join(f"{line}\n" for line in lines).encode()

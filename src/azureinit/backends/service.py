@@ -49,13 +49,14 @@ def start_unit(unit: str, *, wait: bool, init: str = SYSTEMD, timeout: float = 6
     return _run(manager.start if wait else manager.start_later, unit, timeout=timeout)
 
 
-def await_unit(unit: str, *, timeout: float) -> Run:
-    """Until the job that starts the unit has ended, however it ends: a unit of its own is ordered after it.
-
-    `systemctl start` of the unit itself would start one that has failed in the meantime a second time.
+def start_again(target: str, *, failed: tuple[str, ...], timeout: float) -> tuple[Run, ...]:
+    """Everything that belongs to a target and does not run, without waiting; `failed`: patterns of units that may have
+    failed too often to be started.
     """
-    argv = ("systemd-run", "--quiet", "--wait", "--collect", f"--property=After={unit}", "--", "/bin/true")
-    return Run(argv=argv, timeout=timeout, changes=False)
+    return (
+        Run(argv=("systemctl", "reset-failed", *failed), timeout=timeout, changes=False),
+        Run(argv=("systemctl", "--no-block", "start", target), timeout=timeout, changes=False),
+    )
 
 
 def stop_unit(unit: str, *, init: str = SYSTEMD) -> Way:

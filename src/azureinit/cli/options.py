@@ -100,8 +100,9 @@ GLOBAL = (
         choices=tuple(stage.name for stage in STAGES if stage.name != "provision"),
         help="run one stage of a boot, for its systemd unit: local (set the host name before DHCP starts), failed "
         "(report that the run died), resend (send the Ready that the platform has not accepted yet), hostname "
-        "(wait until the host name changes, and register it in DNS), disk (set up temporary disks), network, config "
-        "and final (carry out customData), deadline (report that customData has not ended in time)",
+        "(wait until the host name changes, and register it in DNS), addresses (follow changes of NICs and addresses), "
+        "disk (set up temporary disks), network, config and final (carry out customData), deadline (report that "
+        "customData has not ended in time)",
     ),
     Option(
         names=("--root",),

@@ -39,6 +39,7 @@ SECTIONS: dict[str, str] = {
     "kernel": "The kernel, its devices and its boot loader; each is undone by `azure-init deprovision`.",
     "userdata": "customData in cloud-init's formats: [userdata.md](userdata.md).",
     "readiness": "When Ready is reported to the platform.",
+    "network": "NICs and addresses beyond the first, as IMDS lists them: [network.md](network.md).",
 }
 
 KEYS: dict[str, str] = {
@@ -121,6 +122,8 @@ KEYS: dict[str, str] = {
     "`imds.total_retry_timeout_secs` if that is longer.",
     "boot.deadline_secs": "Longest time from the machine's start to the verdict; applies besides `run.deadline_secs`; "
     "a late start has a third of it.",
+    "boot.pool_poll_secs": "How often a VM that waits in a pool asks for its customer's data while nothing announces a "
+    "move; at least 1.",
     "disk.grow_root": "Grow the root partition and its file system at every boot if there is free space after it.",
     "disk.setup": "`auto`: `azure-init-disk.service` sets up the VM's temporary disks (local NVMe disks, SCSI resource "
     "disk) in every boot. The package `azure-init-disks` sets `auto`.",
@@ -131,8 +134,8 @@ KEYS: dict[str, str] = {
     "first disk is used). `auto`: mdadm, else LVM, else none, by what is installed.",
     "disk.chunk_kib": "Size of a stripe on one disk, in KiB.",
     "disk.md_name": "The name of the RAID array, or of the LVM volume group.",
-    "disk.table": "Partition table: `none` uses the whole disk or array, `gpt` makes one partition on it. LVM has "
-    "logical volumes instead, and no table.",
+    "disk.table": "Partition table: `none` uses the whole disk or array, `gpt` makes one partition on it; with LVM "
+    "on each disk, for its physical volume.",
     "disk.filesystem": "The file system that is made.",
     "disk.label": "The label of the file system; XFS allows 12 characters.",
     "disk.mount_point": "Where the data file system is mounted. A link, a directory that is not empty, or a mount "
@@ -186,6 +189,13 @@ KEYS: dict[str, str] = {
     "readiness.at": "`access`: the admin can log in. `config`, `final`: that stage of customData has succeeded, too.",
     "readiness.deadline_secs": "With `config` or `final`: seconds after the start of the machine when a failure is "
     "reported that names the command that is still running. At most 2100.",
+    "network.configure": "Configure what IMDS lists beyond one NIC with one address; false changes nothing and leaves "
+    "files of an earlier run as they are.",
+    "network.secondary_addresses": "Secondary addresses of NICs.",
+    "network.secondary_nics": "NICs other than the primary: their route metrics, DNS and policy routing.",
+    "network.watch": "Follow changes while the machine runs: `azure-init-network.service`.",
+    "network.watch_secs": "Longest time between two requests of that service to IMDS, while IMDS answers; up to a "
+    "quarter of it is left off at random.",
 }
 
 KIND_NAMES = {

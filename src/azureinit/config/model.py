@@ -176,6 +176,7 @@ class Boot(Record):
     network_secs: Timeout = 60.0
     sources_secs: Timeout = 360.0
     deadline_secs: Timeout = 900.0
+    pool_poll_secs: Timeout = 60.0
 
 
 class Waagent(Record):
@@ -251,6 +252,16 @@ class Readiness(Record):
     deadline_secs: Timeout = 900.0
 
 
+class Network(Record):
+    """NICs and addresses beyond the first, as IMDS lists them."""
+
+    configure: bool = True
+    secondary_addresses: bool = True
+    secondary_nics: bool = True
+    watch: bool = False
+    watch_secs: Timeout = 60.0
+
+
 class Config(Record):
     ssh: Ssh = Ssh()
     access: Access = Access()
@@ -277,3 +288,4 @@ class Config(Record):
     kernel: Kernel = Kernel()
     userdata: Userdata = Userdata()
     readiness: Readiness = Readiness()
+    network: Network = Network()

@@ -60,6 +60,15 @@ def _other_client(machine: Machine, link: str, index: str) -> str:
     return "wicked" if machine.is_file(f"{WICKED}{link}.dhcp.ipv4") else ""
 
 
+def read_manager(machine: Machine, *, link: str, index: int) -> DhcpClient:
+    """The manager of that link, also of one without a lease or a route."""
+    tools = frozenset(tool for tool in TOOLS if machine.find(tool))
+    state = _settings(machine.read(f"{NETWORKD}/links/{index}") or b"")
+    if state.get("ADMIN_STATE", "unmanaged") not in ("unmanaged", "pending"):
+        return DhcpClient(link=link, client="systemd-networkd", config=state.get("NETWORK_FILE", ""), tools=tools)
+    return DhcpClient(link=link, client=_other_client(machine, link, str(index)), tools=tools)
+
+
 def platform_link(table: bytes) -> str | None:
     """The link of the best route to the platform."""
     return best_link_to(table, parse_ipv4(WIRESERVER) or 0)

@@ -58,6 +58,7 @@ class Lease(Record):
     expires: float | None = None  # seconds since 1970; None: never, or not stated
     routes: tuple[ClasslessRoute, ...] = ()  # of option 121, else 249, else the default through the router
     mac: str = ""  # of the interface that the lease is for, where stated
+    router: str = ""  # option 3, whether or not option 121 overrides it
     odd: str = ""  # the content of option 245 where it is not an address
 
 
@@ -168,6 +169,7 @@ def _lease(values: Mapping[str, str], *, client: str, link: str, written: float)
         lifetime=lifetime,
         expires=expires,
         routes=_routes(said["routes"]) or _routes(said["microsoft"]) or _default(said["router"]),
+        router=_router(said["router"]),
         odd=ascii(said["wireserver"][:40]) if said["wireserver"] and not wireserver else "",
     )
 
@@ -221,8 +223,14 @@ def _routes(value: str) -> tuple[ClasslessRoute, ...]:
 
 
 def _default(router: str) -> tuple[ClasslessRoute, ...]:
-    gateway = "".join(router.replace(",", " ").split()[:1])
-    return (("0.0.0.0", 0, gateway),) if parse_ipv4(gateway) else ()
+    gateway = _router(router)
+    return (("0.0.0.0", 0, gateway),) if gateway else ()
+
+
+def _router(value: str) -> str:
+    """The first of a list."""
+    gateway = "".join(value.replace(",", " ").split()[:1])
+    return gateway if parse_ipv4(gateway) else ""
 
 
 def _pairs(data: bytes) -> dict[str, str]:
@@ -252,5 +260,6 @@ def _packet(data: bytes, *, client: str, link: str, written: float) -> Lease | N
         expires=_end(written, lifetime),
         routes=chosen_routes(options) or _default(format_ipv4(options.get(ROUTER, b"")[:4])),
         mac=reply.mac.hex(":"),
+        router=format_ipv4(options.get(ROUTER, b"")[:4]),
         odd=f"{len(options[WIRESERVER])} bytes" if WIRESERVER in options and not wireserver else "",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from azureinit.errors import AzureInitError, LocalError
+from azureinit.facts.network_own import read_own_files
 from azureinit.facts.ssh import UNIT_DIRS
 from azureinit.record import Record
 
@@ -19,7 +20,7 @@ DBUS_ID = "/var/lib/dbus/machine-id"
 RESOLV_CONF = "/etc/resolv.conf"
 WAAGENT_SUDOERS = "/etc/sudoers.d/waagent"
 WAAGENT_UNITS = ("walinuxagent.service", "waagent.service")
-MONITOR = "azure-init-hostname.service"
+MONITORS = ("azure-init-hostname.service", "azure-init-network.service")
 POOL = ".kvp_pool_*"
 QUERY_TIMEOUT = 10.0
 # By name: why it is removed, and its paths; the last part of a path may be a pattern.
@@ -57,8 +58,8 @@ PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
         # Not its seed and scripts: those belong to the image.
         (
             *(f"/var/lib/cloud/{name}" for name in ("instance", "instances", "data", "handlers", "sem")),
-            "/var/log/cloud-init.log",
-            "/var/log/cloud-init-output.log",
+            "/var/log/cloud-init.log*",
+            "/var/log/cloud-init-output.log*",
         ),
     ),
 }
@@ -87,7 +88,8 @@ HISTORIES = (
 UUID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
 # azure-init's files in a data directory that is shared.
 DATA = (
-    "*.provisioned", "*.pending", "*.saved", "*.journal", "*.disks", "*.userdata", "*.modules", f"{UUID}.d",
+    "*.provisioned", "*.pending", "*.saved", "*.journal", "*.disks", "*.userdata", "*.modules", "*.network",
+    "*.reload", "*.pool", f"{UUID}.d",
     "trace.jsonl*", "published_hostname", "custom-data.log*", "lock",
 )  # fmt: skip
 RESOLVCONF = ("/etc/resolvconf/resolv.conf.d/original", "/etc/resolvconf/resolv.conf.d/tail")
@@ -132,6 +134,8 @@ def read_machine_state(
         f"{path.rstrip('/')}/{name}" for path in waagent_dirs for name in (("*",) if is_own(path) else IN_LIBRARY)
     )
     places["WALinuxAgent"] = ("its state of this machine", (*emptied, *WAAGENT_FILES))
+    network = tuple(path for path in read_own_files(machine) if not path.startswith("/run/"))
+    places["network"] = ("the MAC addresses were this machine's", network)
     places["resolvconf"] = ("the name servers were this machine's", RESOLVCONF)
     data = tuple(f"{data_dir.rstrip('/')}/{name}" for name in (("*",) if is_own(data_dir) else DATA))
     places["azure-init"] = ("its state of this machine", (*data, log, f"{log}.1"))
@@ -209,7 +213,7 @@ def _read_running(machine: Machine) -> tuple[str, ...]:
     if machine.rooted or not machine.is_dir("/run/systemd/system"):
         return ()
     running = []
-    for unit in (*WAAGENT_UNITS, MONITOR):
+    for unit in (*WAAGENT_UNITS, *MONITORS):
         if any(machine.stat(f"{place}/{unit}") is not None for place in UNIT_DIRS):
             try:
                 asked = machine.run(("systemctl", "is-active", "--quiet", unit), timeout=QUERY_TIMEOUT)

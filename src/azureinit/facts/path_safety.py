@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 
+from azureinit.errors import LocalError
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -50,6 +51,22 @@ def link_problem(machine: Machine, link: str) -> str | None:
     """Why a link in a directory of root's must not be followed."""
     through = _changeable(machine, link)
     return f"{link} leads through {through}, which others can change" if through is not None else None
+
+
+def why_unsafe(machine: Machine, path: str) -> str:
+    """Why a program must not be given a place: others than root can lead it elsewhere by a link. Empty if it may."""
+    try:
+        trail = read_trail(machine, path, home=None)
+        if trail.problem is not None:
+            return trail.problem
+        status = machine.stat(path, follow=False)
+        if status is None or not stat.S_ISLNK(status.st_mode):
+            return ""
+        if trail.beneath is not None:
+            return f"{path} is a symbolic link in {trail.beneath}, which others can change"
+        return link_problem(machine, path) or ""
+    except (LocalError, UnicodeEncodeError):
+        return ""  # it cannot be read: the program says why
 
 
 def directories_above(path: str) -> list[str]:

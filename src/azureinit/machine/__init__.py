@@ -24,7 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from azureinit.machine.link_events import LinkWatch
     from azureinit.machine.netlink import Address, Link, Route
+    from azureinit.machine.network_changes import Rule
     from azureinit.machine.packets import Broadcast
     from azureinit.machine.processes import Ran
     from azureinit.machine.sockets import socket
@@ -49,6 +51,8 @@ class Machine(FileTree):
         self.search = search if search is not None else (*filter(None, path.split(":")), *TOOLS)
         self.clock = clock or Clock()
         self.pid = os.getpid()
+        # When sources/route.py first saw a default route and no other to the platform: waited for once in a run.
+        self.default_route_since: float | None = None
 
     # ---- processes
 
@@ -68,12 +72,13 @@ class Machine(FileTree):
         env: Mapping[str, str] | None = None,
         output: str | None = None,
         kept: int = 2 << 20,
+        begun: Callable[[int], None] | None = None,
     ) -> Ran:
         """Run a program to its end. `output`: a log file that gets both streams; then the result holds neither.
-        `kept`: bytes of each stream that the result holds."""
+        `kept`: bytes of each stream that the result holds. `begun` is given the pid of the program."""
         from azureinit.machine.processes import run
 
-        return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output, kept=kept)
+        return run(self, argv, stdin=stdin, timeout=timeout, env=env or {}, output=output, kept=kept, begun=begun)
 
     def start(self, argv: tuple[str, ...]) -> Callable[[float], Ran]:
         """Start a program and return. The returned function waits for its end, at most the given number of seconds."""
@@ -122,6 +127,12 @@ class Machine(FileTree):
 
         return kernel.hold(self, path, timeout=timeout, note=note)
 
+    def try_lock(self, path: str) -> Callable[[], None] | None:
+        """Lock a file against other azure-init processes until the returned function is called; None: one holds it."""
+        from azureinit.machine import kernel
+
+        return kernel.try_lock(self, path)
+
     def is_another(self, pid: int) -> bool:
         """True for a live process other than this one. A recorded PID may have been reused by this process."""
         return pid not in (0, self.pid) and self.stat(f"/proc/{pid}") is not None
@@ -146,11 +157,38 @@ class Machine(FileTree):
 
         return read_routes()
 
+    def read_rules(self) -> tuple[Rule, ...]:
+        """The kernel's routing rules by source address."""
+        from azureinit.machine.network_changes import read_rules
+
+        return read_rules()
+
+    def change_addresses(self, index: int, *, add: tuple[str, ...], remove: tuple[str, ...]) -> None:
+        """Addresses of a link in the running kernel, as /32 or /128."""
+        from azureinit.machine.network_changes import add_address, remove_address
+
+        for address in add:
+            add_address(index, address)
+        for address in remove:
+            remove_address(index, address)
+
+    def remove_rules(self, rules: tuple[Rule, ...]) -> None:
+        from azureinit.machine.network_changes import remove_rule
+
+        for rule in rules:
+            remove_rule(rule)
+
     def watch_routes(self) -> RouteWatch:
         """The kernel's announcements of new IPv4 routes, from now on."""
         from azureinit.machine.watch import RouteWatch
 
         return RouteWatch()
+
+    def watch_links(self) -> LinkWatch:
+        """The kernel's announcements about links and routes, from now on."""
+        from azureinit.machine.link_events import LinkWatch
+
+        return LinkWatch()
 
     def resolve(self, host: str) -> tuple[str, ...]:
         """The addresses of a host. A test hands in made-up ones."""

@@ -122,6 +122,14 @@ def _sync(path: str, flags: int, *, whole: bool = False) -> None:
         os.close(file)
 
 
+def load_syncfs() -> None:
+    """Import what a later `make_durable` may need, 3 ms, while this process has nothing else to do."""
+    try:
+        import ctypes  # noqa: F401
+    except ImportError:
+        pass  # `_sync_file_system` does without it
+
+
 def _sync_file_system(file: int) -> None:
     """Python has no syncfs: call the C library's, or sync all file systems if that is impossible."""
     try:

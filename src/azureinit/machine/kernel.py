@@ -12,6 +12,8 @@ from azureinit.machine.sockets import sethostname
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from azureinit.machine import Machine
 
 CDROM_LOCKDOOR, CDROM_EJECT = 0x5329, 0x5309
@@ -114,6 +116,20 @@ def hold(machine: Machine, path: str, *, timeout: float, note: bytes = b"") -> b
             machine.clock.sleep(0.1)
         else:
             return _exchange(file, note)
+
+
+def try_lock(machine: Machine, path: str) -> Callable[[], None] | None:
+    """Lock the file for a moment. Returns the function that unlocks it; None where another process holds it."""
+    try:
+        file = os.open(machine.real(path, final=False), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise local_error(error, "lock", machine.shown(path)) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return lambda: os.close(file)
 
 
 def _exchange(file: int, note: bytes) -> bytes:

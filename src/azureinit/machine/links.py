@@ -33,6 +33,13 @@ def is_vf(machine: Machine, link: str) -> bool:
     return False
 
 
+def has_several_cards(machine: Machine) -> bool:
+    """By MAC address: a virtual function is none of its own. Where no link has a driver (a container) any counts."""
+    names = [name for name in machine.names(LINKS) or () if name != "lo"]
+    cards = {_mac(machine, name) for name in names if _driver(machine, name)}
+    return len(cards) > 1 or (not cards and len(names) > 1)
+
+
 def _link(line: bytes) -> str:
     return line.partition(b"\t")[0].strip().decode("utf-8", "replace")
 

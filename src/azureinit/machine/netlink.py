@@ -117,6 +117,7 @@ def _answer(kernel: sockets.socket, sequence: int) -> tuple[bytes, bool]:
     changed = False
     while len(data) < MOST_BYTES:
         piece = kernel.recv(PIECE)
+        data += piece  # newer kernels end a short answer in the same piece
         for kind, flags, number, body in _messages(piece):
             if number != sequence:
                 continue  # the rest of an answer to an earlier request
@@ -126,7 +127,6 @@ def _answer(kernel: sockets.socket, sequence: int) -> tuple[bytes, bool]:
                 if failed > 0:
                     raise OSError(failed, os.strerror(failed))
                 return data, changed
-        data += piece
     raise LocalError(f"the kernel's answer is larger than {MOST_BYTES} bytes")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from azureinit.machine.outlets import LogFile
 
 SIGKILL, SIGPIPE = 9, 13
+IGNORED = (SIGPIPE, 25)  # by Python itself: SIGPIPE and SIGXFSZ. A program gets their defaults
 NOTHING: Mapping[str, str] = {}
 KEPT = 2 << 20  # of each stream
 LOGGED = 1 << 20  # of a log before it is rotated to `.1`
@@ -65,8 +66,9 @@ def run(
     env: Mapping[str, str],
     output: str | None = None,
     kept: int = KEPT,
+    begun: Callable[[int], None] | None = None,
 ) -> Ran:
-    return start(machine, argv, stdin=stdin, env=env, output=output, kept=kept)(timeout)
+    return start(machine, argv, stdin=stdin, env=env, output=output, kept=kept, begun=begun)(timeout)
 
 
 def start(
@@ -77,11 +79,13 @@ def start(
     env: Mapping[str, str] = NOTHING,
     output: str | None = None,
     kept: int = KEPT,
+    begun: Callable[[int], None] | None = None,
 ) -> Callable[[float], Ran]:
     """Start a program. The returned function waits for its end; until then its output must fit into a pipe.
 
     `env`: an empty value takes a variable away. `output`: processes that the program leaves running keep their output,
-    and may go on writing to it. `kept`: bytes of each stream.
+    and may go on writing to it. `kept`: bytes of each stream. `begun` is given the pid; where it fails, the program is
+    killed.
     """
     path = argv[0] if argv[0].startswith("/") else machine.find(argv[0])
     if path is None:
@@ -89,8 +93,9 @@ def start(
     environ = {"PATH": ":".join(machine.search), "LC_ALL": "C", "LANG": "C", **env}
     environ = {name: value for name, value in environ.items() if value}
     log = _log(machine, output) if output is not None else None
-    child = _Child(*_spawn(path, argv, environ, merged=log is not None), stdin, log=log, most=kept)
-    return lambda timeout: child.wait(machine, argv, timeout=timeout)
+    spawned = _spawn(path, argv, environ, merged=log is not None, empty=log is not None and not stdin)
+    child = _Child(*spawned, stdin, log=log, most=kept)
+    return lambda timeout: child.wait(machine, argv, timeout=timeout, begun=begun)
 
 
 def _log(machine: Machine, path: str) -> LogFile:
@@ -101,17 +106,21 @@ def _log(machine: Machine, path: str) -> LogFile:
 
 
 def _spawn(
-    path: str, argv: tuple[str, ...], environ: dict[str, str], *, merged: bool
+    path: str, argv: tuple[str, ...], environ: dict[str, str], *, merged: bool, empty: bool
 ) -> tuple[int, tuple[int, int, int]]:
-    """`merged`: both streams share one pipe, so that their order is kept."""
+    """`merged`: both streams share one pipe, so that their order is kept. `empty`: the standard input is /dev/null.
+    Programs that find a pipe there, such as ripgrep, read it instead of files.
+    """
     pairs: list[tuple[int, int]] = []
     spawned = False
     try:
         for _stream in range(3):
             pairs.append(os.pipe2(os.O_CLOEXEC))  # noqa: PERF401 - those made are closed if the next cannot be
         theirs = (pairs[0][0], pairs[1][1], pairs[1 if merged else 2][1])
-        actions = [(os.POSIX_SPAWN_DUP2, end, stream) for stream, end in enumerate(theirs)]
-        child = os.posix_spawn(path, argv, environ, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE])
+        actions: list[tuple[object, ...]] = [(os.POSIX_SPAWN_DUP2, end, stream) for stream, end in enumerate(theirs)]
+        if empty:
+            actions[0] = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+        child = os.posix_spawn(path, argv, environ, file_actions=actions, setpgroup=0, setsigdef=IGNORED)
         spawned = True
         restore_core_limit(child)
     except FileNotFoundError as error:
@@ -146,11 +155,20 @@ class _Child:
         if self.exited >= 0:
             self.poll.register(self.exited, select.POLLIN)
 
-    def wait(self, machine: Machine, argv: tuple[str, ...], *, timeout: float) -> Ran:
+    def wait(
+        self,
+        machine: Machine,
+        argv: tuple[str, ...],
+        *,
+        timeout: float,
+        begun: Callable[[int], None] | None = None,
+    ) -> Ran:
         deadline = machine.clock.monotonic() + timeout
         status: int | None = None
         late = False
         try:
+            if begun is not None:
+                begun(self.child)
             while status is None:
                 left = deadline - machine.clock.monotonic()
                 late = left <= 0
@@ -244,7 +262,7 @@ def _relay(end: int, log: str) -> None:
         os.set_blocking(end, True)
         argv = ("sh", "-c", RELAY, "sh", log)
         environ = {"PATH": os.defpath}
-        os.waitpid(os.posix_spawn("/bin/sh", argv, environ, file_actions=actions, setpgroup=0, setsigdef=[SIGPIPE]), 0)
+        os.waitpid(os.posix_spawn("/bin/sh", argv, environ, file_actions=actions, setpgroup=0, setsigdef=IGNORED), 0)
     except OSError:
         pass
 

@@ -41,7 +41,8 @@ class Journal:
         self.locks: set[str] = set()
         self._file: Appender | None = None
 
-    def open_run(self, machine: Machine, plan: Plan) -> None:
+    def open_run(self, machine: Machine, plan: Plan, *, sync: bool = False) -> None:
+        """`sync`: also where the run can leave nothing behind."""
         temporaries, self.locks = _left_behind(plan)
         self._machine = machine
         entry = {
@@ -51,7 +52,7 @@ class Journal:
             "temporaries": sorted(temporaries),
             "locks": sorted(self.locks),
         }
-        self._append(entry, sync=bool(temporaries or self.locks))
+        self._append(entry, sync=sync or bool(temporaries or self.locks))
 
     def record_locks(self, paths: tuple[str, ...]) -> None:
         """Called before any lock is made. The plan's first line has nearly always named it already."""
@@ -62,6 +63,12 @@ class Journal:
     def record_done(self, step: str, *, backend: str) -> None:
         self.done |= {step}
         self._append({"done": step, "backend": backend}, sync=True)
+
+    def record_program(self, pid: int) -> None:
+        """Called when a program has begun. A run has one verdict and starts nothing twice: only stages record it."""
+
+    def record_program_ended(self) -> None:
+        pass
 
     def record_own_keys(self, machine: Machine, paths: tuple[str, ...]) -> None:
         """Not synced: if a power cut loses this line, the keys are replaced once more, before Ready."""
@@ -89,7 +96,7 @@ class MemoryJournal(Journal):
     def __init__(self) -> None:
         super().__init__("", [])
 
-    def open_run(self, machine: Machine, plan: Plan) -> None:
+    def open_run(self, machine: Machine, plan: Plan, *, sync: bool = False) -> None:
         pass
 
     def record_locks(self, paths: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from azureinit.errors import LoginImpossible
 from azureinit.plan.actions import Caution, Declined, MakeDir, Step, Way
 from azureinit.plan.keys import groups_of_account, key_paths
+from azureinit.pubkey import key_identity, one_line
 from azureinit.record import Record
 
 TYPE_CHECKING = False
@@ -104,7 +105,7 @@ def plan_access(
     ordinary = is_plain(ssh) and not concerns(
         account, ssh=ssh, admin=admin, access=access, today=today, pending=pending
     )
-    if metadata.keys and ordinary:
+    if metadata.keys and ordinary and (pending or account.uid is None or holds_key(metadata, admin)):
         return ()
     from azureinit.plan.login_rules import judge
 
@@ -130,7 +131,7 @@ def plan_access(
         return (Step(name=name, why=why, did=did, ways=(way,)),)
     if config.access.required == "false" or (config.access.required == "auto" and verdict.level == 1):
         return (*notes, Caution(name=name, why=verdict.why))
-    why = f"{verdict.why}. Correct the image, or set access.required = false"
+    why = f"{verdict.why}. Correct the image or customData, or set access.required = false"
     return (*notes, Step(name=name, why=why, ways=(Declined(backend="sshd", why=why),), failure=LoginImpossible))
 
 
@@ -210,6 +211,15 @@ def concerns(account: Account, *, ssh: Ssh, admin: AdminFiles, access: Access, t
         or any(strict_problem(way, account) or closed(way, account) for way in access.ways)
         or any(b'"' in file.data or b"cert-authority" in file.data for file in admin.keys_files if file.data)
     )
+
+
+def holds_key(metadata: Metadata, admin: AdminFiles) -> bool:
+    """Whether a file of the admin's keys has one of the given ones. True where a file cannot be read here: sshd may."""
+    given = {key_identity(one_line(key.data)) for key in metadata.keys} - {None}
+    if not given or any(file.hidden or file.problem for file in admin.keys_files):
+        return True
+    texts = [file.data.decode("utf-8", "replace") for file in admin.keys_files if file.data]
+    return any(key_identity(line) in given for text in texts for line in text.split("\n"))
 
 
 # PAM modules whose rules are known here, or that refuse no account of this machine. Others decide by unknown rules.

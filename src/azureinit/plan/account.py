@@ -8,6 +8,9 @@ from azureinit.backends.account import (
     NO_PASSWORD,
     AccountIntent,
     GroupsIntent,
+    Ids,
+    account_lines,
+    choose_ids,
     make_home,
 )
 from azureinit.backends.password import SET, PasswordIntent
@@ -64,6 +67,18 @@ def plan_account(
             config=config,
         ),
     )
+
+
+def accounts_with_admin(username: str, *, accounts: Accounts, config: Config, today: int) -> Accounts:
+    """The accounts as they are once the admin has been made; unchanged where it exists or cannot be made."""
+    if accounts.user(username) is not None:
+        return accounts
+    from azureinit.plan.accounts_after import accounts_after
+
+    groups = default_groups(username, accounts, config) if config.user.groups is None else config.user.groups
+    intent = AccountIntent(name=username, groups=_sorted_groups(username, groups, accounts)[0], today=today)
+    ids = choose_ids(username, accounts, intent)
+    return accounts_after(accounts, account_lines(intent, ids, accounts)) if isinstance(ids, Ids) else accounts
 
 
 def _check_no_system_account(user: Passwd, accounts: Accounts, *, allowed: bool) -> None:

@@ -42,7 +42,8 @@ class Write(Record):
     """A whole file. Unset mode and owner stay as they were (0644 and the caller's for a new file).
 
     `was`: the content that the planner saw; a different one at the time of writing stops the step. `check` runs after
-    the write; if it fails the old content is restored. `beneath`: no link is followed below that directory."""
+    the write; if it fails the old content is restored. `beneath`: no link is followed below that directory. With
+    `unsynced` it is on the disk only when all that was done is synced: for a file that is written again if lost."""
 
     path: str
     data: bytes | Secret
@@ -51,6 +52,7 @@ class Write(Record):
     beneath: str | None = None
     was: bytes | Secret | None = None
     check: Run | None = None
+    unsynced: bool = False
 
 
 class MakeDir(Record):
@@ -158,6 +160,21 @@ class Post(Record):
     timeout: float = 10.0
 
 
+class EditLink(Record):
+    """Addresses of a link in the running kernel, as /32 or /128, and routing rules that are removed.
+
+    The link is found by its MAC address and index; if it has changed since it was seen, the plan is stale. What is
+    there already, or absent already, is no error. `rules`: source, prefix, table and priority each.
+    """
+
+    name: str = ""  # empty: rules alone
+    index: int = 0
+    mac: str = ""
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    rules: tuple[tuple[str, int, int, int], ...] = ()
+
+
 class Way(Record):
     """One backend's answer."""
 
@@ -208,10 +225,15 @@ class Caution(Record):
 
 
 if TYPE_CHECKING:
-    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked, OnDevices, Post]
+    Action = Union[Run, Write, MakeDir, Link, Remove, SetHostname, EditLine, Locked, OnDevices, Post, EditLink]
     Item = Union[Step, Satisfied, Unknown, Caution]
     Plan = tuple[Item, ...]
 
 
 def work_left(plan: Plan) -> tuple[Step, ...]:
     return tuple(item for item in plan if isinstance(item, Step))
+
+
+def impossible_steps(plan: Plan) -> tuple[Step, ...]:
+    """Those that every backend declines."""
+    return tuple(step for step in work_left(plan) if all(isinstance(way, Declined) for way in step.ways))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.plan.access import closed, strict_problem
+from azureinit.plan.access import closed, holds_key, strict_problem
 from azureinit.plan.keyplaces import expanded
 from azureinit.plan.login_attempt import CERTAIN, DOUBT, Obstacle, printable
 from azureinit.plan.sshd_match import match_list
@@ -113,6 +113,9 @@ def _of_files(attempt: LoginAttempt) -> Iterable[Obstacle]:
     names = names or attempt.ssh.authorized_keys_files or DEFAULT_FILES
     if [name.lower() for name in names] == ["none"]:
         yield Obstacle(level=level, why=f"{attempt.where('authorizedkeysfile')}: sshd reads no key files")
+        return
+    if not holds_key(attempt.metadata, attempt.admin):
+        yield Obstacle(level=level, why=f"no file of the keys of {attempt.account.name} has a key that was given")
         return
     home = attempt.account.home
     paths = [expanded(name, username=attempt.account.name, home=home, accounts=attempt.accounts) for name in names]

@@ -11,10 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from azureinit.facts.nics import NicFacts, Nics
     from azureinit.sources.network_metadata import Nic
 
 METRIC = 100  # of the primary; the others have 200, 300, ... in the order of their MAC addresses
-TABLE = 10100  # the tables and priorities of the others: 10101, 10102, ...
+ROUTER6 = "fe80::1234:5678:9abc"  # Azure's IPv6 router, the same behind every NIC; IMDS does not name it
+TABLE, MOST_TABLES = 10100, 64  # the tables and priorities of the others: 10101, 10102, ...
 
 
 class NicState(Record):
@@ -47,11 +49,32 @@ class Layout(Record):
     gateway: str = ""  # the subnet's first address
     has_router: bool = True  # its lease gives one
     ipv6: bool = False
+    gateway6: str = ""  # of its own table
 
     @property
     def is_default(self) -> bool:
         """The packaged defaults do the same."""
         return self.primary and not self.secondary and not self.secondary6
+
+
+def nic_states(nics: Nics) -> tuple[NicState, ...]:
+    return tuple(
+        NicState(
+            mac=nic.link.mac,
+            name=nic.link.name,
+            driver=nic.link.driver,
+            to_platform=nic.to_platform,
+            # IMDS's answer came this way. A NIC without an address yet may be the primary one: then it proves nothing.
+            answered=nic.link.name == nics.platform and all(map(_has_ipv4, nics.nics)),
+            # Without a lease yet the router is not known to be missing.
+            router=nic.router or ("" if nic.leased else "not known"),
+        )
+        for nic in nics.nics
+    )
+
+
+def _has_ipv4(nic: NicFacts) -> bool:
+    return nic.leased or any(":" not in address for address in nic.addresses)
 
 
 class Choice(Record):
@@ -73,33 +96,41 @@ def choose_primary(states: Sequence[NicState]) -> Choice:
     return Choice(why=f"{evidence}, and the wireserver answers by {_named(answered)}")
 
 
+def primary_of(nics: Nics) -> Choice:
+    return choose_primary(nic_states(nics))
+
+
 def _named(states: Sequence[NicState]) -> str:
     return ", ".join(state.name for state in states) or "none of them"
 
 
-def lay_out(nics: Sequence[Nic], states: Sequence[NicState], *, primary: str) -> tuple[Layout, ...]:
-    """One for each NIC that both IMDS and this machine have, the primary first, the others by MAC address."""
+def lay_out(nics: Sequence[Nic], states: Sequence[NicState], *, primary: str, base: int = METRIC) -> tuple[Layout, ...]:
+    """One for each NIC that both IMDS and this machine have, the primary first, the others by MAC address.
+
+    `base`: the metric of the primary's routes; those of the others lie above it.
+    """
     known = {nic.mac: nic for nic in nics}
-    # A NIC without an address keeps the default DHCP. It counts nevertheless: tables and metrics of the others stay.
+    # A NIC without an address keeps the default DHCP. It counts nevertheless, as does one whose link is not here:
+    # tables and metrics of the others stay.
     here = sorted((state for state in states if state.mac in known), key=lambda state: state.mac)
-    others = [state.mac for state in here if state.mac != primary]
+    others = sorted(mac for mac in known if mac != primary)
     made = []
     for state in sorted(here, key=lambda state: state.mac != primary):
         nic = known[state.mac]
         if not nic.ipv4 and not nic.ipv6:
             continue
         number = others.index(state.mac) + 1 if state.mac != primary else 0
-        made.append(_layout(nic, state, number=number))
+        made.append(_layout(nic, state, number=number, base=base))
     return tuple(made)
 
 
-def _layout(nic: Nic, state: NicState, *, number: int) -> Layout:
+def _layout(nic: Nic, state: NicState, *, number: int, base: int) -> Layout:
     return Layout(
         mac=nic.mac,
         name=state.name,
         driver=state.driver,
         primary=number == 0,
-        metric=METRIC * (number + 1),
+        metric=base + METRIC * number if number else METRIC,
         table=TABLE + number if number else 0,
         secondary=nic.ipv4[1:],
         secondary6=nic.ipv6[1:],
@@ -109,6 +140,27 @@ def _layout(nic: Nic, state: NicState, *, number: int) -> Layout:
         gateway=first_address(nic.subnet),
         has_router=bool(state.router),
         ipv6=bool(nic.ipv6),
+        gateway6=ROUTER6 if number and nic.ipv6 else "",
+    )
+
+
+def stale_rules(nics: Nics, listed: Sequence[Nic], layouts: Sequence[Layout]) -> tuple[tuple[str, int, int, int], ...]:
+    """Rules of azure-init's range for an address that is gone, or that has another table now: the table in such a rule
+    may be another NIC's by now. Rules for a listed NIC that is neither the primary nor in `layouts` stay.
+
+    Each as source, prefix, table, priority.
+    """
+    by_mac = {nic.mac: {*nic.ipv4, *nic.ipv6} for nic in listed}
+    known = {source for each in by_mac.values() for source in each}
+    wanted = {(source, one.table) for one in layouts for source in (*one.sources, *one.sources6)}
+    decided = {source for source, _table in wanted} | by_mac.get(primary_of(nics).primary, set())
+    return tuple(
+        (rule.source, rule.prefix, rule.table, rule.priority)
+        for rule in nics.rules
+        if rule.prefix == (128 if ":" in rule.source else 32)  # one for a network is an administrator's
+        and rule.priority == rule.table
+        and TABLE < rule.table <= TABLE + MOST_TABLES
+        and (rule.source not in known or (rule.source in decided and (rule.source, rule.table) not in wanted))
     )
 
 

@@ -168,7 +168,7 @@ def _later_host_keys(wanted: Wanted, facts: Facts, _before: Plan) -> Plan:
         return ()
     early = types_before_ready(wanted.config.ssh.host_key_types, ssh)
     types = tuple(kind for kind in wanted.config.ssh.host_key_types if kind not in early)
-    return _after_ready(plan_host_keys(types=types, host=facts.host, ssh=ssh))
+    return _after_ready(plan_host_keys(types=types, host=facts.host, ssh=ssh, late=True))
 
 
 def _public_halves(wanted: Wanted, facts: Facts, _before: Plan) -> Plan:

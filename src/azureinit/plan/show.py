@@ -9,6 +9,7 @@ import shlex
 from azureinit.plan.actions import (
     Declined,
     EditLine,
+    EditLink,
     Link,
     Locked,
     MakeDir,
@@ -32,7 +33,15 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Action, Item, Plan
 
 WIDTH = 80
-HIDDEN = ("was", "changes", "regions", "env", "says", "busy")  # fields of an action that only the executor needs
+HIDDEN = (
+    "was",
+    "changes",
+    "regions",
+    "env",
+    "says",
+    "busy",
+    "unsynced",
+)  # fields of an action that only the executor needs
 
 
 def as_text(plan: Plan, *, privileged: bool) -> str:
@@ -92,6 +101,10 @@ def describe(action: Action, *, privileged: bool) -> Iterator[str]:
         yield f"set the kernel's host name to {action.name}"
     elif isinstance(action, Post):
         yield f"send a form to {action.shown}"
+    elif isinstance(action, EditLink):
+        yield from (f"add address {address} to {action.name}" for address in action.add)
+        yield from (f"remove address {address} from {action.name}" for address in action.remove)
+        yield from (f"remove the rule from {source}/{bits} lookup {table}" for source, bits, table, _ in action.rules)
     elif isinstance(action, OnDevices):
         sizes = {device.path: device.size for device in action.devices}
         yield "only if still as seen, and not in use: " + ", ".join(f"{path} ({_size(sizes[path])})" for path in sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.backends.service import await_unit, start_timer, start_unit
+from azureinit.backends.service import start_again, start_timer, start_unit
 from azureinit.errors import CustomDataFailed
 from azureinit.plan.actions import Satisfied, Step, Way
 from azureinit.record import replace
@@ -11,14 +11,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
 
-NAME, DISKS, STAGES = "hostname monitor", "temporary disks", "customData stages"
+DISKS, STAGES = "temporary disks", "customData stages"
 START_SECS = 10.0
+BOOT_TARGET = "default.target"
+LOGINS = ("ssh*.service", "systemd-user-sessions*", "wa*agent.service")
 
 
-def plan_monitor(*, unit: str, running: bool) -> Plan:
+def plan_monitor(name: str, *, unit: str, running: bool, key: str) -> Plan:
+    """A service that stays until the machine stops. `key`: of the configuration, which asks for it."""
     if running:
-        return (Satisfied(name=NAME, why=f"{unit} runs"),)
-    return (plan_start(NAME, unit, why="hostname.monitor is true"),)
+        return (Satisfied(name=name, why=f"{unit} runs"),)
+    return (plan_start(name, unit, why=f"{key} is true"),)
 
 
 def plan_disk_service(*, unit: str, started: bool, masked: bool) -> Plan:
@@ -47,8 +50,17 @@ def plan_stages(unit: str) -> Plan:
     return (replace(step, failure=CustomDataFailed),)
 
 
-def plan_await(unit: str, *, seconds: float) -> Plan:
-    ways = (Way(backend="systemd-run", actions=(await_unit(unit, timeout=seconds),)),)
+def plan_logins() -> Plan:
+    """Logins, which the end of the unit has let start: they fail, and are not started a second time by the boot."""
+    actions = start_again(BOOT_TARGET, failed=LOGINS, timeout=START_SECS)
+    why = "azure-init.service has ended in a pool, and units that were ordered after it were started too early"
+    ways = (Way(backend="systemctl", actions=actions),)
+    return (Step(name="logins", why=why, did="logins wait for this unit again", ways=ways),)
+
+
+def plan_await(unit: str, *, ended: str, seconds: float) -> Plan:
+    """`ended`: a target that is reached when the unit has ended, however it ends."""
+    ways = (Way(backend="systemctl", actions=(start_unit(ended, wait=True, timeout=seconds),)),)
     return (Step(name=unit, why="sshd starts after it", did=f"{unit} has ended", ways=ways),)
 
 

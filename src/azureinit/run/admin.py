@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from azureinit.facts.key_files import AdminFiles, read_keys_files, read_pieces
 from azureinit.facts.ssh import MERGER
+from azureinit.machine.clock import days
 from azureinit.plan.hostkeys import has_image_keys
 from azureinit.plan.keys import key_paths
 from azureinit.record import replace
@@ -17,12 +18,10 @@ if TYPE_CHECKING:
     from azureinit.sources.imds import PublicKey
     from azureinit.sources.metadata import Metadata
 
-DAY = 86400
-
 
 def today(machine: Machine) -> int:
     """In days since 1970, as /etc/shadow counts."""
-    return int(machine.clock.now() // DAY)
+    return days(machine.clock.now())
 
 
 def with_admin_files(machine: Machine, config: Config, facts: Facts, metadata: Metadata) -> Facts:

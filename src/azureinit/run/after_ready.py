@@ -10,6 +10,9 @@ from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from azureinit.facts.ssh import Ssh
     from azureinit.memory.instance import Instance
     from azureinit.run.platform import Platform
@@ -50,15 +53,18 @@ def situation_of(context: Context, settled: Settled) -> Situation:
         facts=settled.facts,
         done=settled.asked.memory.journal.done,
         instance=settled.asked.identity.instance,
+        network=metadata.network if metadata is not None else None,
     )
 
 
-def keep_up(context: Context, identity: Identity, *, starts: bool = True) -> int:
+def keep_up(
+    context: Context, identity: Identity, *, starts: bool = True, network: Mapping[str, Any] | None = None
+) -> int:
     """For a provisioned machine: the jobs of every boot, and those after Ready that failed in an earlier boot.
 
-    `starts`: also the stages of customData, where they are due.
+    `starts`: also the stages of customData, where they are due. `network`: IMDS's, if this run has asked.
     """
-    at = Situation(machine=context.machine, config=context.config, instance=identity.instance)
+    at = Situation(machine=context.machine, config=context.config, instance=identity.instance, network=network)
     if starts:
         maintain(context, (SERVE,), at)
     due: tuple[str, ...] = (BOOT,)

@@ -165,7 +165,7 @@ class Delivery:
         return observe
 
     def _subject(self, known: Known) -> Subject:
-        pps_type = known.metadata.pps_type if known.metadata else None
+        pps_type = known.pps_type or (known.metadata.pps_type if known.metadata else None)
         return Subject(vm_id=known.identity.vm_id, pps_type=pps_type, timestamp=rfc3339(self.machine.clock.now()))
 
     def _publish(self, report: str) -> None:

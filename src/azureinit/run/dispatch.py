@@ -80,6 +80,12 @@ def _hostname(context: Context, _identity: Identity) -> int:
     return watch(context)
 
 
+def _addresses(context: Context, identity: Identity) -> int:
+    from azureinit.run.network_watch import watch
+
+    return watch(context, identity)
+
+
 def _disk(context: Context, identity: Identity) -> int:
     from azureinit.run.disks import disks
 
@@ -105,7 +111,7 @@ def _final(context: Context, identity: Identity) -> int:
 
 
 def _deadline(context: Context, identity: Identity) -> int:
-    from azureinit.run.userdata import deadline
+    from azureinit.run.deadline import deadline
 
     return deadline(context, identity)
 
@@ -115,6 +121,7 @@ RUN: dict[str, Callable[[Context, Identity], int]] = {
     "failed": _failed,
     "resend": _resend,
     "hostname": _hostname,
+    "addresses": _addresses,
     "disk": _disk,
     "network": _network,
     "config": _config,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError
 from azureinit.record import Record
 from azureinit.run.enact import best_effort, enact
+from azureinit.run.recall import may_be_in_pool
 from azureinit.telemetry.events import DEBUG
 
 TYPE_CHECKING = False
@@ -42,6 +43,8 @@ def begin_early(context: Context, memory: Memory) -> Early:
         return Early(sshd=sshd)
     if config.platform.changed_vm_id == "keep":
         return Early(sshd=sshd)
+    if memory.pool is None and may_be_in_pool(context):
+        return Early(sshd=sshd)  # in a pool no host keys are made
     return _begin_host_keys(context, memory, sshd)
 
 

@@ -7,11 +7,11 @@ from azureinit.telemetry.events import WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from azureinit.machine import Machine
     from azureinit.memory.journal import Journal
-    from azureinit.plan.actions import Plan
+    from azureinit.plan.actions import Plan, Step
     from azureinit.telemetry.events import Events
 
 
@@ -26,6 +26,21 @@ def enact(machine: Machine, plan: Plan, *, events: Events, deadline: float, jour
 
     apply_plan(machine, plan, journal=journal or MemoryJournal(), events=events, deadline=deadline)
     return True
+
+
+def each_by_itself(steps: Iterable[Step], do: Callable[[Step], bool], *, record: str = "") -> bool:
+    """Do each step; one that fails stops no other. `do` returns False for a failure, as does this function.
+
+    `record`: the name of the steps that record what is made. Where the first of them fails, nothing is made; where
+    anything has failed, the last one is left out, which forgets what was removed.
+    """
+    done = True
+    for step in steps:
+        if step.name != record:
+            done = do(step) and done
+        elif not (done and do(step)):
+            return False
+    return done
 
 
 def tell_cautions(plan: Plan, events: Events) -> None:

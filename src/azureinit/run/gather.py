@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from azureinit.run.state import Context, Identity, Memory
     from azureinit.run.waiting import Waiting
     from azureinit.sources.gather import Gathered
+    from azureinit.sources.media import Medium
     from azureinit.sources.metadata import Metadata
 
 LEAST_TIME = 5.0
@@ -47,6 +48,8 @@ def gather(
     """`meanwhile` is called while the sources and sshd work. `end_if_done`: AlreadyProvisioned for a VM that is."""
     unconfirmed = memory.unconfirmed is not None
     known = Known(identity=identity, metadata=memory.unconfirmed, previous=memory.previous, unconfirmed=unconfirmed)
+    if memory.pool is not None:
+        known = replace(known, pps_type=memory.pool.type)
     with Knowing(known) as knowing:
         previous_id = _kept_id(context, identity, memory)
         if previous_id is not None:
@@ -61,6 +64,13 @@ def gather(
             told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
             span.text = f"read this machine's settings from {told}" if told else "no source answered"
             span.failed = not gathered.answers
+            if memory.waits is not None:  # only IMDS could tell the VM's id, and so that the marker is this VM's
+                return Asked(identity=identity, memory=memory, facts=facts, pps_type=memory.waits.type)
+            if memory.pool is not None:
+                from azureinit.run.reuse import adopt_customer
+
+                identity, memory = adopt_customer(context, identity, memory, gathered, end_if_done=end_if_done)
+                knowing.learn(identity=identity)
         asked = Asked(identity=identity, memory=memory, facts=facts, previous_id=previous_id)
         served = _served(context, asked) if previous_id is None else None
         if served is not None:
@@ -108,6 +118,7 @@ def _ask(
             vm_id=identity.vm_id,
             no_network=lambda seconds: no_network(context, seconds),
             trouble=waiting.silent,
+            medium=_customers_medium(context) if memory.pool is not None else None,
         )
         meanwhile()
         facts, early = _read_facts(context, early), Early()
@@ -119,6 +130,13 @@ def _ask(
         machine.clock.sleep(PAUSE_SECS)  # however fast they all answered
     waiting.end()
     return gathered, facts
+
+
+def _customers_medium(context: Context) -> Callable[[float, Callable[[AzureInitError], None]], Medium]:
+    """For a VM from a pool: a medium in its drive is the pool's."""
+    from azureinit.run.reuse import customers_medium
+
+    return customers_medium(context)
 
 
 def _kept_id(context: Context, identity: Identity, memory: Memory) -> str | None:
@@ -175,11 +193,21 @@ def accept(context: Context, asked: Asked, gathered: Gathered, knowing: Knowing,
     )  # ejected after Ready; a machine that keeps its state keeps its media
     if memory.saved is not None and "media" not in answers:
         answers["saved"] = memory.saved
+    merged = merge(answers)
+    if merged.pps_type is not None and memory.pool is None:
+        if memory.unconfirmed is not None:
+            told = f"IMDS says that this VM waits in a pool (type {merged.pps_type})"
+            raise MediaRefused(f"the media were applied while there was no network, and IMDS disagrees: {told}")
+        for warning in merged.warnings:
+            if warning.startswith("pps_type"):  # others tell of the pool's user and name
+                context.events.tell(WARN, "metadata", warning)
+        imds_id = answers["imds"].vm_id if "imds" in answers else None
+        return replace(asked, pps_type=merged.pps_type, imds_id=imds_id)
     if "imds" in answers:
         context.events.about.update(answers["imds"].about)
         if memory.unconfirmed is not None:
             _check_agreement(answers["imds"], memory.unconfirmed, ignition=asked.facts.ignition is not None)
-    metadata = _redacted(asked.facts, _hashed(context, merge(answers)))
+    metadata = _redacted(asked.facts, _hashed(context, merged))
     knowing.learn(metadata=metadata)
     _tell_failures(context, platform, failures)
     _tell_warnings(context, metadata, asked.facts)

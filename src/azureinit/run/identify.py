@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.memory.instance import Instance, has_files, is_marked
+from azureinit.memory.instance import POOL_FILE, Instance, has_files, is_marked
 from azureinit.run.state import AlreadyProvisioned, Identity, Knowing, Known
 from azureinit.sources.identity import read_vm_id, stand_down
 
@@ -34,7 +34,15 @@ def adopt_vm_id(context: Context, vm_id: str | None, *, end_if_done: bool = True
     context.events.about["vm_id"] = vm_id
     if context.unmounted is not None:
         return Identity(vm_id=vm_id)
-    instance = Instance(data_dir=context.config.azure_init_data_dir.path, vm_id=vm_id)
+    data_dir = context.config.azure_init_data_dir.path
+    with Knowing(Known(identity=Identity(vm_id=vm_id))):
+        looks = end_if_done or context.machine.is_open(data_dir)  # `plan` works for any user
+        if looks and context.machine.stat(f"{data_dir.rstrip('/')}/{POOL_FILE}") is not None:
+            from azureinit.memory.pool import customers_id
+
+            vm_id = customers_id(context.machine, data_dir, vm_id)
+            context.events.about["vm_id"] = vm_id
+    instance = Instance(data_dir=data_dir, vm_id=vm_id)
     identity = Identity(vm_id=vm_id, instance=instance)
     with Knowing(Known(identity=identity)):
         if end_if_done and is_marked(context.machine, instance):

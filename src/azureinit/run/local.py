@@ -5,9 +5,13 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, MediaAbsent
 from azureinit.facts.gather import read_facts
 from azureinit.facts.host import has_account
+from azureinit.jsontext import dumps
+from azureinit.machine import MOST_BYTES
+from azureinit.memory.instance import POOL_FILE
+from azureinit.plan.actions import work_left
 from azureinit.plan.plan import Wanted, make_plan, parts_of
-from azureinit.run.enact import enact
-from azureinit.run.stages import find_stage
+from azureinit.run.enact import best_effort, enact
+from azureinit.run.stages import FORMER_NAME, NAME_FILES, POOL_HINT, find_stage
 from azureinit.sources.media import read_media
 from azureinit.sources.metadata import Metadata
 
@@ -20,7 +24,7 @@ MEDIA_SECS = 2.0  # the network waits meanwhile; a drive that is there answers a
 
 def local(context: Context, identity: Identity) -> int:
     media, unmounted = context.config.provisioning_media, context.unmounted
-    if not media.enable or _is_kept(context, identity):
+    if not media.enable or _is_kept(context, identity) or _is_from_pool(context, identity):
         return 0
     until = min(context.work_deadline, context.machine.clock.monotonic() + MEDIA_SECS)
     try:
@@ -33,7 +37,10 @@ def local(context: Context, identity: Identity) -> int:
             except MediaAbsent:
                 span.text = "no provisioning media yet: the host name waits for IMDS"
                 return 0
-            if unmounted is not None and has_account(context.machine, medium.ovf.username or ""):
+            if medium.ovf.preprovisioned or medium.ovf.pps_type is not None:
+                _leave(context, POOL_HINT, b"")
+                span.text = "the media ask for pre-provisioning: the host name is the customer's"
+            elif unmounted is not None and has_account(context.machine, medium.ovf.username or ""):
                 span.text = f"left to azure-init.service: {unmounted} is not mounted and may record an earlier run"
             elif medium.ovf.hostname is not None:
                 name = set_hostname(context, identity, medium.ovf.hostname)
@@ -57,6 +64,29 @@ def _is_kept(context: Context, identity: Identity) -> bool:
     return kept_id(context, identity, recall(context, identity)) is not None
 
 
+def _is_from_pool(context: Context, identity: Identity) -> bool:
+    """Whether the media are those of the pool that this VM waits in or was taken from."""
+    data_dir = context.config.azure_init_data_dir.path
+    if context.unmounted is not None or context.machine.stat(f"{data_dir.rstrip('/')}/{POOL_FILE}") is None:
+        return False
+    from azureinit.memory.pool import read_marker
+
+    marker = read_marker(context.machine, data_dir)
+    return marker is not None and marker.is_of(identity.vm_id)
+
+
+def _leave(context: Context, path: str, data: bytes) -> None:
+    """For the run of this boot. Not synced: it counts for this boot only."""
+    if context.machine.rooted:
+        return
+
+    def write() -> None:
+        context.machine.make_dirs(path.rpartition("/")[0], mode=0o700)
+        context.machine.write(path, data, mode=0o600, sync=False)
+
+    best_effort(context.events, "local", write)
+
+
 def set_hostname(context: Context, identity: Identity, name: str) -> str:
     """Returns the name that the machine has then. Facts show whether it is done, so no journal is needed."""
     machine = context.machine
@@ -74,6 +104,10 @@ def set_hostname(context: Context, identity: Identity, name: str) -> str:
 
         name = read_chosen_name(machine, identity.instance) or name
     plan = make_plan(planners, Wanted(metadata=Metadata(hostname=name), config=context.config), facts)
+    if work_left(plan):  # if IMDS puts this VM into a pool, the run restores it
+        files = {path: machine.read(path, limit=MOST_BYTES) for path in NAME_FILES}
+        texts = {path: None if data is None else data.decode("latin-1") for path, data in files.items()}
+        _leave(context, FORMER_NAME, dumps({"kernel": facts.names.kernel, "files": texts}).encode())
     enact(machine, plan, events=context.events, deadline=context.work_deadline)
     if machine.unsynced.unknown or machine.unsynced.directories - {machine.real("/etc")}:  # the run syncs /etc itself
         from azureinit.machine.durable import make_durable

@@ -7,13 +7,21 @@ and `azure-init plan` all read these rows.
 from __future__ import annotations
 
 from azureinit.record import Record
-from azureinit.run.enact import best_effort, enact, tell_cautions
+from azureinit.run.enact import best_effort, each_by_itself, enact, tell_cautions
+from azureinit.run.network_jobs import (
+    RECORD,
+    plan_later_network,
+    plan_lone_nics,
+    read_lone_nics,
+    read_network,
+    read_wrong_way,
+)
 from azureinit.run.stages import SCRIPTS, find_stage
 from azureinit.telemetry.events import DEBUG, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from azureinit.config.model import Config
@@ -29,7 +37,8 @@ BOOT = "in every boot, after the verdict"
 LAST = "in every boot, last: it may take long, and logins do not wait for it"
 RENAMED = "after a verdict, where the host name changed"
 AFTER_READY = "after Ready, until it is done"
-MONITOR = find_stage("hostname").unit
+BEFORE_READY = "before Ready, where the way to the platform is wrong"
+MONITOR, WATCH = find_stage("hostname").unit, find_stage("addresses").unit
 DISK_UNIT, RUN_UNIT = find_stage("disk").unit, find_stage("provision").unit
 
 
@@ -43,6 +52,7 @@ class Situation(Record):
     done: frozenset[str] = frozenset()
     own_keys: frozenset[str] | None = None
     instance: Instance | None = None
+    network: Mapping[str, Any] | None = None  # IMDS's, if this run has asked
 
 
 class Job(Record):
@@ -53,6 +63,7 @@ class Job(Record):
     planner: Callable[[Situation, Any], Plan]
     on_tree: bool = False  # also done under --root
     apart: bool = False  # its steps do not depend on each other: one that fails does not stop the rest
+    record: str = ""  # the name of its steps without which the others are not done: see each_by_itself
     level: int = WARN  # of the log line for a failure
 
 
@@ -121,16 +132,22 @@ def _plan_later_host_keys(at: Situation, facts: Any) -> Plan:
     return make_plan(AFTER_READY, wanted, facts)
 
 
-def _read_monitor(at: Situation) -> object:
-    if not at.machine.is_dir("/run/systemd/system"):
+def _is_running(machine: Machine, unit: str) -> bool | None:
+    if not machine.is_dir("/run/systemd/system"):
         return None
-    return at.machine.stat(f"/run/systemd/units/invocation:{MONITOR}", follow=False) is not None
+    return machine.stat(f"/run/systemd/units/invocation:{unit}", follow=False) is not None
 
 
 def _plan_monitor(_at: Situation, running: Any) -> Plan:
     from azureinit.plan.units import plan_monitor
 
-    return plan_monitor(unit=MONITOR, running=running)
+    return plan_monitor("hostname monitor", unit=MONITOR, running=running, key="hostname.monitor")
+
+
+def _plan_watch(_at: Situation, running: Any) -> Plan:
+    from azureinit.plan.units import plan_monitor
+
+    return plan_monitor("network watch", unit=WATCH, running=running, key="network.watch")
 
 
 def _read_timeouts(at: Situation) -> object:
@@ -225,6 +242,15 @@ MAINTENANCE: tuple[Job, ...] = (
         facts=_read_disk_service,
         planner=_plan_disk_service,
     ),
+    # At the start: such a NIC may be the only way to the platform.
+    Job(
+        name="NICs without a synthetic twin",
+        when=START,
+        wanted=lambda config: config.network.configure,
+        facts=read_lone_nics,
+        planner=plan_lone_nics,
+        apart=True,
+    ),
     Job(
         name="root file system",
         when=BOOT,
@@ -252,8 +278,35 @@ MAINTENANCE: tuple[Job, ...] = (
         name="hostname monitor",
         when=BOOT,
         wanted=lambda config: config.hostname.monitor,
-        facts=_read_monitor,
+        facts=lambda at: _is_running(at.machine, MONITOR),
         planner=_plan_monitor,
+    ),
+    Job(
+        name="network before Ready",
+        when=BEFORE_READY,
+        wanted=lambda config: config.network.configure,
+        facts=read_wrong_way,
+        planner=plan_later_network,
+        apart=True,
+        record=RECORD,
+    ),
+    Job(
+        name="network",
+        when=LAST,
+        wanted=lambda config: config.network.configure,
+        facts=read_network,
+        planner=plan_later_network,
+        on_tree=True,
+        apart=True,
+        record=RECORD,
+    ),
+    # After the row above: both change the same files.
+    Job(
+        name="network watch",
+        when=LAST,
+        wanted=lambda config: config.network.watch and config.network.configure,
+        facts=lambda at: _is_running(at.machine, WATCH),
+        planner=_plan_watch,
     ),
     Job(
         name="disk timeout",
@@ -305,6 +358,9 @@ def _do(context: Context, job: Job, at: Situation) -> bool:
     outcome: list[bool] = []
     then = "tried again at the next boot" if job.when in (BOOT, AFTER_READY, LAST) else ""
 
+    def do(name: str, plan: Plan) -> bool:
+        return best_effort(context.events, name, _enacting(context, plan), level=job.level, then=then)
+
     def work() -> None:
         plan = plan_job(job, at)
         if not plan:
@@ -316,10 +372,10 @@ def _do(context: Context, job: Job, at: Situation) -> bool:
 
             notify(context.machine, "READY=1")
         tell_cautions(plan, context.events)
-        parts = [(step,) for step in work_left(plan)] if job.apart else [plan]
-        for part in parts:
-            name = part[0].name if len(part) == 1 else job.name
-            outcome.append(best_effort(context.events, name, _enacting(context, part), level=job.level, then=then))
+        if job.apart:
+            outcome.append(each_by_itself(work_left(plan), lambda step: do(step.name, (step,)), record=job.record))
+        else:
+            outcome.append(do(plan[0].name if len(plan) == 1 else job.name, plan))
 
     return best_effort(context.events, job.name, work, level=job.level, then=then) and all(outcome)
 

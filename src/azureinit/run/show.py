@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.plan.actions import Unknown
+from azureinit.plan.actions import Satisfied, Unknown
 from azureinit.plan.hostname import DHCP_NAME
 from azureinit.run.admin import own_keys
 from azureinit.run.channels import open_channels
@@ -25,15 +25,20 @@ def whole_plan(context: Context) -> Plan:
     readable = context.machine.is_open(path)
     identity = identify(context, end_if_done=False)
     channels = open_channels(context)
+    memory = recall(context, identity, readable=readable)
+    if memory.waits is not None:
+        return (_in_pool(memory.waits.type, "its customer's data have not arrived yet"),)
     asked = gather(
         context,
         identity,
-        recall(context, identity, readable=readable),
+        memory,
         Early(),
         platform=channels.platform,
         waiting=channels.waiting,
         end_if_done=False,
     )
+    if asked.pps_type is not None:
+        return (_in_pool(asked.pps_type, "the run reports Ready and waits for its customer's data"),)
     desired = plan_desired(context, asked, asked.facts, shown=True)
     at, due = _situation(context, asked), _due(asked, desired)
     return (
@@ -47,6 +52,10 @@ def whole_plan(context: Context) -> Plan:
     )
 
 
+def _in_pool(kind: str, why: str) -> Satisfied:
+    return Satisfied(name="pre-provisioning", why=f"this VM is in a pool (type {kind}): {why}")
+
+
 def _situation(context: Context, asked: Asked) -> Situation:
     return Situation(
         machine=context.machine,
@@ -54,6 +63,7 @@ def _situation(context: Context, asked: Asked) -> Situation:
         hostname=asked.metadata.hostname if asked.metadata is not None else None,
         facts=asked.facts,
         done=asked.memory.journal.done,
+        network=asked.metadata.network if asked.metadata is not None else None,
         instance=asked.identity.instance if asked.memory.readable else None,
         own_keys=own_keys(context, asked, asked.facts) if is_provisioned_anew(asked) else None,
     )

@@ -6,6 +6,7 @@ from azureinit.errors import AzureInitError, LocalError
 from azureinit.memory.modules import DOCUMENT, once_path, read_marks
 from azureinit.plan.actions import Caution, Satisfied, Unknown
 from azureinit.record import replace
+from azureinit.run.admin import today
 from azureinit.run.explain import cautions
 from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import ALWAYS, CONFIG, FINAL, NETWORK, ONCE
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
     from azureinit.run.modules import Module
     from azureinit.run.state import Asked, Context
+
+UNKNOWN_ID = -1  # of an account that the run makes: no file has it yet
 
 
 def plan_stages(context: Context, asked: Asked) -> Plan:
@@ -69,6 +72,26 @@ def _plan_module(context: Context, row: Module, request: Request, ended: frozens
     if row.frequency != ALWAYS and row.name in ended:
         return (Satisfied(name=row.name, why=f"it has run ({row.frequency})"),)
     try:
-        return row.planner(request, row.facts(context.machine, request))
+        return row.planner(request, _after_run(context, request, row.facts(context.machine, request)))
     except AzureInitError as error:
         return (Unknown(name=row.name, why=str(error)),)
+
+
+def _after_run(context: Context, request: Request, facts: object) -> object:
+    """The facts as the stages will find them: the run makes the platform's admin before."""
+    from azureinit.facts.system_files import SystemFiles
+    from azureinit.facts.users import Users
+    from azureinit.modules.ssh_import_id import ImportFacts
+    from azureinit.plan.account import accounts_with_admin
+
+    admin = request.metadata.username
+    if not admin:
+        return facts
+    if isinstance(facts, SystemFiles):
+        users, groups = ({admin: UNKNOWN_ID, **known} for known in (facts.users, facts.groups))
+        return replace(facts, users=users, groups=groups)
+    if isinstance(facts, (Users, ImportFacts)):
+        day = today(context.machine)
+        after = accounts_with_admin(admin, accounts=facts.accounts, config=context.config, today=day)
+        return replace(facts, accounts=after)
+    return facts

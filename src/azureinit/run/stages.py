@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 VERDICT, FAILURE, NOTHING = "one verdict", "a failure, unless a verdict has left", "nothing"
 SCRIPTS = "/etc/azure-init/scripts"  # directories of scripts, which the stages of customData run
+# What one stage of a boot leaves for the next one. The media ask for pre-provisioning; the host name before this boot.
+POOL_HINT, FORMER_NAME = "/run/azure-init/pool", "/run/azure-init/former-name"
+NAME_FILES = ("/etc/hostname", "/etc/hosts")
 AWAITED = "one verdict, where readiness.at names the stage"
 
 
@@ -73,6 +76,8 @@ STAGES: tuple[Stage, ...] = (
     ),
     # Registers later changes of the host name in DNS.
     Stage(name="hostname", unit="azure-init-hostname.service", ends_if_done=False),
+    # Follows NICs and addresses that change while the machine runs.
+    Stage(name="addresses", unit="azure-init-network.service", ends_if_done=False),
     # Sets up the temporary disks: it may swap and mount, and no login waits for it.
     Stage(name="disk", unit="azure-init-disk.service", ends_if_done=False, beside_cloud_init=True, to_host=True),
     # Carry out customData. Their planners are the rows in network_modules, config_modules and final_modules.

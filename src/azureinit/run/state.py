@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from azureinit.machine import Machine
     from azureinit.memory.instance import Instance
     from azureinit.memory.journal import Journal
+    from azureinit.memory.pool import Marker
+    from azureinit.record import Secret
     from azureinit.sources.metadata import Metadata
     from azureinit.telemetry.events import Events
     from azureinit.telemetry.kvp import KvpLayer
@@ -33,6 +35,8 @@ class Context(Record):
     booted: float | None = None  # when this machine was started; None where the run is not a service of a boot
     ends: float = float("inf")  # the deadline, where something ends the run earlier
     unmounted: str | None = None  # a mount point above the data directory that is not mounted: nothing is read there
+    reprovision: Secret | None = None  # the customer's ovf-env.xml, where this run has waited in a pool for it
+    again: bool = False  # this process has run before, in a pool, and holds the lock
 
     @property
     def deadline(self) -> float:
@@ -71,6 +75,8 @@ class Memory(Record):
     saved: Metadata | None = None  # what the media said
     previous: str = ""  # the reason of a failure that never reached the platform
     unconfirmed: Metadata | None = None  # media that were applied before IMDS could be asked
+    waits: Marker | None = None  # an earlier run has reported Ready in a pool, or ended while it did so
+    pool: Marker | None = None  # this VM was taken from a pool
 
 
 class Asked(Record):
@@ -86,6 +92,8 @@ class Asked(Record):
     previous_id: str | None = None  # "" where nothing records which VM this machine was
     device: str | None = None  # the drive that holds the media
     unconfirmed: Metadata | None = None  # set where the media are applied and IMDS has not agreed yet
+    pps_type: str | None = None  # set where the platform asks this VM to wait in a pool; then `metadata` is None
+    imds_id: str | None = None  # the VM's id as IMDS tells it, where `pps_type` is set
 
 
 class Settled(Record):
@@ -107,6 +115,9 @@ class Known(Record):
     metadata: Metadata | None = None
     previous: str = ""
     unconfirmed: bool = False
+    pps_type: str | None = None
+    # The platform has accepted a pool's Ready, and no customer has the VM: no verdict. None: the marker alone tells.
+    waits: bool | None = None
 
 
 class Outcome(Record):
@@ -124,6 +135,7 @@ def known_of(asked: Asked) -> Known:
         metadata=asked.metadata,
         previous=asked.memory.previous,
         unconfirmed=asked.unconfirmed is not None,
+        pps_type=asked.memory.pool.type if asked.memory.pool is not None else None,
     )
 
 
@@ -133,6 +145,14 @@ class AlreadyProvisioned(Exception):
     def __init__(self, identity: Identity, by: str = "") -> None:
         super().__init__(by)
         self.identity = identity
+
+
+class Reused(Exception):
+    """A customer has got this VM from its pool: the run starts over, with this context."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__("the customer's data have arrived")
+        self.context = context
 
 
 class Stopped(BaseException):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from azureinit.sources.proxy_agent import ProxyAgent
 
     Ask = Callable[[], Metadata]
+    Note = Callable[[AzureInitError], None]
     NoRoute = Callable[[float], Union[AzureInitError, None]]
 
 DRIVE = "/dev/sr"  # an optical drive
@@ -54,13 +55,15 @@ def ask_sources(
     vm_id: str | None = None,
     no_network: NoRoute | None = None,
     trouble: dict[str, AzureInitError | None] | None = None,
+    medium: Callable[[float, Note], Medium] | None = None,
 ) -> Callable[[], Gathered]:
     """Start reading at once; the returned function waits for the answers. `saved`: the media of an earlier run.
 
     `route`: the network may not be up yet, so IMDS is asked once there is a route to it; `add_route` is called with a
     host that has had no route for long. `vm_id`: this VM's, if known. `no_network` is called with the seconds waited
     and returns a reason to stop waiting for a route; then the media are applied alone, if possible. `trouble` gets the
-    sources that have not answered yet, each with its last error.
+    sources that have not answered yet, each with its last error. `medium` reads what a VM from a pool gets instead of
+    media; IMDS is asked after it, since it may ask for the proxy agent.
     """
     from azureinit.machine.threads import Flag, Inbox, start
 
@@ -89,7 +92,10 @@ def ask_sources(
     def ask_media() -> Metadata:
         try:
             note = lambda error: trouble.update(media=error)  # noqa: E731
-            media.append(_read_media(machine, config, deadline=deadline, observe=observe, note=note))
+            if medium is not None:
+                media.append(medium(deadline, note))
+            else:
+                media.append(_read_media(machine, config, deadline=deadline, observe=observe, note=note))
         finally:
             media_known.set()
         return replace(from_ovf(media[0].ovf), document=media[0].document)
@@ -107,6 +113,10 @@ def ask_sources(
             ):
                 raise (no_network and no_network(float("inf"))) or NoNetwork(f"no route to {host}")
             inbox.put((ROUTE, Metadata()))
+        if medium is not None:
+            media_known.wait()
+            if media and media[0].ovf.proxy_agent:
+                proxy_agent().wait(demanded=True)
 
         def wait_for_proxy(refusal: str) -> str:
             machine.clock.wait(media_known.wait, config.sources.grace_secs)
@@ -146,13 +156,14 @@ def ask_sources(
             routed=not route,
             trouble=trouble,
             alone=alone if route else None,
+            both=medium is not None,
         )
         refuse_contradiction(answers, failures, vm_id=vm_id)
         if "media" in answers and isinstance(failures.get("imds"), NoNetwork) and not from_the_drive():
             del answers["media"]
             failures["media"] = MediaAbsent("a medium outside of an optical drive is not used without IMDS")
-        medium = answers.get("media", saved)
-        if medium is not None and medium.proxy_agent:
+        told = answers.get("media", saved)
+        if told is not None and told.proxy_agent:
             try:
                 proxy_agent().wait(demanded=True)
             except ProxyAgentFailed as error:
@@ -183,11 +194,12 @@ def collect(
     routed: bool = True,
     trouble: Mapping[str, AzureInitError | None] = {},
     alone: Callable[[Metadata, float], AzureInitError | None] | None = None,
+    both: bool = False,
 ) -> tuple[dict[str, Metadata], dict[str, AzureInitError]]:
     """Both answers, or one answer and the reason why the wait for the other ended.
 
     `alone` is called every second while the media have answered and there is no route to IMDS. It returns why to use
-    the media alone.
+    the media alone. `both`: neither is sufficient without the other.
     """
     started = clock.monotonic()
     answers: dict[str, Metadata] = {}
@@ -222,7 +234,10 @@ def collect(
             failures.pop(name, None)  # late, but still during the wait for the other source
         known = merge({**({"saved": saved} if saved else {}), **answers})
         lacking = needs_media(known) and "media" not in answers
-        if (is_enough(known) and not lacking) or ("imds" in answers and is_specialised(known)):
+        pooled = known.pps_type is not None
+        if (pooled or both) and "imds" not in answers:
+            continue  # IMDS may say that this is no VM of a pool; and a customer's VM must be known to it
+        if (is_enough(known) and not lacking) or ("imds" in answers and (pooled or is_specialised(known))):
             soon = now + config.sources.grace_secs
             limits = {name: min(limit, soon) if routed or name != "imds" else limit for name, limit in limits.items()}
 

@@ -53,6 +53,7 @@ class Imds(Record):
     # An empty profile means that nothing is requested; an absent one means nothing.
     has_profile: bool = True
     user_data: Secret | None = None  # as received: base64
+    network: Mapping[str, Any] | None = None  # as received
     about: Mapping[str, str] = {}
 
 
@@ -82,8 +83,8 @@ def query_imds(
             send(
                 "GET",
                 f"{config.imds.endpoint.rstrip('/')}/metadata/instance?api-version={questions[0]}",
-                headers={"Metadata": "true", "User-Agent": f"azure-init v{VERSION}"},
-                retry=_policy(config, at_once=(WRONG_VERSION, *(DENIED if wait_for_proxy is not None else ()))),
+                headers=imds_headers(),
+                retry=imds_policy(config, at_once=(WRONG_VERSION, *(DENIED if wait_for_proxy is not None else ()))),
                 deadline=until,
                 clock=clock,
                 accept=accept,
@@ -122,7 +123,7 @@ def unavailable(config: Config, error: HttpFailed, said: str) -> ImdsUnavailable
     return made
 
 
-def _policy(config: Config, *, at_once: tuple[int, ...]) -> Retry:
+def imds_policy(config: Config, *, at_once: tuple[int, ...]) -> Retry:
     return Retry(
         connect_timeout=config.imds.connection_timeout_secs,
         request_timeout=config.imds.request_timeout_secs,
@@ -135,13 +136,21 @@ def _policy(config: Config, *, at_once: tuple[int, ...]) -> Retry:
     )
 
 
-def parse_imds(body: bytes) -> Imds:
+def imds_headers() -> dict[str, str]:
+    return {"Metadata": "true", "User-Agent": f"azure-init v{VERSION}"}
+
+
+def parse_json(body: bytes) -> object:
     try:
-        document = loads((body[3:] if body.startswith(BOM) else body).decode())
+        return loads((body[3:] if body.startswith(BOM) else body).decode())
     except ValueError as error:
         what = str(error) if type(error) is ValueError else getattr(error, "msg", type(error).__name__)
         what = "HTML" if body.lstrip()[:1] == b"<" else what
         raise ImdsUnparsable(f"IMDS answered something that is not JSON: {what}") from None
+
+
+def parse_imds(body: bytes) -> Imds:
+    document = parse_json(body)
     compute = _table(document, "compute", "IMDS document", required=True)
     profile = _table(compute, "osProfile", "compute")
     extended = _table(_table(document, "extended", "IMDS document"), "compute", "extended")
@@ -155,8 +164,15 @@ def parse_imds(body: bytes) -> Imds:
         has_custom_data=_flag(extended, "hasCustomData"),
         has_profile="osProfile" in compute,
         user_data=_secret(compute, "userData"),
+        network=_network(document),
         about={key: value for key in ABOUT if isinstance(value := compute.get(key), str) and value},
     )
+
+
+def _network(document: object) -> Mapping[str, Any] | None:
+    """What is wrong with it concerns the network alone, and no verdict."""
+    found = document.get("network") if isinstance(document, dict) else None
+    return found if isinstance(found, dict) and found else None
 
 
 def _invalid(told: str, *, key: str) -> ImdsInvalid:

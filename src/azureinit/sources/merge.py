@@ -18,7 +18,6 @@ from azureinit.errors import (
     MediaUnreadable,
     NoCredentials,
     OvfInvalid,
-    PpsUnsupported,
     ProxyAgentFailed,
     UsernameMissing,
 )
@@ -44,10 +43,10 @@ def from_imds(imds: Imds) -> Metadata:
         disable_password=imds.disable_password,
         keys=tuple(key for told in imds.keys for key in _spelt_out(told)),
         has_custom_data=bool(imds.has_custom_data),
-        # IMDS's "None" must not override the media: either source may request pre-provisioning.
-        pps_type=None if (imds.pps_type or "").lower() == "none" else imds.pps_type,
+        pps_type=imds.pps_type,  # also "None", which outranks what the media say
         has_profile=imds.has_profile,
         user_data=imds.user_data,
+        network=imds.network,
         about=imds.about,
     )
 
@@ -72,12 +71,31 @@ def from_ovf(ovf: Ovf) -> Metadata:
         has_password=ovf.password is not None,
         custom_data=ovf.custom_data_text,
         guest_agent_off=ovf.provision_guest_agent is False,
-        pps_type=ovf.pps_type or ("Running" if ovf.preprovisioned else None),
+        pps_type=_media_type(ovf),
         proxy_agent=ovf.proxy_agent,
         thumbprints=tuple((key.fingerprint, key.path) for key in ovf.keys if key.fingerprint and not key.value),
         key_pairs=tuple(KeyPair(thumbprint=pair.fingerprint or "", path=pair.path) for pair in ovf.pairs),
         warnings=ovf.warnings,
     )
+
+
+def _media_type(ovf: Ovf) -> str | None:
+    if ovf.pps_type is None and not ovf.preprovisioned:
+        return None
+    from azureinit.sources.pps import media_type
+
+    return media_type(ovf.pps_type, flag=ovf.preprovisioned)
+
+
+def _pps_type(answers: Mapping[str, Metadata], warnings: list[str]) -> str | None:
+    imds, media = (answers[name].pps_type if name in answers else None for name in ("imds", "media"))
+    if (imds or "None") == "None" and media is None:
+        return None
+    from azureinit.sources.pps import decide
+
+    found, told = decide(imds=imds, media=media)
+    warnings += told
+    return found
 
 
 SOURCES = ("imds", "media", "saved")  # in order of precedence
@@ -93,7 +111,7 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
     warnings = [warning for name in SOURCES if name in answers for warning in answers[name].warnings]
     skipped = _sources_of_bad_keys(answers, warnings)
     for field in Metadata.fields_:
-        if field in ("about", "provenance", "warnings"):
+        if field in ("about", "provenance", "warnings", "pps_type"):
             continue
         names = [name for name in SOURCES if name in answers and not (field == "keys" and name in skipped)]
         told = [(name, getattr(answers[name], field)) for name in names]
@@ -105,6 +123,7 @@ def merge(answers: Mapping[str, Metadata]) -> Metadata:
             if field in COMPARED and _comparable(value) != _comparable(values[field]):
                 first, other = _in_words(values[field]), _in_words(value)
                 warnings.append(f"{field}: {provenance[field]} says {first}, {name} says {other}; using the first")
+    values["pps_type"] = _pps_type(answers, warnings)
     if "disable_password" not in values and "has_password" in values:
         values["disable_password"], provenance["disable_password"] = False, provenance["has_password"]
     values["about"] = next((answers[name].about for name in SOURCES if name in answers and answers[name].about), {})
@@ -232,12 +251,6 @@ def check_complete(metadata: Metadata, failures: Mapping[str, AzureInitError], *
 
     `knows_saved`: whether the saved media could be read; if not, missing media are no error.
     """
-    if (metadata.pps_type or "None").lower() != "none":
-        raise PpsUnsupported(
-            f"the platform asks for pre-provisioning of type {shown(metadata.pps_type or '')}, "
-            "which this agent does not support yet",
-            hint="deploy without pre-provisioning",
-        )
     given_up = {name: error for name, error in failures.items() if "setting" not in error.data}
     if "proxy agent" in failures:
         raise _caused(failures["proxy agent"], "the media ask for the guest proxy agent", failures)

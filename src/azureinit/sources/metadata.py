@@ -7,6 +7,7 @@ from azureinit.record import Record, Secret
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from azureinit.pubkey import PublicKey
 
@@ -44,6 +45,8 @@ class Metadata(Record):
     key_pairs: tuple[KeyPair, ...] = ()
     # IMDS has an osProfile: an empty one means that nothing is requested.
     has_profile: bool = False
+    # IMDS's `network` as received: parsed only where it asks for more than DHCP gives.
+    network: Mapping[str, Any] | None = None
     about: Mapping[str, str] = {}  # more of IMDS's document, for telemetry
     provenance: dict[str, str] = {}  # noqa: RUF012 - frozen by Record, never changed
     warnings: tuple[str, ...] = ()
@@ -77,7 +80,17 @@ def is_specialised(metadata: Metadata) -> bool:
 
 def asks_anything(metadata: Metadata) -> bool:
     """Whether any source has more than the VM's id."""
-    return not {"vm_id", "has_profile", "user_data"}.issuperset(metadata.provenance)
+    return not {"vm_id", "has_profile", "user_data", "network"}.issuperset(metadata.provenance)
+
+
+def is_simple(network: object) -> bool:
+    """One NIC with one address of each family: DHCP configures everything, and nothing else of it is read."""
+    entries = network.get("interface") if isinstance(network, dict) else None
+    if not isinstance(entries, list) or len(entries) != 1 or not isinstance(entries[0], dict):
+        return False
+    families = [entries[0].get(family) for family in ("ipv4", "ipv6")]
+    lists = [family.get("ipAddress") for family in families if isinstance(family, dict)]
+    return all(isinstance(found, list) and len(found) <= 1 for found in lists)
 
 
 BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -1,0 +1,382 @@
+"""The plan for NICs and addresses beyond the first: when it writes, for which manager, and when it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from azureinit.config.model import Config, Network
+from azureinit.errors import PlanStale
+from azureinit.facts.link_managers import NETPLAN
+from azureinit.machine.netlink import Address
+from azureinit.machine.network_changes import Rule, parse_rules
+from azureinit.memory.network import NetworkRecord, encode_record, parse_record
+from azureinit.plan.actions import Caution, EditLink, Step
+from azureinit.plan.show import as_json, as_text
+from azureinit.record import replace
+from azureinit.run.enact import enact
+from azureinit.sources.network_metadata import parse_network
+from azureinit.telemetry.events import Events
+from support.several_nics import INSTANCE, LEASE, TWO, A, B, C, Several, commands, entry, network, told, writes
+
+FILE_A, FILE_B = (f"/etc/systemd/network/zzx-azure-init-000d3a12345{digit}.network" for digit in "67")
+KEYFILE = "/etc/NetworkManager/system-connections/azure-init-000d3a123457.nmconnection"
+GENERATED = "/run/systemd/network/10-netplan-eth1.network"
+SEVERAL = network(entry(A, "10.0.0.4", "10.0.0.5", "10.0.0.6"))
+
+
+def do(machine: Several, plan: Any) -> None:
+    enact(machine, plan, events=Events(clock=machine.clock), deadline=1e9)
+
+
+def edits(plan: Any) -> list[EditLink]:
+    steps = [item for item in plan if isinstance(item, Step)]
+    return [action for step in steps for action in step.ways[0].actions if isinstance(action, EditLink)]  # type: ignore[union-attr]
+
+
+def steps(plan: Any) -> list[str]:
+    return [item.name for item in plan if isinstance(item, Step)]
+
+
+# ---- what is written
+
+
+@pytest.mark.parametrize("document", [network(entry(A, "10.0.0.4")), network(entry(A, "10.0.0.4", ipv6=("fd00::4",)))])
+def test_one_nic_with_one_address_is_left_as_it_is(tmp_path: Path, document: Any) -> None:
+    assert told(Several(tmp_path, A).plan(document)).startswith("Satisfied: network: as IMDS lists it")
+
+
+def test_a_second_nic_gets_a_file_and_a_reload_and_the_first_nothing(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    plan = machine.plan(TWO)
+    assert [*writes(plan)] == [FILE_B]
+    assert commands(plan) == ["networkctl reload"]
+    assert machine.plan(network(*reversed(TWO["interface"]))) == plan
+    do(machine, plan)
+    assert steps(machine.plan(TWO)) == []
+    assert machine.ran == [("networkctl", "reload")]
+
+
+def test_a_file_that_was_not_loaded_is_loaded_once(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(TWO))
+    machine.put(INSTANCE.path("reload"), "reload\n")
+    plan = machine.plan(TWO)
+    assert (writes(plan), commands(plan)) == ({}, ["networkctl reload"])
+    do(machine, plan)
+    assert steps(machine.plan(TWO)) == []
+
+
+def test_secondary_addresses_of_the_primary_are_set_at_once_and_its_file_is_not_loaded(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A)
+    plan = machine.plan(SEVERAL)
+    assert edits(plan) == [EditLink(name="eth0", index=2, mac=A, add=("10.0.0.5", "10.0.0.6"))]
+    assert [*writes(plan)] == [FILE_A] and commands(plan) == []
+    do(machine, plan)
+    assert machine.changed == [(2, ("10.0.0.5", "10.0.0.6"), ())]
+
+
+def test_files_of_both_are_written_in_an_order_that_does_not_reload_the_primary(tmp_path: Path) -> None:
+    both = network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))
+    assert steps(Several(tmp_path, A, B).plan(both)) == [
+        "network record",
+        "network configuration of eth1",
+        "addresses of eth0",
+        "network configuration of eth0",
+    ]
+
+
+def held(machine: Several, *addresses: str) -> None:
+    own = tuple(Address(index=2, family=4, address=one, prefix=32, scope="global") for one in addresses)
+    machine.addresses = (machine.addresses[0], *own)
+
+
+def test_an_address_goes_after_two_answers_and_only_if_azure_init_set_it(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A)
+    do(machine, machine.plan(SEVERAL))
+    held(machine, "10.0.0.5", "10.0.0.6", "10.0.0.9")
+    fewer = network(entry(A, "10.0.0.4", "10.0.0.5"))
+    assert (
+        "until two answers without faults are equal" in told(machine.plan(fewer)) and steps(machine.plan(fewer)) == []
+    )
+    plan = machine.plan(fewer, confirmed=True)
+    assert edits(plan) == [EditLink(name="eth0", index=2, mac=A, remove=("10.0.0.6",))]
+    assert b"10.0.0.6" not in writes(plan)[FILE_A].data  # type: ignore[operator]
+    do(machine, plan)
+    held(machine, "10.0.0.5", "10.0.0.9")
+    assert steps(machine.plan(fewer)) == []
+
+
+def test_an_address_of_another_nic_goes_after_two_answers_too(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(TWO))
+    fewer = network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4"))
+    assert steps(machine.plan(fewer)) == []
+    plan = machine.plan(fewer, confirmed=True)
+    assert [*writes(plan)] == [FILE_B] and b"10.0.1.5" not in writes(plan)[FILE_B].data  # type: ignore[operator]
+
+
+def test_an_address_that_was_there_before_is_never_removed(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A)
+    held(machine, "10.0.0.5")
+    do(machine, machine.plan(SEVERAL))
+    held(machine, "10.0.0.5", "10.0.0.6")
+    plan = machine.plan(network(entry(A, "10.0.0.4")), confirmed=True)
+    assert edits(plan) == [EditLink(name="eth0", index=2, mac=A, remove=("10.0.0.6",))]
+    assert "network files" in steps(plan), "the file is not needed any more"
+    do(machine, plan)
+    assert not (tmp_path / FILE_A.lstrip("/")).exists()
+    assert machine.stat(INSTANCE.path("network")) is None
+
+
+def test_a_nic_that_imds_does_not_list_any_more_loses_its_file_and_rules(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(TWO))
+    ours = Rule(family=4, source="10.0.1.4", prefix=32, table=10101, priority=10101)
+    others = Rule(family=4, source="10.9.9.9", prefix=32, table=100, priority=100)
+    machine.rules = (ours, others)
+    one = network(entry(A, "10.0.0.4"))
+    assert steps(machine.plan(one)) == []
+    do(machine, machine.plan(one, confirmed=True))
+    assert [rule.source for rule in machine.rules] == [others.source]
+    assert not (tmp_path / FILE_B.lstrip("/")).exists()
+    assert steps(machine.plan(one)) == []
+
+
+def test_a_link_that_is_missing_at_one_boot_keeps_its_file_and_the_tables_of_the_others(tmp_path: Path) -> None:
+    three = network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4"), entry(C, "10.0.2.4"))
+    machine = Several(tmp_path, A, B, C)
+    do(machine, machine.plan(three))
+    for name in ("ifindex", "address", "type"):
+        (tmp_path / f"sys/class/net/eth1/{name}").unlink()
+    plan = machine.plan(three, confirmed=True)
+    assert f"no link has the MAC address {B}" in told(plan)
+    assert steps(plan) == []
+
+
+def test_a_primary_with_a_high_metric_stays_the_default_route(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    machine.routes = (replace(machine.routes[0], metric=1024), machine.routes[1])
+    machine.put_state(2, "/run/systemd/network/10-netplan-eth0.network")
+    assert b"RouteMetric=1124\n" in writes(machine.plan(TWO))[FILE_B].data  # type: ignore[operator]
+
+
+# ---- other managers
+
+
+def test_networkmanager_gets_a_keyfile_and_activates_it(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B, managed=False)
+    for index, lease in ((2, "classless_static_routes=168.63.129.16/32 10.0.0.1\n"), (3, "routers=10.0.1.1\n")):
+        text = f"[device]\nmanaged=true\n\n[dhcp4]\nip_address=10.0.{index - 2}.4\n{lease}"
+        machine.put(f"/run/NetworkManager/devices/{index}", text.replace("classless", "rfc3442_classless"))
+    plan = machine.plan(TWO)
+    assert [*writes(plan)] == [KEYFILE] and writes(plan)[KEYFILE].mode == 0o600
+    assert [command.rpartition(" uuid ")[0] for command in commands(plan)] == ["", "nmcli --wait 45 connection up"]
+    primary = machine.plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4")))
+    assert [command for command in commands(primary) if "000d3a123456" in command] == [
+        f"nmcli connection load {KEYFILE.replace('57.nm', '56.nm')}"
+    ]
+
+
+def test_netplan_s_file_is_for_the_next_boot_and_one_in_run_for_this(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    machine.put("/etc/netplan/50-cloud-init.yaml", "network:\n  ethernets:\n    eth0: {dhcp4: true}\n")
+    plan = machine.plan(TWO)
+    runtime = FILE_B.replace("/etc/", "/run/")
+    assert [*writes(plan)] == ["/etc/netplan/60-azure-init.yaml", runtime]
+    assert commands(plan) == ["networkctl reload"]
+    assert [way.backend for item in plan if isinstance(item, Step) for way in item.ways][1:] == [NETPLAN]
+    do(machine, plan)
+    machine.put_state(3, runtime)
+    assert steps(machine.plan(TWO)) == []
+    machine.put_state(3, "/run/systemd/network/10-netplan-azure-init-000d3a123457.network")  # after a boot
+    assert steps(machine.plan(TWO)) == []
+
+
+def test_ifupdown_gets_a_file_where_interfaces_reads_it(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B, managed=False)
+    machine.put("/etc/network/interfaces", "source /etc/network/interfaces.d/*\nauto eth0\niface eth0 inet dhcp\n")
+    machine.put("/etc/systemd/system/multi-user.target.wants/networking.service", "")
+    machine.put("/run/network/ifstate", "eth0=eth0\n")
+    machine.put("/var/lib/dhcp/dhclient.eth0.leases", LEASE)
+    plan = machine.plan(TWO)
+    assert [*writes(plan)] == ["/etc/network/interfaces.d/60-azure-init"]
+    assert commands(plan) == ["ifup eth1"]
+    machine.put("/run/network/ifstate", "eth0=eth0\neth1=eth1\n")
+    assert commands(machine.plan(TWO)) == ["ifdown eth1", "ifup eth1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "why"),
+    [
+        ("/run/systemd/netif/links/3", f"ADMIN_STATE=configured\nNETWORK_FILE={GENERATED}\n",
+         f"eth1 stays without 10.0.1.5, policy routing: {GENERATED} configures it"),
+        ("/run/wicked/leaseinfo.eth1.dhcp.ipv4", "", "azure-init writes nothing for wicked"),
+        ("/run/dhcpcd/eth1.pid", "1", "azure-init writes nothing for dhcpcd"),
+    ],
+)  # fmt: skip
+def test_configuration_of_others_stays_and_is_told(tmp_path: Path, path: str, text: str, why: str) -> None:
+    machine = Several(tmp_path, A, B)
+    if "netif" not in path:
+        (tmp_path / "run/systemd/netif/links/3").unlink()
+    machine.put(path, text)
+    plan = machine.plan(TWO)
+    assert steps(plan) == [] and why in told(plan)
+
+
+def test_cloud_netconfig_does_all_of_it(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    machine.put("/etc/systemd/system/timers.target.wants/cloud-netconfig.timer", "")
+    plan = machine.plan(TWO)
+    assert steps(plan) == [] and "cloud-netconfig configures it" in told(plan)
+
+
+# ---- what IMDS or the machine may say
+
+
+def test_the_primary_is_not_guessed(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B, primary=C)
+    machine.routes = ()
+    plan = machine.plan(TWO)
+    assert steps(plan) == []
+    assert [type(item) for item in plan] == [Caution]
+    assert "the primary NIC is not certain: no lease has routes to the platform" in told(plan)
+
+
+def test_without_routes_in_leases_the_nic_by_which_imds_answered_is_the_primary(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B, primary=C)
+    machine.routes = machine.routes[:1]
+    assert [*writes(machine.plan(TWO))] == [FILE_B]
+
+
+@pytest.mark.parametrize("document", [None, network(), {"interface": None}])
+def test_a_document_without_nics_leaves_everything(tmp_path: Path, document: Any) -> None:
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(TWO))
+    plan = machine.plan(document, confirmed=True)
+    assert steps(plan) == [] and "everything stays as it is" in told(plan)
+
+
+def test_a_nic_without_addresses_keeps_its_defaults(tmp_path: Path) -> None:
+    plan = Several(tmp_path, A, B).plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B)))
+    assert [*writes(plan)] == [FILE_A]
+
+
+def test_a_nic_that_imds_does_not_list_is_told_and_stays(tmp_path: Path) -> None:
+    plan = Several(tmp_path, A, B).plan(network(entry(A, "10.0.0.4", "10.0.0.5")))
+    assert f"IMDS does not list eth1 ({B}): it keeps its defaults" in told(plan)
+    assert [*writes(plan)] == [FILE_A]
+
+
+def test_an_entry_that_cannot_be_used_spoils_no_other(tmp_path: Path) -> None:
+    plan = Several(tmp_path, A, B).plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4", prefix="33")))
+    assert [*writes(plan)] == [FILE_A] and "which is none" in told(plan)
+
+
+# ---- switches, and trees
+
+
+@pytest.mark.parametrize(
+    ("settings", "files", "added"),
+    [
+        ({"secondary_nics": False}, [FILE_A], ("10.0.0.5",)),
+        ({"secondary_addresses": False}, [FILE_B], ()),
+    ],
+)
+def test_each_part_can_be_switched_off(tmp_path: Path, settings: Any, files: list[str], added: tuple[str, ...]) -> None:
+    both = network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4", "10.0.1.5"))
+    plan = Several(tmp_path, A, B).plan(both, config=Config(network=Network(**settings)))
+    assert [*writes(plan)] == files
+    assert tuple(address for edit in edits(plan) for address in edit.add) == added
+
+
+class Tree(Several):
+    @property
+    def rooted(self) -> bool:
+        return True
+
+    def read_rules(self) -> tuple[Rule, ...]:
+        raise AssertionError("the running kernel is not the tree's")
+
+    read_addresses = read_routes = read_links = read_rules  # type: ignore[assignment]
+
+
+def test_under_root_files_are_written_and_the_kernel_is_left_alone(tmp_path: Path) -> None:
+    both = network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))
+    plan = Tree(tmp_path, A, B).plan(both)
+    assert [*writes(plan)] == [FILE_B, FILE_A]
+    assert commands(plan) == [] and edits(plan) == []
+
+
+# ---- records and the kernel's rules
+
+
+def test_a_damaged_record_counts_as_none() -> None:
+    record = NetworkRecord(files={A: ("10.0.0.4", "10.0.0.5")}, addresses={A: ("10.0.0.5",)})
+    data = encode_record(record)
+    assert parse_record(data) == record
+    assert parse_record(data.replace(b"10.0.0.5", b"10.0.0.6")) == NetworkRecord()
+    assert parse_record(b'{"files": 1}') == parse_record(b"") == NetworkRecord()
+
+
+def test_rules_without_a_source_are_not_read() -> None:
+    assert parse_rules(b"") == parse_rules(b"\0" * 40) == []
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_as_rules_or_as_a_record(data: bytes) -> None:
+    assert isinstance(parse_rules(data), list)
+    assert isinstance(parse_record(data), NetworkRecord)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.sampled_from((A, "10.0.0.4", "24")),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    "interface",
+                    "macAddress",
+                    "ipv4",
+                    "ipv6",
+                    "ipAddress",
+                    "privateIpAddress",
+                    "subnet",
+                    "prefix",
+                    "address",
+                )
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_any_document_is_parsed_or_warned_about(document: Any) -> None:
+    found = parse_network({"interface": document} if isinstance(document, list) else document)
+    assert found.nics or found.warnings
+
+
+def test_a_link_that_became_another_one_is_not_changed(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A)
+    plan = machine.plan(SEVERAL)
+    machine.links = (replace(machine.links[0], mac=B),)
+    with pytest.raises(PlanStale, match="is not the link with the MAC address"):
+        do(machine, plan)
+    assert machine.changed == []
+
+
+def test_the_plan_shows_files_with_their_differences_and_addresses(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    shown = as_text(machine.plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))), privileged=True)
+    assert f"write {FILE_B} mode 0644\n        +[Match]\n" in shown
+    assert "add address 10.0.0.5 to eth0\n" in shown
+    assert "run networkctl reload\n" in shown
+    assert '"action": "EditLink"' in as_json(machine.plan(SEVERAL))
