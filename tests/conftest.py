@@ -5,8 +5,13 @@ from __future__ import annotations
 import sys
 
 import pytest
+from hypothesis import settings
 
 from support.signals import pass_on_signals
+
+# No test depends on how fast or how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 pytest_plugins: list[str] = []
 
@@ -25,6 +30,15 @@ SLOWEST = (
     "test_units",
     "test_disks_scenarios",
     "test_disks_kernel",
+    "test_network_boot",
+    "test_pps_kernel",
+    "test_disks_reboot",
+    "test_network_kernel",
+    "test_pps_boot",
+    "test_selftest",
+    "test_network_watch_boot",
+    "test_userdata_boot",
+    "test_userdata_differential",
     "test_disk_names_kernel",
     "test_tuning_kernel",
     "test_grow_kernel",

@@ -19,10 +19,11 @@ from support.need import need, need_root
 from support.package_disks import Disk, install, older, python_minor
 
 SUITES = ("bullseye", "bookworm", "trixie")
-PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@", "-deadline")
+PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-network", "-disk", "-disk-late@", "-deadline")
 UNITS = (
     *(f"azure-init{part}.service" for part in PARTS),
     "azure-init-userdata.target",
+    "azure-init-userdata-network.target",
     *(f"azure-init-userdata-{stage}.service" for stage in ("network", "config", "final")),
 )
 STATIC = UNITS[2:]
@@ -255,8 +256,8 @@ def test_a_cycle_would_be_noticed(machine: Disk) -> None:
 def test_udev_finds_no_fault_in_the_rules(built: Path, tmp_path: Path) -> None:
     disk = Disk(tmp_path / "disk", built, debian_root("trixie", "grub-pc-bin", "grub2-common", "udev"))
     install(disk)
-    said = disk.run("udevadm verify /usr/lib/udev/rules.d/68-azure-init-*.rules 2>&1")
-    assert "Success: 2" in said and "Fail:    0" in said
+    said = disk.run("udevadm verify /usr/lib/udev/rules.d/6[78]-azure-init-*.rules 2>&1")
+    assert "Success: 3" in said and "Fail:    0" in said
 
 
 @pytest.mark.parametrize("disk", ["trixie"], indirect=True)
@@ -322,7 +323,7 @@ mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs tmpfs "$root/run"
 mount --rbind /dev "$root/dev"
 network=$root/usr/lib/systemd/network
-sed -i 's/^Driver=.*/Driver=veth/' "$network/zzz-azure-init.network" "$network/zzy-azure-init-primary.network"
+sed -i 's/^Driver=.*/Driver=veth/' "$network/zzz-azure-init.network"
 sed -i 's/^Driver=.*/Driver=veth\\nName=function/; /^Virtualization=/d' "$network/10-azure-init-vf.network"
 printf '[Match]\\nName=configured\\n[Network]\\nDHCP=no\\n' > "$root/etc/systemd/network/wired.network"
 printf '[Match]\\nType=ether\\nName=function\\n[Network]\\nDHCP=yes\\n' > "$root/etc/systemd/network/10-netplan.network"
@@ -347,6 +348,6 @@ cat "$root/run/said"
 def test_the_default_network_gives_way_to_every_other_file_and_virtual_functions_are_left_alone(machine: Disk) -> None:
     said = machine.run(f"unshare --net sh -e <<'END'\n{NETWORKD}\nEND\n", outside=True)
     assert "bare: Configuring with /usr/lib/systemd/network/zzz-azure-init.network" in said
-    assert "eth0: Configuring with /usr/lib/systemd/network/zzy-azure-init-primary.network" in said
+    assert "eth0: Configuring with /usr/lib/systemd/network/zzz-azure-init.network" in said
     assert "configured: Configuring with /etc/systemd/network/wired.network" in said
     assert "function: State changed: initialized -> unmanaged" in said

@@ -46,7 +46,6 @@ FAILURE = Expect(verdict="failure")
         (Vm(name="a b"), "invalid hostname"),
         (Vm(keys=(PUBLIC_KEY.replace(" ", "\n", 1),)), "invalid SSH public key"),
         (Vm(keys=("not a key",)), "invalid SSH public key"),
-        (Vm(pps_type="Running"), "pre-provisioning is not supported"),
     ],
 )
 def test_what_must_not_become_a_machine(bench: Benches, vm: Vm, reason: str) -> None:

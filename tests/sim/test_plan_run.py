@@ -16,6 +16,16 @@ from support.enacted import enacted_steps, planned_steps
 
 OTHER = "11111111-2222-3333-4444-555555555555"
 CUSTOM_DATA = "#!/bin/sh\ntrue\n"
+FOR_THE_ADMIN = """#cloud-config
+users:
+- name: default
+  gecos: The admin
+  groups: [docker]
+- name: bob
+write_files:
+- {path: /srv/own, content: x, owner: "azureuser:azureuser"}
+ssh_import_id: [gh:example]
+"""
 
 
 def with_waagent(one: Bench) -> None:
@@ -73,3 +83,18 @@ def test_the_plan_names_the_steps_of_the_run(
     planned = planned_steps(shown.out)
     assert named in planned
     assert enacted_steps(one.tree) == planned, ran.err
+
+
+def test_before_the_first_run_customdata_is_planned_for_the_admin_that_the_run_makes(bench: Benches) -> None:
+    one = bench(vm=Vm(custom_data=FOR_THE_ADMIN))
+    shown = one.agent("plan")
+    assert shown.status == 0, shown.err
+    assert "does not exist here" not in shown.out and "there is no user" not in shown.out, shown.out
+    assert "azureuser:x:1000:1000:" in shown.out and "bob:x:1001:" in shown.out, "each has a number of its own"
+    lines = [line.strip() for line in shown.out.splitlines()]
+    for step in (
+        "+ users_groups groups of azureuser (line 3)",
+        "+ users_groups account of azureuser (line 3)",
+        "+ write_files /srv/own (line 8)",
+    ):
+        assert any(line.startswith(step) for line in lines), shown.out

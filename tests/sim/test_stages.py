@@ -128,6 +128,7 @@ def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tm
         "azure_init_data_dir": {"path": "/srv/state"},
         "disk": {"grow_root": False},
         "hostname": {"monitor": True},
+        "network": {"watch": True},
         "ssh": {"host_key_types": []},
     }
     (one.place / "run/systemd/system").mkdir(parents=True)
@@ -148,6 +149,8 @@ def test_a_boot_starts_the_unit_that_resends_only_while_ready_is_not_accepted(tm
             assert resends == (wireserver is DEAD), ran.stderr
             watches = "--no-block start azure-init-hostname.service" in started.read_text().splitlines()
             assert watches == (not words and status == 0), "also in a boot that has Ready still to tell"
+            follows = "--no-block start azure-init-network.service" in started.read_text().splitlines()
+            assert follows == watches
             assert (len(one.fabric.ledger.requests) > asked) == (status == 75 or bool(words))
     finally:
         one.fabric.stop()
@@ -170,6 +173,19 @@ def test_hostname_watches_only_where_it_is_asked_to_and_on_a_machine_that_runs(b
     ran = one.agent("--stage", "hostname")
     assert ran.status == 0 and "the host name is not watched: this tree is not the running system" in ran.err
     assert one.fabric.ledger.requests == () and not (one.data / "published_hostname").exists()
+
+
+def test_addresses_are_followed_only_where_it_is_asked_to_and_on_a_machine_that_runs(bench: Benches) -> None:
+    one = bench(expect=Expect(verdict="none"))
+    for table, why in (
+        ({}, "network.watch is false"),
+        ({"watch": True, "configure": False}, "network.configure is false"),
+        ({"watch": True}, "this tree is not the running system"),
+    ):
+        one.configure(network=table)
+        ran = one.agent("--stage", "addresses")
+        assert ran.status == 0 and f"changes of the network are not followed: {why}" in ran.err
+    assert one.fabric.ledger.requests == ()
 
 
 def test_disk_sets_up_only_where_it_is_asked_to_and_on_a_machine_that_runs(bench: Benches) -> None:

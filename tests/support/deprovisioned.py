@@ -24,6 +24,7 @@ GONE = {
     *(f"var/lib/azure-init/{name}" for name in ("1234.provisioned", "1234.saved", "custom-data.log")),
     "var/log/azure-init.log",
     "var/log/waagent.log.1",
+    *(f"var/log/{name}{end}" for name in ("cloud-init.log", "cloud-init-output.log") for end in ("", ".1")),
     *(f"var/log/azure/{name}" for name in ("extension", "extension/out.log")),
     "root/.bash_history",
     "home/joe/.bash_history",
@@ -100,6 +101,9 @@ def make_used_machine(place: Path) -> Path:
     put(root, "var/lib/azure-init/custom-data.log", "words of somebody's program")
     put(root, "var/log/azure-init.log", "log")
     put(root, "var/log/waagent.log.1", "log")
+    for name in ("cloud-init.log", "cloud-init-output.log"):
+        put(root, f"var/log/{name}", "log")
+        put(root, f"var/log/{name}.1", "what an earlier command printed")
     put(root, "var/log/azure/extension/out.log", "log")
     put(root, "var/log/syslog", "the image builder's own business")
     put(root, "root/.bash_history", "rm -rf /\n")

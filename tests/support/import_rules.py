@@ -30,7 +30,7 @@ MAY: dict[str, set[str]] = {
     # userdata.expanding: the record of what includes and templates became, which memory encodes
     "memory": {*VALUES, "machine", "plan.actions", "sources.metadata", "userdata.expanding"},
     "sources": {*VALUES, "machine", "http", "config.model"},
-    # memory.disk_sets: the record of a disk set and its encoding, which the plan writes
+    # memory.disk_sets, memory.network: records and their encoding, which the plan writes
     "plan": {
         *VALUES,
         "backends",
@@ -40,6 +40,7 @@ MAY: dict[str, set[str]] = {
         "sources.metadata",
         "facts",
         "memory.disk_sets",
+        "memory.network",
     },
     "backends": {*VALUES, "plan", "modules", "userdata", "config.model", "sources.metadata", "facts"},
     "modules": {*VALUES, "plan", "backends", "userdata", "config.model", "sources.metadata", "facts"},
@@ -65,12 +66,13 @@ EFFECTS = ("machine", "http")
 # A module of run/ imports no later one of this list; `__init__` comes after `show`.
 ORDER: tuple[str, ...] = (
     "state", "stages", "enact", "identify", "recall", "endpoint", "platform", "waiting", "in_progress", "changed_id",
-    "waagent", "logins", "channels", "early", "gather", "admin", "custom_data", "desired", "converge", "saving",
-    "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
+    "waagent", "logins", "channels", "early", "reuse", "gather", "admin", "custom_data", "desired", "converge",
+    "saving", "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
     "modules", "command_modules", "disk_modules", "package_modules", "system_modules", "user_modules",
     "network_modules", "config_modules", "final_modules", "module_tables", "request", "explain",
-    "stage_plans", "maintenance", "after_ready", "termination", "readiness", "show", "mounts", "local",
-    "compat", "watching", "carry", "failed", "refresh", "userdata", "hostname_watch", "disks", "dispatch",
+    "stage_plans", "network", "network_jobs", "maintenance", "after_ready", "termination", "pool_links",
+    "pool_wait", "pool", "readiness", "show", "mounts", "local", "compat", "watching", "carry", "failed", "refresh",
+    "userdata", "deadline", "hostname_watch", "network_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

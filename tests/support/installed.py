@@ -176,6 +176,11 @@ class Boot:
         self._platform = disk.start(scenario, "--ledger", str(ledger), "--console", str(console))
         self._init = 0
 
+    @property
+    def platform_pid(self) -> int:
+        """The process of fakeazure, in whose network namespace the platform is."""
+        return self._platform.pid
+
     def wait_until_up(self) -> None:
         """Waits until systemd has started all units of the boot."""
         init = self.init
@@ -301,6 +306,13 @@ class Boot:
         """Waits for the end of the unit's process, and returns its result in systemd's words."""
         self.until(lambda: self.moment(unit, "ExecMainExit"), f"{unit} has run")
         return f"{self.shown(unit, 'Result')} {self.shown(unit, 'ExecMainStatus')}"
+
+    def gone(self) -> None:
+        """Waits until the machine has gone down by itself."""
+        try:
+            self._platform.wait(self.soon)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the machine is still up\n{self.last_words()}") from None
 
     def cut_power(self) -> None:
         """Kills machine and platform at once; data that are not on the disk yet are lost."""

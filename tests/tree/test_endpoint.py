@@ -36,6 +36,11 @@ for words in (("-t", "tmpfs", "none", "/run"), ("-t", "sysfs", "none", "/sys"), 
 ip("link", "add", "azure0", "type", "veth", "peer", "name", "eth0", "address", "{MAC}")
 for one in ("lo", "azure0", "eth0"):
     ip("link", "set", one, "up")
+def are_up():  # the kernel notices a carrier up to a second later
+    return all(open(f"/sys/class/net/{{one}}/operstate").read() == "up\\n" for one in ("azure0", "eth0"))
+limit = time.monotonic() + 30
+while not are_up() and time.monotonic() < limit:
+    time.sleep(0.01)
 dhcp.PAUSES = (0.5, 1.0, 2.0)
 endpoint.PROBING = 1.0
 machine = Machine()

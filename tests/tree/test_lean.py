@@ -7,6 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from azureinit.machine import Machine
+from azureinit.memory.instance import Instance
+from azureinit.memory.userdata import SavedUserdata, write_userdata
+from azureinit.record import Secret
+from azureinit.sources.metadata import Metadata
+
 SRC = Path(__file__).parents[2] / "src"
 NEVER = {
     "argparse", "asyncio", "dataclasses", "email", "hashlib", "http", "inspect", "logging", "pathlib", "random", "ssl",
@@ -22,6 +30,7 @@ DISKS = {
         "plan.disk_status", "memory.disk_sets", "run.disks", "machine.block",
     )
 }  # fmt: skip
+NETWORK = {f"azureinit.{name}" for name in ("run.network", "facts.nics", "plan.network", "memory.network")}
 PROBE = """
 import sys
 sys.path.insert(0, {src!r})
@@ -67,15 +76,31 @@ def test_a_provisioned_machine_loads_only_its_configuration(tmp_path: Path) -> N
     file = config(tmp_path, provisioned=True)
     status, names = loaded("--root", str(tmp_path / "root"), "--config", file)
     assert status == 0
-    assert not names & (NEVER | TUNING | DISKS | {"json", "socket", "threading"})
+    assert not names & (NEVER | TUNING | DISKS | NETWORK | {"json", "socket", "threading"})
 
 
 def test_a_whole_run_loads_nothing_heavy(tmp_path: Path) -> None:
     file = config(tmp_path, provisioned=False)
     status, names = loaded("--root", str(tmp_path / "root"), "--config", file)
     assert status == 1
-    assert not names & (NEVER | TUNING | DISKS)
+    assert not names & (NEVER | TUNING | DISKS | NETWORK)
     assert "azureinit.library" not in names
     assert not [name for name in names if name.startswith(("azureinit.userdata", "yaml"))]
     operator = {f"azureinit.cli.{name}" for name in ("commands", "kvp_options", "help", "parser", "operate")}
     assert not names & operator
+
+
+@pytest.mark.newer  # the interpreter below the virtual environment has PyYAML
+def test_the_last_stage_of_custom_data_finds_the_document_parsed(tmp_path: Path) -> None:
+    file, root = config(tmp_path, provisioned=True), tmp_path / "root"
+    text = b"#cloud-config\nwrite_files:\n- {path: /early, content: a}\n- {path: /late, content: b, defer: true}\n"
+    saved = SavedUserdata(source="customData", data=Secret(text), metadata=Metadata(username="ada"))
+    place = Instance(data_dir="/var/lib/azure-init", vm_id="c0ffee00-1111-2222-3333-444444444444")
+    write_userdata(Machine(root=str(root)), place, saved)
+    status, names = loaded("--root", str(root), "--config", file, "--stage", "network")
+    assert status == 0 and (root / "early").read_bytes() == b"a" and "yaml" in names
+    status, names = loaded("--root", str(root), "--config", file, "--stage", "final")
+    assert status == 0 and (root / "late").read_bytes() == b"b"
+    assert not names & {"yaml", *(NEVER - {"ctypes"})}
+    parsing = {f"azureinit.userdata.{name}" for name in ("yamltext", "parts", "validate", "check", "keys", "merge")}
+    assert not names & (parsing | {"azureinit.run.readiness", "azureinit.run.channels", "azureinit.http"})

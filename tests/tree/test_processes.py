@@ -312,3 +312,13 @@ print(ran.out.split())
     source = str(Path(processes.__file__).parents[2])
     ran = subprocess.run([sys.executable, "-c", script, source], capture_output=True, text=True)
     assert ran.stdout.strip() in ("[b'8', b'16']", "[b'4', b'8']"), ran.stderr  # blocks of 512 or 1024 bytes
+
+
+def test_a_program_with_a_log_has_the_signals_and_the_input_of_a_service(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    script = "grep SigIgn /proc/self/status; readlink /proc/self/fd/0"
+    assert MACHINE.run(("sh", "-c", script), timeout=20, output=str(log)).status == 0
+    _, ignored, stdin = log.read_text().split()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both
+        assert not int(ignored, 16) >> (number - 1) & 1
+    assert stdin == "/dev/null"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,7 +17,7 @@ from azureinit.facts.dhcp_client import read_dhcp_client
 from azureinit.machine import Machine
 from azureinit.machine.links import without_vfs
 from azureinit.run.endpoint import Card, read_card
-from azureinit.sources.route import read_table, wait_for_route
+from azureinit.sources.route import PRIMARY_SECS, read_table, wait_for_route
 from support.need import need, need_root
 from support.wire import Ticking
 
@@ -217,3 +220,57 @@ print(route.wait_for_route(machine, "168.63.129.16", until=time.monotonic() + 60
     src = str(Path(__file__).parents[2] / "src")
     ran = subprocess.run(["unshare", "--net", sys.executable, "-c", script, src], capture_output=True, text=True)
     assert ran.stdout == "True\n", ran.stderr
+
+
+class Passing(Ticking):
+    """Nothing happens while it waits, and the time is over at once."""
+
+    def wait(self, ready: Callable[[float], Any], seconds: float) -> Any:
+        self.sleep(seconds)
+        return False
+
+
+def test_with_several_cards_a_default_route_waits_for_the_route_that_only_the_primary_lease_has(tmp_path: Path) -> None:
+    for name, mac in (("lo", "00:00:00:00:00:00"), ("eth0", "00:0d:3a:12:34:56"), ("eth1", "00:0d:3a:12:34:57")):
+        link = tmp_path / "sys/class/net" / name
+        link.mkdir(parents=True)
+        (link / "address").write_text(mac + "\n")
+
+    def waited(table: str) -> float:
+        machine(tmp_path, table)
+        one = Machine(kernel=str(tmp_path), clock=Passing(), environ={})
+        start = one.clock.monotonic()
+        assert wait_for_route(one, IMDS, until=start + 60)
+        return one.clock.monotonic() - start
+
+    assert waited(DEFAULT) >= PRIMARY_SECS, "a machine whose DHCP client sets no such route uses its default route then"
+    assert waited(DEFAULT + HOST) < PRIMARY_SECS
+    shutil.rmtree(tmp_path / "sys/class/net/eth1")
+    assert waited(DEFAULT) < PRIMARY_SECS, "one card has the only way"
+
+
+def test_the_wait_for_the_primary_lease_begins_with_the_first_default_route_and_is_not_repeated(tmp_path: Path) -> None:
+    """DHCP may be slow, and a run waits for a route to IMDS, to the wireserver, and to IMDS again."""
+    for name in ("lo", "eth0", "eth1"):
+        (tmp_path / "sys/class/net" / name).mkdir(parents=True)
+    machine(tmp_path, "")
+    asked: list[float] = []
+
+    class Slow(Passing):
+        def wait(self, ready: Callable[[float], Any], seconds: float) -> Any:
+            self.sleep(seconds)
+            if self.at >= 1030:
+                machine(tmp_path, DEFAULT)
+            return False
+
+    one = Machine(kernel=str(tmp_path), clock=Slow(), environ={})
+
+    def late() -> bool:
+        asked.append(one.clock.monotonic())
+        return False
+
+    assert wait_for_route(one, IMDS, until=1200, late=late)
+    assert one.clock.monotonic() == 1030 + PRIMARY_SECS
+    assert asked and max(asked) <= 1030, "a route that is there is not added, and ends no wait"
+    assert wait_for_route(one, WIRESERVER, until=1200, late=lambda: True)
+    assert one.clock.monotonic() == 1030 + PRIMARY_SECS

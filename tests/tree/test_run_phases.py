@@ -16,14 +16,16 @@ from azureinit.config.model import Config, Imds, Kernel, Platform, ProvisioningM
 from azureinit.errors import ConfigInvalid, LocalError, LockTimeout, MediaRefused
 from azureinit.machine import Machine
 from azureinit.machine.processes import Ran
+from azureinit.memory.pool import Marker, write_marker
 from azureinit.record import replace
 from azureinit.run import provision, reject
 from azureinit.run.channels import open_channels
 from azureinit.run.dispatch import run_stage
-from azureinit.run.early import Early
+from azureinit.run.early import Early, begin_early
 from azureinit.run.gather import gather
 from azureinit.run.identify import identify
 from azureinit.run.maintenance import START, Situation, maintain
+from azureinit.run.pool import _restore_image
 from azureinit.run.recall import recall
 from azureinit.run.resend import start_resending
 from azureinit.run.state import Context, Outcome, Stopped, declared, known_to
@@ -155,6 +157,47 @@ def test_media_that_imds_contradicts_are_reported_with_their_pps_type(world: Wor
         gather(context, identity, memory, Early(), platform=channels.platform, waiting=channels.waiting)
     known = known_to(caught.value)
     assert known.metadata is not None and known.metadata.pps_type == "Savable" and known.unconfirmed
+
+
+def test_media_that_were_applied_alone_are_refused_where_imds_puts_the_vm_into_a_pool(tmp_path: Path) -> None:
+    pooled = {"compute": ASKED["compute"], "extended": {"compute": {"ppsType": "Running"}}}
+    with Server(answer(200, json.dumps(pooled).encode())) as imds, Server(answer(200)) as health:
+        context = World(tmp_path, imds, health).context()
+        identity, channels = identify(context), open_channels(context)
+        memory = replace(recall(context, identity), unconfirmed=Metadata(username="ada"))
+        with pytest.raises(MediaRefused, match="waits in a pool"):
+            gather(context, identity, memory, Early(), platform=channels.platform, waiting=channels.waiting)
+
+
+def test_in_a_pool_host_keys_of_an_earlier_boot_are_removed_too(world: World) -> None:
+    """Its power failed after the keys were begun, and before IMDS told of the pool."""
+    context, key = world.context(), "/etc/ssh/ssh_host_ed25519_key"
+    identity = identify(context)
+    world.machine.make_dirs("/etc/ssh", mode=0o755)
+    world.machine.make_dirs("/var/lib/azure-init", mode=0o700)
+    for path in (key, f"{key}.pub", "/etc/ssh/ssh_host_rsa_key"):
+        world.machine.write(path, WHOLE.encode(), mode=0o600)
+    recall(context, identity).journal.record_own_keys(world.machine, (key,))
+    own = recall(context, identity).journal.own_keys
+    assert not _restore_image(context, identity, own)
+    assert [name for name in world.machine.names("/etc/ssh") or () if "key" in name] == ["ssh_host_rsa_key"]
+    assert recall(context, identity).journal.own_keys == frozenset()
+
+
+@pytest.mark.parametrize(("found", "begun"), [(None, True), ("offered", False), ("waiting", False), ("reused", True)])
+def test_host_keys_are_begun_early_except_where_the_vm_may_be_in_a_pool(
+    world: World, found: str | None, *, begun: bool
+) -> None:
+    context = replace(world.context(), booted=world.clock.monotonic())
+    for path in ("/etc/ssh/sshd_config", "/usr/sbin/sshd", "/usr/bin/ssh-keygen"):
+        world.machine.make_dirs(path.rpartition("/")[0], mode=0o755)
+        world.machine.write(path, b"", mode=0o755)
+    world.machine.make_dirs("/var/lib/azure-init", mode=0o700)
+    if found is not None:
+        write_marker(world.machine, "/var/lib/azure-init", Marker(state=found, type="Running", firmware_id=ID))
+    early = begin_early(context, recall(context, identify(context)))
+    early.wait()
+    assert bool(early.keys) == begun and bool(early.own_keys) == begun
 
 
 # ---- SIGTERM

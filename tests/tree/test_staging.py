@@ -41,6 +41,7 @@ LAUNCHERS = {
     "usr/bin/libazureinit-kvp": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/waagent": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/cloud-init": "#!/usr/bin/python3 -IS",
+    "usr/lib/azure-init/cloud-id": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/azure-nvme-id": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/initramfs-files": "#!/usr/bin/python3 -IS",
     "usr/lib/azure-init/bundle": "#!/usr/bin/python3 -ISXno_debug_ranges",
@@ -254,10 +255,10 @@ def settings(path: Path) -> list[str]:
     return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
 
 
-def test_the_primary_interface_s_route_counts_before_the_others(tree: Path) -> None:
-    usual = settings(tree / "usr/lib/systemd/network/zzz-azure-init.network")
-    usual.insert(usual.index("[Network]"), "Name=eth0")
-    assert settings(tree / "usr/lib/systemd/network/zzy-azure-init-primary.network") == [*usual, "RouteMetric=100"]
+def test_no_default_network_takes_an_interface_for_the_primary_by_its_name(tree: Path) -> None:
+    """The run knows which one is the primary, and gives the others higher metrics."""
+    for path in (tree / "usr/lib/systemd/network").glob("zz*.network"):
+        assert "Name=eth0" not in settings(path)
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
@@ -265,8 +266,9 @@ def test_a_default_network_asks_for_an_address_by_mac_on_azures_interface_and_no
     tree: Path, name: str
 ) -> None:
     assert settings(tree / f"usr/lib/systemd/network/{name}.network") == [
-        "[Match]", *DEFAULTS[name], "[Network]", "DHCP=yes", "[DHCPv4]", "ClientIdentifier=mac",
-        "RoutesToDNS=no",
+        "[Match]", *DEFAULTS[name], "Property=!ID_AZURE_INIT_ELSEWHERE=1", "[Network]", "DHCP=yes", "[DHCPv4]",
+        "ClientIdentifier=mac",
+        "RoutesToDNS=no", "RouteMetric=100", "[IPv6AcceptRA]", "RouteMetric=100",
     ]  # fmt: skip
 
 

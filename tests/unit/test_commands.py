@@ -249,8 +249,8 @@ def test_a_power_state_where_there_is_no_shutdown() -> None:
     assert way.actions[0].argv == ("reboot", "-d", "120")
 
 
-def test_a_negative_delay_is_refused() -> None:
-    plan = plan_power_state(request_of("power_state: {mode: halt, delay: -1}\n", rooted=False), POWER)
+def test_a_delay_of_too_many_digits_is_refused() -> None:
+    plan = plan_power_state(request_of("power_state: {mode: halt, delay: +9999999999}\n", rooted=False), POWER)
     assert isinstance(step_of(plan).ways[0], Declined)
 
 

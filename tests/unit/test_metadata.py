@@ -14,7 +14,6 @@ from azureinit.errors import (
     MediaUnreadable,
     NoCredentials,
     OvfInvalid,
-    PpsUnsupported,
     ProxyAgentMissing,
     UsernameMissing,
 )
@@ -155,6 +154,7 @@ def test_what_imds_does_not_say_the_media_does() -> None:
 def test_one_source_alone_is_whole() -> None:
     assert merged(IMDS, None) == replace(
         from_imds(IMDS),
+        pps_type=None,
         provenance=dict.fromkeys(("vm_id", "username", "hostname", "disable_password", "keys", "has_profile"), "imds"),
     )
     assert merged(None, OVF).username == "azureuser"
@@ -222,17 +222,15 @@ def test_no_secret_is_in_a_warning_or_in_what_is_printed() -> None:
 # ---- pre-provisioning
 
 
-@pytest.mark.parametrize("told", ["Running", "Savable", "PreprovisionedOSDisk", "Something new"])
+@pytest.mark.parametrize("told", ["Running", "Savable", "PreprovisionedOSDisk"])
 def test_either_source_may_ask_for_pre_provisioning(told: str) -> None:
-    for metadata in (merged(replace(IMDS, pps_type=told), OVF), merged(IMDS, replace(OVF, pps_type=told))):
-        assert metadata.pps_type == told
-        with pytest.raises(PpsUnsupported, match=told):
-            check_complete(metadata, {})
+    silent, media = replace(IMDS, pps_type=None), replace(OVF, pps_type=told)
+    assert [merged(*one).pps_type for one in ((replace(IMDS, pps_type=told), OVF), (silent, media))] == [told] * 2
+    assert merged(replace(IMDS, pps_type="None"), media).pps_type is None
 
 
 def test_a_preprovisioned_vm_without_a_type_is_one() -> None:
-    with pytest.raises(PpsUnsupported):
-        check_complete(merged(IMDS, replace(OVF, preprovisioned=True)), {})
+    assert merged(replace(IMDS, pps_type=None), replace(OVF, preprovisioned=True)).pps_type == "Running"
 
 
 @pytest.mark.parametrize("told", ["None", "none", "", None])

@@ -14,13 +14,15 @@ from azureinit.run.mounts import MOUNT_SECS
 from azureinit.run.userdata import LOCK_SECS as LOCK_STAGE
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-disk", "-disk-late@", "-deadline")
-RUN, LOCAL, FAILURE, RESEND, HOSTNAME, DISK, LATE, DEADLINE = tuple(f"azure-init{part}.service" for part in PARTS)
+PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-network", "-disk", "-disk-late@", "-deadline")
+RUN, LOCAL, FAILURE, RESEND, HOSTNAME, ADDRESSES, DISK, LATE, DEADLINE = tuple(
+    f"azure-init{part}.service" for part in PARTS
+)
 NETWORK, CONFIG, FINAL = USERDATA = tuple(
     f"azure-init-userdata-{stage}.service" for stage in ("network", "config", "final")
 )
-TARGET = "azure-init-userdata.target"
-UNITS = (RUN, LOCAL, FAILURE, RESEND, HOSTNAME, DISK, LATE, DEADLINE, *USERDATA)
+TARGET, ENDED = "azure-init-userdata.target", "azure-init-userdata-network.target"
+UNITS = (RUN, LOCAL, FAILURE, RESEND, HOSTNAME, ADDRESSES, DISK, LATE, DEADLINE, *USERDATA)
 AZURE = "smbios-field(chassis_asset_tag = 7783-7084-3265-9085-8269-3286-77)"
 WAAGENT = {"walinuxagent.service", "waagent.service"}
 LOGINS = {"ssh.service", "sshd.service", "systemd-user-sessions.service"}
@@ -46,6 +48,7 @@ ORDER: dict[str, dict[str, set[str]]] = {
     FAILURE: {"Before": WAAGENT},
     RESEND: {"After": {RUN}},
     HOSTNAME: {"After": {RUN}},
+    ADDRESSES: {"After": {RUN}},
     DISK: {
         "After": {RUN, "local-fs.target", "cloud-init.service", "cloud-init-network.service"},
         "RequiresMountsFor": {"/var/lib/azure-init"},
@@ -88,13 +91,21 @@ def conditions(unit: dict[str, list[str]]) -> set[tuple[str, str]]:
 
 
 def test_these_are_all_the_units() -> None:
-    assert {path.name for path in (ROOT / "systemd").iterdir()} == {*UNITS, TARGET}
+    assert {path.name for path in (ROOT / "systemd").iterdir()} == {*UNITS, TARGET, ENDED}
 
 
 def test_the_target_wants_the_stages_of_custom_data_and_nothing_starts_it_by_itself() -> None:
     unit = read_unit(TARGET)
     assert words(unit, "Wants") == set(USERDATA)
     assert set(unit) == {"Description", "Documentation", "Wants"}, "its order is that of the stages"
+
+
+def test_a_target_is_reached_when_the_first_stage_has_ended_and_starts_nothing() -> None:
+    unit = read_unit(ENDED)
+    assert unit["After"] == [NETWORK] and unit["StopWhenUnneeded"] == ["yes"], "it can be waited for again"
+    assert set(unit) == {"Description", "Documentation", "After", "StopWhenUnneeded"}, (
+        "a stage that failed stays failed"
+    )
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -133,6 +144,7 @@ def test_they_run_on_azure_or_where_they_are_forced_and_never_where_they_are_swi
         LOCAL: signs,
         RESEND: {off},
         HOSTNAME: {off},
+        ADDRESSES: {off},
         DISK: signs,
         LATE: {off, ("ConditionPathExists", RESULT)},
         FAILURE: set(),
@@ -168,6 +180,7 @@ def test_only_the_two_that_begin_a_boot_are_enabled() -> None:
         (FAILURE, "oneshot", "/usr/bin/azure-init --stage failed", None),
         (RESEND, "exec", "/usr/bin/azure-init --stage resend", None),
         (HOSTNAME, "exec", "/usr/bin/azure-init --stage hostname", None),
+        (ADDRESSES, "exec", "/usr/bin/azure-init --stage addresses", None),
         (DISK, "oneshot", "/usr/bin/azure-init --stage disk", ["yes"]),
         (LATE, "oneshot", "/usr/bin/azure-init --stage disk", None),
         (DEADLINE, "oneshot", "/usr/bin/azure-init --stage deadline", None),
