@@ -19,7 +19,17 @@ from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import OnDevices, Run, Untouched, Write
 from azureinit.record import Secret, replace
 from support.bounds import SEED
-from support.loop_devices import MIB, add_partitions, content_of, loop_device, run, size_of, untouched
+from support.loop_devices import (
+    MIB,
+    add_partitions,
+    content_of,
+    detach,
+    loop_device,
+    numbered_loop,
+    run,
+    size_of,
+    untouched,
+)
 from support.need import need, unfit
 
 UUID = "0f1e2d3c-4b5a-4968-8776-655443322110"
@@ -316,15 +326,19 @@ def _bytes_within(device: str) -> Iterator[bool]:
 
 
 def test_another_disk_of_the_same_name_size_and_content_is_left_alone(machine: Machine, tmp_path: Path) -> None:
-    with loop_device(tmp_path / "disk", mib=64) as path:
+    image = tmp_path / "disk"
+    image.touch()
+    os.truncate(image, 64 * MIB)
+    with numbered_loop(100 + os.getpid() % 100) as path:
+        run("losetup", path, str(image))
         place = Path(f"/sys/block/{path.removeprefix('/dev/')}/diskseq")
         if not place.exists():
             unfit("the kernel does not number disks")
         number = int(place.read_text())
         seen = replace(untouched(path), sequence=number)
         make = Run(argv=(*MAKE["ext4"], path))
-        run("losetup", "--detach", path)
-        run("losetup", path, str(tmp_path / "disk"))
+        detach(path)
+        run("losetup", path, str(image))
         with pytest.raises(PlanStale, match="is another disk now"):
             do(machine, OnDevices(devices=(seen,), run=make))
         assert content_of(path).blank

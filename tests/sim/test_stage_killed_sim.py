@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from azureinit.memory.sealed import seal
 from fakeazure import Vm
 from support.bench import PYTHON, SRC, Bench, Benches
 from support.need import need_root
@@ -176,3 +177,17 @@ def test_a_network_stage_that_is_killed_at_any_time_comes_to_the_same_machine(be
             name for name in expected if name.startswith("etc/ssh/ssh_host_")
         }
     assert killed
+
+
+def test_locks_of_a_stage_that_was_killed_in_another_boot_are_removed(bench: Benches) -> None:
+    """The process id in them belongs to another program now, and useradd would wait for it."""
+    one = provisioned(bench)
+    (marks,) = (one.tree / "var/lib/azure-init").glob("*.userdata")
+    entry = {"run": 0.0, "boot": "earlier", "pid": os.getpid(), "temporaries": [], "locks": ["/etc/group.lock"]}
+    marks.with_suffix(".modules").write_bytes(seal(entry) + b"\n")
+    left = one.tree / "etc/group.lock"
+    left.write_text(f"{os.getpid()}\0")
+    ran = one.agent("--stage", "network")
+    assert ran.status == 0 and "removed /etc/group.lock, left by a run that was interrupted" in ran.err
+    assert not left.exists()
+    assert b"grace" in (one.tree / "etc/passwd").read_bytes()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from azureinit.plan.actions import Untouched
 from support.need import need, need_root, unfit
 
 MIB = 1 << 20
+ADD, REMOVE = 0x4C80, 0x4C81  # LOOP_CTL_ADD, LOOP_CTL_REMOVE
 
 
 def run(*command: str, text: str = "") -> str:
@@ -37,7 +40,30 @@ def loop_device(image: Path, *, mib: int, sector: int = 512) -> Iterator[str]:
         yield device
     finally:
         subprocess.run(("partx", "--delete", device), capture_output=True, check=False)
-        run("losetup", "--detach", device)
+        detach(device)
+
+
+def detach(device: str) -> None:
+    """A device that another program has open, such as a blkid that looks at all, is detached when that ends."""
+    run("losetup", "--detach", device)
+    until = time.monotonic() + 30
+    while Path(f"/sys/block/{device.removeprefix('/dev/')}/loop/backing_file").exists():
+        assert time.monotonic() < until, f"{device} is still in use"
+        time.sleep(0.02)
+
+
+@contextmanager
+def numbered_loop(number: int) -> Iterator[str]:
+    """The name of a free device that `losetup --find` of another test does not choose: that takes the lowest."""
+    need_root()
+    control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(control, ADD, number)
+        yield f"/dev/loop{number}"
+        detach(f"/dev/loop{number}")
+        fcntl.ioctl(control, REMOVE, number)
+    finally:
+        os.close(control)
 
 
 def add_partitions(device: str) -> None:

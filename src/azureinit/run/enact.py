@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureinit.errors import AzureInitError
-from azureinit.telemetry.events import WARN
+from azureinit.telemetry.events import INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,14 @@ def enact(machine: Machine, plan: Plan, *, events: Events, deadline: float, jour
 
     apply_plan(machine, plan, journal=journal or MemoryJournal(), events=events, deadline=deadline)
     return True
+
+
+def remove_leftovers(machine: Machine, journal: Journal, events: Events) -> None:
+    """What a process that was killed in the middle of its work has left: temporary files, and locks on accounts."""
+    from azureinit.memory.journal import clear_leftovers
+
+    for path in clear_leftovers(machine, journal):
+        events.tell(INFO, "leftover", f"removed {path}, left by a run that was interrupted")
 
 
 def each_by_itself(steps: Iterable[Step], do: Callable[[Step], bool], *, record: str = "") -> bool:

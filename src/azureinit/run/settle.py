@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from azureinit.machine.durable import make_durable
-from azureinit.memory.journal import clear_leftovers
 from azureinit.memory.pending import UNFINISHED, Pending
 from azureinit.plan.hostname import DHCP_NAME
 from azureinit.run.converge import converge
 from azureinit.run.desired import is_provisioned_anew, login_doubts, plan_desired
 from azureinit.run.early import record_own_keys
-from azureinit.run.enact import enact, tell_cautions
+from azureinit.run.enact import enact, remove_leftovers, tell_cautions
 from azureinit.run.saving import keep_pending, save_media
 from azureinit.run.stages import SCRIPTS
 from azureinit.run.state import Knowing, Settled, known_of
-from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 def settle(context: Context, asked: Asked, *, logins: Logins) -> Settled:
     with Knowing(known_of(asked)):
         machine, journal = context.machine, asked.memory.journal
-        for path in clear_leftovers(machine, journal):
-            context.events.tell(INFO, "leftover", f"removed {path}, left by a run that was interrupted")
+        remove_leftovers(machine, journal, context.events)
         _remember(context, asked)
         logins.plan_decides()
         if is_provisioned_anew(asked):

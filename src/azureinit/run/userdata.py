@@ -16,7 +16,7 @@ from azureinit.plan.actions import work_left
 from azureinit.record import replace
 from azureinit.run import conclude
 from azureinit.run.carry import LOCK, NAME, PLACE, POWER, Carrier, Progress, error_of, read_result
-from azureinit.run.enact import best_effort
+from azureinit.run.enact import best_effort, remove_leftovers
 from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import CONFIG, FINAL, NETWORK
 from azureinit.run.recall import told_pps_type
@@ -98,6 +98,8 @@ class Work:
         self.progress.begin("")
         self._tell_others()
         self._end_program()
+        for marks in (self.marks, self.once):
+            remove_leftovers(context.machine, marks, context.events)
         try:
             with SigtermStops(context, always=True):
                 self.request = self._read()
