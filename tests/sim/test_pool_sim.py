@@ -19,6 +19,7 @@ from support.pooled import PATH, QUICKLY, PooledRun, kinds, marker, polls, state
 from support.trees import changed, listing
 from support.waagent_machines import with_waagent
 
+HEALTH = "/provisioning/health"
 PASSWORD = "Rosebud-5-in-no-file"
 CUSTOMER: dict[str, Any] = {"username": "carol", "name": "carols", "password": PASSWORD, "disable_password": False}
 
@@ -126,6 +127,53 @@ def test_a_savable_vm_goes_on_where_the_answer_to_ready_is_lost(bench: Benches, 
     ran = one.agent(timeout=60)
     assert ran.status == 0, ran.err
     is_customers(one)
+
+
+@pytest.mark.parametrize("kind", ["Running", "PreprovisionedOSDisk"])
+@pytest.mark.parametrize("answer", ["lost", "silent"])
+def test_a_ready_whose_answer_is_lost_is_sent_again_only_while_imds_says_that_the_vm_is_in_the_pool(
+    bench: Benches, kind: str, answer: str
+) -> None:
+    faults = [{"path": HEALTH, "answers": ["ok", answer, "ok*"]}]
+    one = pooled(bench, kind, pool=Pool(on_call=True), faults=faults)
+    run = PooledRun(one)
+    run.until(lambda: kinds(one) == ["ready", "ready"])
+    asked = [request.path for request in one.fabric.ledger.requests if request.path in (HEALTH, "/metadata/instance")]
+    assert asked[-3:] == [HEALTH, "/metadata/instance", HEALTH]
+    told = run.kill()
+    assert told.count("reported Ready in the pool") <= 1 and kinds(one) == ["ready", "ready"]
+
+
+@pytest.mark.parametrize("answer", ["lost", "silent"])
+def test_a_customer_who_has_the_vm_when_the_answer_to_ready_is_lost_gets_no_ready_of_the_pool(
+    bench: Benches, answer: str
+) -> None:
+    """The platform had the pool's Ready: another one would be taken for the customer's, whose machine is not made."""
+    one = pooled(bench, faults=[{"path": HEALTH, "answers": ["ok", answer, "ok*"]}])
+    ran = one.agent(timeout=60)
+    assert ran.status == 0 and "Ready is not reported again" in ran.err, ran.err
+    is_customers(one)
+
+
+def test_imds_and_the_answer_to_ready_fail_together_and_ready_waits_for_imds(bench: Benches) -> None:
+    faults = [
+        {"path": HEALTH, "answers": ["ok", "lost", "ok*"]},
+        {"path": "/metadata/instance", "answers": ["ok", *["reset"] * 4, "ok*"]},
+    ]
+    tables = {"imds": {"total_retry_timeout_secs": 0.1}, "wireserver": {"total_retry_timeout_secs": 20}}
+    one = pooled(bench, pool=Pool(on_call=True), faults=faults, tables=tables)
+    run = PooledRun(one)
+    run.until(lambda: state(one) == "waiting")
+    assert kinds(one) == ["ready", "ready"]
+    assert "whether this VM is still in its pool is not known" in run.kill()
+
+
+def test_a_ready_that_gets_no_answer_to_the_end_is_a_failure_and_the_marker_stays(bench: Benches) -> None:
+    """The platform may have had it: the next start asks IMDS before it reports Ready."""
+    one = pooled(bench, pool=Pool(on_call=True), faults=[{"path": HEALTH, "answers": ["ok", "lost*"]}])
+    ran = one.agent(timeout=60)
+    assert ran.status == 1 and "failed to report Ready in the pool" in ran.err, ran.err
+    assert state(one) == "offered" and not polls(one)
 
 
 # ---- the answers to a request for the data
