@@ -32,3 +32,11 @@ def test_refusals_for_a_day_are_told_as_rarely(tmp_path: Path, answers: list[int
     text = (tmp_path / LOG.lstrip("/")).read_text()
     assert len(times) > 200 and 0 < day.lines <= 20, text
     assert "status 403, IMDS refuses this VM" in text
+
+
+def test_a_link_that_flaps_while_the_platform_is_silent_does_not_fill_the_log(tmp_path: Path) -> None:
+    """For five hours, every five minutes; each time the network's manager is asked to configure the link again."""
+    wait_in_pool(tmp_path, "http://127.0.0.1:9", seconds=5 * HOUR, flaps=300.0)
+    text = (tmp_path / LOG.lstrip("/")).read_text()
+    assert text.count("went down") == 16 and text.count("\n") <= 64, text
+    assert 4 <= text.count("cannot be configured again") <= 8, text
