@@ -118,6 +118,7 @@ def test_a_life_from_the_pool_to_the_customer(machine: Machines, kind: str) -> N
         polled = life.polls()
         assert {request.address for request in polled} == {"10.0.0.4"}, "all from the customer's network"
         assert [request.status for request in polled] == [404, 404, 404, 200]
+        assert polled[0].t - life.links()[-1].t < 5, "after the link is up, or attached"
         assert all(boot.moment(unit, "ActiveEnter") > 0 for unit in LOGINS)
     life.check()
 
@@ -157,6 +158,24 @@ def test_the_power_fails_on_the_way(machine: Machines, kind: str, moment: str) -
         assert boot.login("hostname; whoami") == [disk.name, "azureuser"]
         assert boot.out("ls", "/home").split() == ["azureuser"] and "pooladmin" not in boot.out("getent", "passwd")
     life.check()
+
+
+def test_the_power_of_an_os_disk_fails_at_its_ready(machine: Machines) -> None:
+    """P24, and its only arrow: it has no marker, since it becomes an image, and so it reports Ready once more."""
+    disk = pooled(machine)
+    image = disk.change(IMAGE)
+    with boot_of(disk, "PreprovisionedOSDisk", f'{ON_CALL}restarts = ["ready"]\n') as boot:
+        life = Life(boot)
+        boot.until(lambda: boot.told() == ["ready", "ready"], "Ready is reported again in the pool")
+        boot._init = 0
+        look(boot, image)
+        life.take()
+        boot.until(life.is_last_ready, "the customer's VM is Ready")
+        boot._init = 0
+        assert boot.login("hostname; whoami") == [disk.name, "azureuser"]
+        assert boot.out("ls", "/home").split() == ["azureuser"] and "pooladmin" not in boot.out("getent", "passwd")
+    life.check()
+    assert life.polls() == []
 
 
 # As in the packaged network: Azure's name server is the wireserver, which only the primary interface reaches.

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import gzip
 import re
+import select
 import shutil
 import socket
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -26,6 +28,7 @@ from urllib.parse import quote
 import pytest
 
 from fakeazure import Expect, Imds, Media, Vm
+from fakeazure.platform.pool import Pool
 from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import KEYGEN, Bench, Benches
 from support.need import need, need_root
@@ -138,7 +141,8 @@ class Cage:
                 path = unhexed(place[2] or b"").decode("utf-8", "replace").removeprefix(f"{self.bench.tree}/")
                 texts = [unhexed(text) for text in TEXT.findall(line)]
                 yield f"{place[1].decode()} {path}", b"\n".join(texts) if path else b"\0".join(texts)
-        self.hear_journal()
+        while select.select([self.journal], [], [], 0)[0]:
+            time.sleep(0.01)  # until the thread has read everything
         for name, pieces in (("journal", self.heard), ("collector", self.collected), ("stream", self.streams)):
             for piece in pieces:
                 yield name, piece
@@ -146,12 +150,14 @@ class Cage:
             yield "platform", f"{request.target} {request.headers} {request.body}".encode()
 
     def hear_journal(self) -> None:
-        self.journal.setblocking(False)
-        try:
-            while True:
+        """In a thread: the kernel keeps only ten messages for a socket that is not read."""
+        while True:
+            try:
                 self.heard.append(self.journal.recv(1 << 20))
-        except BlockingIOError:
-            pass
+            except TimeoutError:
+                continue
+            except OSError:
+                return  # it is closed
 
     def secrets(self) -> dict[str, bytes]:
         """With the password's hash, once it is known."""
@@ -211,7 +217,9 @@ def cage() -> Iterator[Callable[..., Cage]]:
             (pools / f".kvp_pool_{number}").touch(mode=0o600)
         one = Cage(bench, place / "trace", journal, ThreadingHTTPServer(("127.0.0.1", 0), collector_for(made)))
         made.append(one)
-        threading.Thread(target=one.collector.serve_forever, daemon=True).start()
+        journal.settimeout(0.1)
+        for work in (one.collector.serve_forever, one.hear_journal):
+            threading.Thread(target=work, daemon=True).start()
         one.configure()
         return one
 
@@ -317,6 +325,42 @@ def test_bad_input_and_a_bad_platform_bring_no_secret_out(
     for name in ("custom data", "private key"):
         assert heard.get(name, set()) <= ours(one, "saved") | ours(one, "userdata") | kept("CustomData")
     assert heard.keys() <= {"custom data", "private key", "hash", "host key"}, heard
+
+
+POOL_PASSWORD = "Papageno*47%Glockenspiel"
+CUT = {"status": 200, "body": BROKEN}
+
+
+@pytest.mark.parametrize(
+    ("status", "answers", "after"),
+    [
+        pytest.param(0, [404, CUT, "truncate 900", CUT, "ok*"], "None", id="provisioned"),
+        pytest.param(1, [404, CUT, "ok*"], "Savable", id="failed after the data"),
+    ],
+)
+def test_the_data_of_a_vm_from_a_pool_bring_no_secret_out(
+    cage: Callable[..., Cage], status: int, answers: list[Any], after: str
+) -> None:
+    """P30: the customer's data have the password, as has the medium of the pool's VM. None of it is written."""
+    pool = Pool(password=POOL_PASSWORD, pps_type_after=after)
+    one = cage(
+        vm=replace(BIRD, pps_type="Running"),
+        pool=pool,
+        faults=[{"path": "/metadata/reprovisiondata", "answers": answers}],
+        expect=Expect(verdict="either"),
+    )
+    (one.bench.tree / "etc/waagent.conf").touch()
+    one.configure(boot={"pool_poll_secs": 1})
+    assert one.run(variables=AS_A_SERVICE + LOUD) == status, one.streams
+    heard = one.songs()
+    assert heard.keys() <= {"custom data", "private key", "hash", "host key"}, heard
+    assert heard.get("hash", set()) <= SHADOW | ours(one, "saved")
+    assert ("hash" in heard) == (status == 0)
+    for name in ("custom data", "private key"):
+        assert heard.get(name, set()) <= ours(one, "saved", "userdata") | kept("CustomData", "ovf-env.xml")
+    assert not [place for place, data in one.written() if sung(data, {"pool": POOL_PASSWORD.encode()})]
+    told = b"".join(data for place, data in one.written() if place == "journal")
+    assert b"got not an ovf-env.xml: " in told, "there was something to search"
 
 
 # ---- the search can fail

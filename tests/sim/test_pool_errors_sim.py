@@ -74,6 +74,19 @@ def test_an_error_in_the_wait_or_before_it_reports_nothing_and_the_next_start_co
     assert ran.status == 0 and kinds(one) == ["ready", "ready"], ran.err
 
 
+@pytest.mark.parametrize("call", [f"{SLEEPS}:error=EINVAL", "flock:error=EROFS"])
+def test_an_error_is_reported_once_a_customer_has_the_vm(bench: Benches, call: str) -> None:
+    """Otherwise the run would be started again for ever, and the customer would not hear why nothing happens."""
+    one = waiting(bench)
+    assert one.fabric.take()
+    run = FaultyRun(one, call)
+    errors = run.end()
+    assert run.agent.returncode == 1 and "the failure is the customer's" in errors, errors
+    assert kinds(one) == ["ready", "failed"] and state(one) == "waiting"
+    ran = one.agent(timeout=60)
+    assert ran.status == 0 and state(one) == "reused", ran.err
+
+
 def test_a_data_directory_that_is_full_does_not_end_the_wait_and_the_customer_hears_of_it(bench: Benches) -> None:
     """Without a marker the customer's data must not be used: the next boot would take the VM for one of the pool."""
     one = waiting(bench)

@@ -94,7 +94,7 @@ def service(tmp_path: Path) -> Iterator[Callable[..., Service]]:
 
 
 def test_in_the_pool_no_deadline_counts_and_logins_stay_held(service: Callable[..., Service]) -> None:
-    """boot.deadline_secs and run.deadline_secs are six seconds, boot.hold_logins_secs one: the wait takes longer."""
+    """P31, P32: the wait is longer than boot.deadline_secs, run.deadline_secs and boot.hold_logins_secs."""
     one = service(on_call=True)
     one.until(lambda: one.polls() >= 8)
     assert "READY=1" not in one.heard()
@@ -108,6 +108,7 @@ def test_in_the_pool_no_deadline_counts_and_logins_stay_held(service: Callable[.
 
 
 def test_sigterm_in_the_pool_is_no_verdict_and_the_next_start_continues(service: Callable[..., Service]) -> None:
+    """P37."""
     one = service(on_call=True)
     one.until(lambda: marker(one.data).get("state") == "waiting")
     one.agent.send_signal(signal.SIGTERM)
@@ -123,6 +124,7 @@ def test_sigterm_in_the_pool_is_no_verdict_and_the_next_start_continues(service:
 
 
 def test_the_disk_of_an_image_waits_for_the_power_off(service: Callable[..., Service]) -> None:
+    """P21."""
     one = service("PreprovisionedOSDisk", on_call=True)
     one.until(lambda: "waiting for the host to power this VM off" in one.heard())
     time.sleep(1.5)

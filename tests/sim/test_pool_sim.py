@@ -12,6 +12,7 @@ from fakeazure import Media, Vm
 from fakeazure.platform.events import Kvp
 from fakeazure.platform.media import ovf_env
 from fakeazure.platform.pool import Pool
+from fakeazure.platform.proxy_agent import write_stub
 from fakeazure.platform.vm import Imds
 from support.bench import Bench, Benches
 from support.bounds import sample
@@ -19,6 +20,7 @@ from support.pooled import PATH, QUICKLY, PooledRun, kinds, marker, polls, state
 from support.trees import changed, listing
 from support.waagent_machines import with_waagent
 
+HEALTH = "/provisioning/health"
 PASSWORD = "Rosebud-5-in-no-file"
 CUSTOMER: dict[str, Any] = {"username": "carol", "name": "carols", "password": PASSWORD, "disable_password": False}
 
@@ -35,6 +37,10 @@ def pooled(bench: Benches, kind: str = "Running", **options: Any) -> Bench:
 def records(one: Bench) -> list[Kvp]:
     """In the key-value pool, as the host has read them."""
     return [event for event in one.fabric.ledger.events if isinstance(event, Kvp)]
+
+
+def has_refused(one: Bench, times: int) -> bool:
+    return sum(request.path == HEALTH and request.status == 500 for request in one.fabric.ledger.requests) >= times
 
 
 def has_polled(one: Bench, before: int) -> bool:
@@ -57,6 +63,7 @@ def is_customers(one: Bench) -> None:
 
 @pytest.mark.parametrize("kind", ["Running", "Savable"])
 def test_a_vm_from_a_pool_becomes_the_customers(bench: Benches, kind: str) -> None:
+    """P34, P35: two reports of success with the type and the same VM id; nothing of the pool's VM is kept."""
     one = pooled(bench, kind, pool=Pool(after_polls=2), kvp=True)
     ran = one.agent(timeout=60)
     assert ran.status == 0, ran.err
@@ -75,6 +82,7 @@ def test_a_vm_from_a_pool_becomes_the_customers(bench: Benches, kind: str) -> No
 
 
 def test_the_password_is_in_no_log_record_or_journal(bench: Benches) -> None:
+    """P30."""
     one = pooled(bench, kvp=True)
     library = with_waagent(one)
     ran = one.agent(timeout=60)
@@ -88,6 +96,7 @@ def test_the_password_is_in_no_log_record_or_journal(bench: Benches) -> None:
 
 
 def test_in_the_pool_the_machine_stays_as_in_the_image(bench: Benches) -> None:
+    """P31, P34."""
     one = pooled(bench, pool=Pool(on_call=True))
     before = listing(one.tree)
     run = PooledRun(one)
@@ -107,13 +116,24 @@ def test_in_the_pool_the_machine_stays_as_in_the_image(bench: Benches) -> None:
 
 
 def test_a_ready_that_is_refused_for_a_while_is_sent_again_and_then_marked(bench: Benches) -> None:
-    one = pooled(bench, faults=[{"path": "/provisioning/health", "answers": ["ok", *[500] * 5, "ok*"]}])
-    ran = one.agent(timeout=60)
-    assert ran.status == 0, ran.err
+    """P12: while Ready is refused the marker says only that it is about to be reported."""
+    refusals = [{"path": HEALTH, "answers": ["ok", *[500] * 5, "ok*"]}]
+    patient = {"wireserver": {"retry_interval_secs": 0.5, "total_retry_timeout_secs": 30}}
+    one = pooled(bench, pool=Pool(on_call=True), faults=refusals, tables=patient)
+    run = PooledRun(one)
+    for number in range(1, 6):
+        run.until(partial(has_refused, one, number))
+        assert state(one) == "offered" and kinds(one) == [] and not polls(one)
+    run.until(lambda: state(one) == "waiting")
+    assert kinds(one) == ["ready"]
+    assert one.fabric.take()
+    told = run.end()
+    assert run.agent.returncode == 0, told
     is_customers(one)
 
 
 def test_a_ready_that_is_never_accepted_is_a_failure_without_a_marker(bench: Benches) -> None:
+    """P13."""
     one = pooled(bench, faults=[{"path": "/provisioning/health", "answers": ["ok", "503*"]}])
     ran = one.agent(timeout=60)
     assert ran.status == 1 and "failed to report Ready in the pool" in ran.err
@@ -122,16 +142,65 @@ def test_a_ready_that_is_never_accepted_is_a_failure_without_a_marker(bench: Ben
 
 @pytest.mark.parametrize("answer", ["lost", "silent"])
 def test_a_savable_vm_goes_on_where_the_answer_to_ready_is_lost(bench: Benches, answer: str) -> None:
+    """P14, without the link: the boot floor pulls it."""
     one = pooled(bench, "Savable", faults=[{"path": "/provisioning/health", "answers": ["ok", answer, "ok*"]}])
     ran = one.agent(timeout=60)
     assert ran.status == 0, ran.err
     is_customers(one)
 
 
+@pytest.mark.parametrize("kind", ["Running", "PreprovisionedOSDisk"])
+@pytest.mark.parametrize("answer", ["lost", "silent"])
+def test_a_ready_whose_answer_is_lost_is_sent_again_only_while_imds_says_that_the_vm_is_in_the_pool(
+    bench: Benches, kind: str, answer: str
+) -> None:
+    faults = [{"path": HEALTH, "answers": ["ok", answer, "ok*"]}]
+    one = pooled(bench, kind, pool=Pool(on_call=True), faults=faults)
+    run = PooledRun(one)
+    run.until(lambda: kinds(one) == ["ready", "ready"])
+    asked = [request.path for request in one.fabric.ledger.requests if request.path in (HEALTH, "/metadata/instance")]
+    assert asked[-3:] == [HEALTH, "/metadata/instance", HEALTH]
+    told = run.kill()
+    assert told.count("reported Ready in the pool") <= 1 and kinds(one) == ["ready", "ready"]
+
+
+@pytest.mark.parametrize("answer", ["lost", "silent"])
+def test_a_customer_who_has_the_vm_when_the_answer_to_ready_is_lost_gets_no_ready_of_the_pool(
+    bench: Benches, answer: str
+) -> None:
+    """The platform had the pool's Ready: another one would be taken for the customer's, whose machine is not made."""
+    one = pooled(bench, faults=[{"path": HEALTH, "answers": ["ok", answer, "ok*"]}])
+    ran = one.agent(timeout=60)
+    assert ran.status == 0 and "Ready is not reported again" in ran.err, ran.err
+    is_customers(one)
+
+
+def test_imds_and_the_answer_to_ready_fail_together_and_ready_waits_for_imds(bench: Benches) -> None:
+    faults = [
+        {"path": HEALTH, "answers": ["ok", "lost", "ok*"]},
+        {"path": "/metadata/instance", "answers": ["ok", *["reset"] * 4, "ok*"]},
+    ]
+    tables = {"imds": {"total_retry_timeout_secs": 0.1}, "wireserver": {"total_retry_timeout_secs": 20}}
+    one = pooled(bench, pool=Pool(on_call=True), faults=faults, tables=tables)
+    run = PooledRun(one)
+    run.until(lambda: state(one) == "waiting")
+    assert kinds(one) == ["ready", "ready"]
+    assert "whether this VM is still in its pool is not known" in run.kill()
+
+
+def test_a_ready_that_gets_no_answer_to_the_end_is_a_failure_and_the_marker_stays(bench: Benches) -> None:
+    """The platform may have had it: the next start asks IMDS before it reports Ready."""
+    one = pooled(bench, pool=Pool(on_call=True), faults=[{"path": HEALTH, "answers": ["ok", "lost*"]}])
+    ran = one.agent(timeout=60)
+    assert ran.status == 1 and "failed to report Ready in the pool" in ran.err, ran.err
+    assert state(one) == "offered" and not polls(one)
+
+
 # ---- the answers to a request for the data
 
 
 def test_unusable_answers_are_told_once_each_and_asked_over(bench: Benches) -> None:
+    """P26, P27: a warning for each kind, once; any other line about them is one of a request's number."""
     empty = {"status": 200, "body": ""}
     page = {"status": 200, "body": "<html><body>busy</body></html>"}
     other = {"status": 200, "body": "<Environment/>"}
@@ -141,10 +210,10 @@ def test_unusable_answers_are_told_once_each_and_asked_over(bench: Benches) -> N
     assert ran.status == 0, ran.err
     is_customers(one)
     told = [line for line in ran.err.splitlines() if "request" in line]
-    assert sum("an empty answer" in line for line in told) == 1
-    assert sum("has no ProvisioningSection" in line for line in told) <= 3
-    assert sum("more than 1048576 bytes" in line for line in told) <= 2
-    assert any("status 403" in line for line in told)
+    warned = [line.partition(" got ")[2] for line in told if "warning: " in line]
+    kinds_of_answers = ["an empty answer", "has no ProvisioningSection", "more than 1048576 bytes", "status 403"]
+    assert [sum(words in line for line in warned) for words in kinds_of_answers] == [1] * 4, warned
+    assert len(warned) == len({*warned}) <= 5, warned
     times = polls(one)
     assert all(later - sooner > 0.9 for sooner, later in pairwise(times)), times
 
@@ -195,6 +264,7 @@ def test_an_answer_that_never_ends_is_given_up_and_asked_for_again(bench: Benche
 
 
 def test_a_vm_that_imds_refuses_for_ever_says_so_and_waits_on(bench: Benches) -> None:
+    """P25."""
     one = pooled(bench, pool=Pool(on_call=True), faults=[{"path": PATH, "answers": ["403*"]}])
     run = PooledRun(one)
     run.until(lambda: len(polls(one)) > 4)
@@ -217,6 +287,7 @@ def test_a_server_that_asks_for_a_pause_gets_it(bench: Benches) -> None:
 def test_imds_that_still_describes_a_pool_is_a_failure_and_no_boot_enters_the_pool_again(
     bench: Benches, after: str
 ) -> None:
+    """P28; the marker does not go but says that no boot enters the pool again."""
     one = pooled(bench, pool=Pool(pps_type_after=after))
     ran = one.agent(timeout=60)
     assert ran.status == 1 and "invalid IMDS metadata for key=extended.compute.ppsType" in ran.err
@@ -226,11 +297,25 @@ def test_imds_that_still_describes_a_pool_is_a_failure_and_no_boot_enters_the_po
     assert kinds(one) == ["ready", "failed", "failed"] and state(one) == "reused"
 
 
+def test_the_proxy_agent_that_the_data_ask_for_is_waited_for_before_imds(bench: Benches) -> None:
+    """P29: the medium of the pool does not ask for it."""
+    one = pooled(bench, vm={**CUSTOMER, "proxy_agent": True})
+    write_stub(one.tools, "ready", imds=one.fabric.imds)
+    ran = one.agent(timeout=60)
+    assert ran.status == 0, ran.err
+    is_customers(one)
+    asked = [(request.service, request.path) for request in one.fabric.ledger.requests]
+    data = next(n for n, (_, path) in enumerate(asked) if path == PATH)
+    assert [service for service, _ in asked[:data] if service == "proxy-agent"] == []
+    after = [service for service, path in asked[data + 1 :] if service == "proxy-agent" or path == "/metadata/instance"]
+    assert after[:2] == ["proxy-agent", "imds"], asked
+
+
 # ---- ends of a run, at every state
 
 
 def test_a_run_that_is_killed_in_the_pool_continues_without_another_ready(bench: Benches) -> None:
-    """The medium of the pool is still in its drive: the customer's data are others."""
+    """P5, P22, P38: the medium of the pool is still in its drive: the customer's data are others."""
     one = pooled(bench, pool=Pool(on_call=True))
     run = PooledRun(one)
     run.until(lambda: state(one) == "waiting")
@@ -249,7 +334,7 @@ def test_a_run_that_is_killed_in_the_pool_continues_without_another_ready(bench:
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_run_that_is_killed_at_its_ready_reports_it_once_more_at_most(bench: Benches, taken: bool) -> None:
-    """`taken`: a customer has got the VM by the next boot; the medium of the pool is still in its drive."""
+    """P24. `taken`: a customer has got the VM by the next boot; the medium of the pool is still in its drive."""
     slow = {"wireserver": {"read_timeout_secs": 30, "total_retry_timeout_secs": 60}}
     silent = [{"path": "/provisioning/health", "answers": ["ok", "silent", "ok*"]}]
     one = pooled(bench, pool=Pool(on_call=True), faults=silent, tables=slow)
@@ -269,6 +354,7 @@ def test_a_run_that_is_killed_at_its_ready_reports_it_once_more_at_most(bench: B
 
 
 def test_a_run_that_is_killed_after_the_data_arrived_gets_them_again(bench: Benches) -> None:
+    """P23."""
     one = pooled(bench, faults=[{"path": "/metadata/instance", "answers": ["ok", "hang", "ok*"]}],
                  tables={"imds": {"request_timeout_secs": 30, "total_retry_timeout_secs": 60}})  # fmt: skip
     run = PooledRun(one)
@@ -297,6 +383,7 @@ def test_a_customers_vm_with_another_id_is_known_by_both(bench: Benches) -> None
 
 @pytest.mark.parametrize("found", ["offered", "waiting", "reused"])
 def test_a_marker_of_another_vm_does_not_count(bench: Benches, found: str) -> None:
+    """P6."""
     one = bench(vm=Vm(**CUSTOMER))
     one.data.mkdir(parents=True)
     (one.data / "machine.pool").write_text(f'{{"state":"{found}","type":"Running","firmware_id":"other"}}')
@@ -306,16 +393,19 @@ def test_a_marker_of_another_vm_does_not_count(bench: Benches, found: str) -> No
 
 
 def test_a_none_of_imds_outranks_the_media(bench: Benches) -> None:
+    """P3: only an IMDS that names no type leaves the decision to the media."""
     one = bench(vm=Vm(**CUSTOMER), media=Media(texts={"PreprovisionedVm": "true", "PreprovisionedVMType": "Savable"}))
     ran = one.agent()
     assert ran.status == 0 and "the media say 'Savable'" in ran.err, ran.err
     assert kinds(one) == ["ready"] and accounts(one) == ["carol"] and not polls(one)
 
 
-def test_an_odd_type_is_no_type(bench: Benches) -> None:
-    one = bench(vm=Vm(**CUSTOMER), imds=Imds(set={"extended": {"compute": {"ppsType": "savable"}}}))
+@pytest.mark.parametrize("told", ["savable", "Unknown"])
+def test_an_odd_type_is_no_type(bench: Benches, told: str) -> None:
+    """P4."""
+    one = bench(vm=Vm(**CUSTOMER), imds=Imds(set={"extended": {"compute": {"ppsType": told}}}))
     ran = one.agent()
-    assert ran.status == 0 and "'savable', which is no type" in ran.err, ran.err
+    assert ran.status == 0 and f"'{told}', which is no type" in ran.err, ran.err
     assert kinds(one) == ["ready"]
 
 

@@ -70,3 +70,16 @@ def test_a_run_that_dies_again_and_again_in_the_pool_is_started_ever_later(bench
     pauses = [line.rpartition("started after ")[2] for text in told for line in text.splitlines() if "after" in line]
     assert pauses == ["1 s", "3 s"] and all("is started again: nothing to add" in text for text in told), told
     assert kinds(one) == ["ready"]
+
+
+def test_a_run_that_dies_at_every_start_is_a_failure_once_a_customer_has_the_vm(bench: Benches) -> None:
+    """The first starts may come to the customer's data by themselves."""
+    one = pooled(bench)
+    killed(one)
+    assert one.fabric.take()
+    for _ in range(3):
+        assert "is started again: nothing to add" in one.agent("--stage", "failed").err
+    assert kinds(one) == ["ready"]
+    last = one.agent("--stage", "failed")
+    assert "started 3 times in this boot, and this VM has a customer" in last.err, last.err
+    assert kinds(one) == ["ready", "failed"] and "azure-init ended without a verdict" in last.err

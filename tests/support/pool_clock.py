@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from azureinit.config.model import Boot, Config, Imds
-from azureinit.machine.link_events import Change
+from azureinit.machine.link_events import CHANGED, Change
 from azureinit.memory.pool import WAITING, Marker
+from azureinit.record import replace
 from azureinit.run.pool_links import PoolLinks
 from azureinit.run.pool_wait import PoolWait
 from azureinit.run.state import Context
 from azureinit.telemetry.events import Events
 from azureinit.telemetry.log import DEFAULT, file_listener
-from support.made_up_network import Networked
+from support.made_up_network import CARD, Networked
 
 DAY, HOUR = 86400.0, 3600.0
 LOG = "/var/log/azure-init.log"
@@ -33,10 +34,17 @@ class TimeOver(Exception):
 
 
 class Sleeper(Networked):
-    """A machine on which nothing happens; its wall clock jumps after `jump_at` seconds, by `jump`."""
+    """A machine on which nothing happens; its wall clock jumps after `jump_at` seconds, by `jump`.
 
-    def __init__(self, root: Path, *, seconds: float, jump_at: float = 0.0, jump: float = 0.0) -> None:
+    `flaps`: every so many seconds its link goes down and up.
+    """
+
+    def __init__(
+        self, root: Path, *, seconds: float, jump_at: float = 0.0, jump: float = 0.0, flaps: float = float("inf")
+    ) -> None:
         super().__init__(root)
+        self.put_card(CARD.name, index=CARD.index, mac=CARD.mac)
+        self.flaps, self.flapped = flaps, self.time.at
         self.begun = self.time.at
         self.seconds, self.jump_at, self.jump = seconds, jump_at, jump
         self.days: list[tuple[float, int]] = []
@@ -60,16 +68,17 @@ class Sleeper(Networked):
             self.days.append((sum(os.times()[:2]), log.read_text().count("\n")))
         if passed >= self.seconds:
             raise TimeOver
-        return ()
+        if self.time.at < self.flapped + self.flaps:
+            return ()
+        self.flapped = self.time.at
+        return tuple(Change(kind=CHANGED, link=replace(CARD, state=state)) for state in ("down", "up"))
 
 
-def wait_in_pool(
-    place: Path, endpoint: str, *, seconds: float, slow: float = 60.0, jump_at: float = 0.0, jump: float = 0.0
-) -> list[Day]:
+def wait_in_pool(place: Path, endpoint: str, *, seconds: float, slow: float = 60.0, **happens: float) -> list[Day]:
     """What each day cost. TimeOver is the only way out."""
     (place / "var/log").mkdir(parents=True)
     (place / "var/lib/azure-init").mkdir(parents=True)
-    machine = Sleeper(place, seconds=seconds, jump_at=jump_at, jump=jump)
+    machine = Sleeper(place, seconds=seconds, **happens)
     log = file_listener(machine, LOG, chosen=DEFAULT, limit_bytes=1 << 20)
     config = Config(imds=Imds(endpoint=endpoint), boot=Boot(pool_poll_secs=slow))
     events = Events(clock=machine.time, listeners=(log,))

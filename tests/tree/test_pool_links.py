@@ -134,6 +134,7 @@ def gone(found: dict[str, Any]) -> object:
 
 
 def test_the_link_loses_its_carrier_and_gets_it_again_under_another_name(net: Callable[..., Net]) -> None:
+    """P7, P9."""
     one = net()
     one.there("link", "set", "p0", "down")
     one.state(down)
@@ -145,6 +146,7 @@ def test_the_link_loses_its_carrier_and_gets_it_again_under_another_name(net: Ca
 
 
 def test_an_administrator_who_takes_the_link_down_and_up_starts_the_polling_too(net: Callable[..., Net]) -> None:
+    """P10: and the move that follows is noticed."""
     one = net()
     one.ip("link", "set", "eth0", "down")
     one.state(down)
@@ -157,7 +159,7 @@ def test_an_administrator_who_takes_the_link_down_and_up_starts_the_polling_too(
 
 
 def test_other_links_come_and_go_and_the_next_card_is_another_one(net: Callable[..., Net]) -> None:
-    """A second link that leaves first, bridges, and the card under another name with another MAC."""
+    """P16, P18, P20: a second link that leaves first, bridges, and the card under another name with another MAC."""
     one = net()
     one.ip("link", "add", "enP1", "type", "veth", "peer", "name", "p1", "netns", str(one.far.pid))
     one.ip("link", "del", "enP1")
@@ -177,6 +179,7 @@ def test_other_links_come_and_go_and_the_next_card_is_another_one(net: Callable[
 
 
 def test_a_card_that_is_moved_away_and_back_is_found_again(net: Callable[..., Net]) -> None:
+    """P15, P20."""
     one = net()
     one.ip("link", "set", "eth0", "netns", str(one.far.pid))
     one.state(gone)
@@ -185,6 +188,7 @@ def test_a_card_that_is_moved_away_and_back_is_found_again(net: Callable[..., Ne
 
 
 def test_lost_announcements_are_made_up_for(net: Callable[..., Net]) -> None:
+    """P36."""
     one = net("small buffer")
     one.say("stall")
     one.state(lambda found: found.get("stalled"))
@@ -237,7 +241,7 @@ except VerdictUndelivered as error:
 
 
 def test_the_wait_for_an_answer_ends_when_the_link_is_removed(net: Callable[..., Net]) -> None:
-    """A Savable machine: the platform takes the card before it answers."""
+    """P14, P15: the platform takes the card of a Savable machine before it answers."""
     one = net()
     one.there("address", "add", "10.8.0.1/24", "dev", "p0")
     inside = ["nsenter", "-n", "-t"]

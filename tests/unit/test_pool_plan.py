@@ -41,6 +41,7 @@ def after(pool: Pool, *links: Seen, now: float = 5.0) -> Pool:
 
 
 def test_a_link_that_goes_down_and_up_has_moved() -> None:
+    """P7."""
     pool = after(begin(NIC, now=0.0), link("down"), link("up"), now=5.0)
     assert pool.phase == MOVED and next_of(pool, now=5.0).do == POLL
 
@@ -50,12 +51,14 @@ def test_a_link_that_only_comes_up_has_not_moved() -> None:
 
 
 def test_a_link_is_known_by_index_and_mac_under_any_name() -> None:
+    """P9."""
     other = after(begin(NIC, now=0.0), link("down", index=7), link("up", index=7))
     assert other.phase == WAITING
     assert after(begin(NIC, now=0.0), link("down", mac="aa:bb"), link("up", mac="aa:bb")).phase == WAITING
 
 
 def test_a_link_that_is_removed_and_comes_again_has_moved() -> None:
+    """P20."""
     pool = after(begin(NIC, now=0.0), link("down"), link("down", gone=True))
     assert pool.gone and pool.phase == WAITING
     pool = after(pool, link("down", index=9, mac="00:0d:3a:aa:bb:cc"))
@@ -63,6 +66,7 @@ def test_a_link_that_is_removed_and_comes_again_has_moved() -> None:
 
 
 def test_a_vf_that_leaves_first_is_not_the_link() -> None:
+    """P16."""
     gone = Seen(index=3, mac=NIC.mac, card=False, gone=True)
     pool = after(begin(NIC, now=0.0), gone, link("down"))
     assert pool.phase == WAITING and not pool.gone
@@ -71,11 +75,13 @@ def test_a_vf_that_leaves_first_is_not_the_link() -> None:
 
 
 def test_a_bridge_that_appears_is_not_the_link() -> None:
+    """P18."""
     pool = after(begin(NIC, now=0.0), link("down", gone=True), link("up", index=8, card=False))
     assert pool.phase == WAITING and pool.gone
 
 
 def test_after_a_secondary_link_the_primary_one_begins_anew() -> None:
+    """P17."""
     pool = after(begin(NIC, now=0.0), link("down", gone=True), link("up", index=8), now=5.0)
     pool = answered(pool, heard=False, pause=1.0, now=6.0)
     again = after(pool, link("up", index=9), now=7.0)
@@ -83,6 +89,7 @@ def test_after_a_secondary_link_the_primary_one_begins_anew() -> None:
 
 
 def test_without_an_announcement_the_data_are_asked_for_every_minute() -> None:
+    """P8."""
     pool = begin(NIC, now=0.0)
     assert next_of(pool, now=59.0) == next_of(pool, now=1.0)
     assert next_of(pool, now=60.0).do == POLL
@@ -129,6 +136,7 @@ def test_a_new_route_makes_a_blocked_request_due() -> None:
 
 
 def test_lost_announcements_count_as_a_move() -> None:
+    """P36."""
     assert lost(begin(NIC, now=0.0), (link("up"),), now=3.0).phase == MOVED
     assert lost(begin(NIC, now=0.0), (), now=3.0).gone
     found = lost(begin(NIC, now=0.0), (link("up", index=5), link("up", index=6, card=False)), now=3.0)
@@ -136,6 +144,7 @@ def test_lost_announcements_count_as_a_move() -> None:
 
 
 def test_a_run_that_continues_asks_at_once_or_after_its_pause() -> None:
+    """P5, P22."""
     assert next_of(begin(NIC, now=3.0, recovered=True), now=3.0).do == POLL
     assert next_of(begin(NIC, now=3.0, recovered=True, pause=1.0), now=3.5).do == WAIT
 

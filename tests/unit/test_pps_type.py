@@ -34,17 +34,17 @@ TABLE = [
     # media's type, media's flag, IMDS's -> type, whether a warning tells why
     (None, False, None, None, False),
     (None, False, "None", None, False),
-    (None, True, None, "Running", False),
+    (None, True, None, "Running", False),  # P1
     ("Running", True, None, "Running", False),
-    ("Running", False, "Savable", "Savable", True),
+    ("Running", False, "Savable", "Savable", True),  # P2
     ("Savable", True, "Running", "Savable", True),
-    ("Savable", True, None, "Savable", False),
-    ("Savable", True, "None", None, True),
+    ("Savable", True, None, "Savable", False),  # P3
+    ("Savable", True, "None", None, True),  # a heard None outranks the media
     (None, True, "None", None, True),
     ("PreprovisionedOSDisk", True, "Running", "PreprovisionedOSDisk", True),
     (None, False, "PreprovisionedOSDisk", "PreprovisionedOSDisk", False),
-    (None, False, "savable", None, True),
-    (None, False, "Unknown", None, True),
+    (None, False, "savable", None, True),  # P4
+    (None, False, "Unknown", None, True),  # P4
     ("savable", False, None, None, True),
     ("odd", True, None, "Running", False),
     ("Savable", True, "odd", None, True),
@@ -88,6 +88,7 @@ def test_a_vm_that_imds_still_puts_into_a_pool_is_refused(told: str) -> None:
 
 
 def test_a_marker_counts_for_its_vm_alone() -> None:
+    """P5, P6."""
     marker = Marker(state=WAITING, type="Running", firmware_id=OWN, imds_id=OWN)
     assert marker.is_of(OWN) and not marker.is_of(OTHER) and not marker.is_of(None)
     assert Marker(state=WAITING, type="Running").is_of(None)

@@ -24,7 +24,7 @@ request, explain, stage_plans
 network, network_jobs      NICs and addresses beyond the first; whether there is any work with them
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination                ends without a verdict: SIGTERM, errors in a pool
-pool_links, pool_wait, pool
+pool_links, pool_wait, pool_ready, pool
                            a VM that waits in a pool for its customer
 readiness                  Ready where there is customData
 show                       the same walk for `azure-init plan`

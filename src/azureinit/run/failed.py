@@ -13,7 +13,8 @@ from azureinit.run.enact import best_effort, enact
 from azureinit.run.recall import told_pps_type, waits_in_pool
 from azureinit.run.stages import find_stage
 from azureinit.run.state import Known, Outcome
-from azureinit.telemetry.events import DEBUG, INFO
+from azureinit.run.termination import has_customer
+from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ START_SECS = 10.0
 HOMES = "/home"
 STARTS = "/run/azure-init/pool-starts"  # how often a run that died in the pool was started again in this boot
 MOST_STARTS = 99
+ENOUGH_STARTS = 3  # after so many, a customer gets a verdict
 LONGEST_PAUSE = 60.0  # shorter than the unit's TimeoutStartSec
 
 
@@ -82,8 +84,12 @@ def _back_to_the_pool(context: Context, identity: Identity) -> str:
     from azureinit.plan.units import plan_start
 
     unit = find_stage("provision").unit
+    starts, pause = _count_start(context)
+    if starts >= ENOUGH_STARTS and has_customer(context):
+        told = f"{unit} was started {starts} times in this boot, and this VM has a customer: it is not started again"
+        context.events.tell(WARN, "pre-provisioning", told)
+        return ""
     plan = (plan_start("pre-provisioning", unit, why="the run that waited in a pool has ended"),)
-    pause = _pause(context)
     if pause:
         told = f"{unit} has ended in the pool again: it is started after {pause:.0f} s"
         context.events.tell(INFO, "pre-provisioning", told)
@@ -95,8 +101,9 @@ def _back_to_the_pool(context: Context, identity: Identity) -> str:
     return f"this VM waits in a pool, and {unit} is started again"
 
 
-def _pause(context: Context) -> float:
-    """Before the next start: none at first, then twice as long each time, up to a minute.
+def _count_start(context: Context) -> tuple[int, float]:
+    """How often the run was started again in this boot, and the pause before the next start: none at first, then twice
+    as long each time, up to a minute.
 
     A run that dies at every start must neither use up the CPU for weeks nor reach systemd's limit of starts, after
     which no customer could get the VM.
@@ -108,8 +115,8 @@ def _pause(context: Context) -> float:
         machine.write(STARTS, f"{min(count + 1, MOST_STARTS)}".encode(), mode=0o600, sync=False)
     except (AzureInitError, ValueError) as error:
         context.events.tell(DEBUG, "pre-provisioning", str(error))
-        return LONGEST_PAUSE
-    return min(2.0**count - 1, LONGEST_PAUSE)
+        return ENOUGH_STARTS, LONGEST_PAUSE
+    return count, min(2.0**count - 1, LONGEST_PAUSE)
 
 
 def _left_to_others(context: Context, identity: Identity) -> str:

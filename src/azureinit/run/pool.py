@@ -6,44 +6,31 @@ held, and no deadline counts. SIGTERM ends the wait without a verdict; the marke
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, HttpFailed, MediaAbsent, PoolReadyFailed, VerdictUndelivered
-from azureinit.http import open_connection
+from azureinit.errors import AzureInitError, PoolReadyFailed
 from azureinit.jsontext import loads
-from azureinit.machine import MOST_BYTES, rfc3339
-from azureinit.machine.link_events import interruptible
+from azureinit.machine import MOST_BYTES
 from azureinit.memory.instance import KINDS
 from azureinit.memory.pool import OFFERED, WAITING, Marker, remove_marker, write_marker
 from azureinit.plan.pool import PAUSE_SECS
 from azureinit.record import replace
-from azureinit.report.protocol import send_verdict
-from azureinit.report.verdict import Subject, success_report
 from azureinit.run.enact import best_effort, enact
-from azureinit.run.gather import CONFIRM_SECS
 from azureinit.run.pool_links import PoolLinks
+from azureinit.run.pool_ready import PoolReady, is_in_pool
 from azureinit.run.pool_wait import LONGEST_WAIT, READ_OVF, PoolWait, keep_alive
 from azureinit.run.reuse import begin_reuse
 from azureinit.run.stages import FORMER_NAME
 from azureinit.run.state import Knowing, Known, Stopped
 from azureinit.run.termination import SigtermStops
-from azureinit.sources.gather import ask_sources
-from azureinit.sources.pps import OS_DISK, SAVABLE, TYPES
-from azureinit.sources.reprovision import NOT_YET, ask_once
+from azureinit.sources.pps import OS_DISK
 from azureinit.telemetry.events import DEBUG, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
-
-    from azureinit.machine.sockets import socket
     from azureinit.run.channels import Channels
     from azureinit.run.early import Early
     from azureinit.run.state import Asked, Context, Identity, Memory
-    from azureinit.sources.goalstate import GoalState
 
 EJECT_SECS = 10.0
-GOAL_STATE = "goalstate-retrieval"
-NOT_SENT = ("connection refused", "network is unreachable", "no route to host", "host is unreachable")
 
 
 def enter_pool(context: Context, channels: Channels, asked: Asked, early: Early) -> Context:
@@ -53,9 +40,10 @@ def enter_pool(context: Context, channels: Channels, asked: Asked, early: Early)
         context.events.tell(INFO, "pre-provisioning", f"PPS type: {kind}; this VM waits in a pool for its customer")
         links = _open_links(context, identity, asked.memory.journal.own_keys.union(early.own_keys))
         channels.in_progress.wait()
+        ready = PoolReady(context, channels, identity, kind, links)
         if kind == OS_DISK:
             _eject(context, asked.device)
-            _report_ready(context, channels, identity, kind, links)
+            ready.report()
             knowing.learn(waits=True)
             _wait_for_power_off(context)
         data_dir = context.config.azure_init_data_dir.path
@@ -71,12 +59,12 @@ def enter_pool(context: Context, channels: Channels, asked: Asked, early: Early)
         write_marker(context.machine, data_dir, marker)
         _eject(context, asked.device)  # after the marker: perhaps only the media say that this VM is in a pool
         try:
-            _report_ready(context, channels, identity, kind, links)
+            accepted = ready.report()
         except PoolReadyFailed:
-            remove_marker(context.machine, data_dir)
+            if not ready.doubtful:  # otherwise the next start asks IMDS before it reports Ready
+                remove_marker(context.machine, data_dir)
             raise
-        knowing.learn(waits=True)
-        return _wait_for_data(context, knowing, links, _reported(context, marker))
+        return _wait_after_ready(context, knowing, links, marker, accepted=accepted)
 
 
 def resume_pool(context: Context, channels: Channels, identity: Identity, memory: Memory) -> Context:
@@ -128,45 +116,23 @@ def _offer_again(context: Context, channels: Channels, knowing: Knowing, marker:
     tell = context.events.tell
     told = f"PPS type: {marker.type}; an earlier run ended at its Ready in the pool: asking IMDS where this VM is"
     tell(INFO, "pre-provisioning", told)
-
-    def stays() -> bool:
-        now = context.machine.clock.monotonic()
-        return _is_in_pool(context, channels, until=min(context.work_deadline, now + CONFIRM_SECS))
-
-    if _is_in_pool(context, channels, until=context.sources_deadline):
+    accepted = False
+    if is_in_pool(context, channels, secs=context.sources_deadline - context.machine.clock.monotonic()):
         told = "this VM is still in its pool: reporting Ready, of which the platform may get a second one"
         tell(WARN, "pre-provisioning", told)
-        if _report_ready(context, channels, knowing.known.identity, marker.type, links, stays=stays):
-            return _wait_for_data(context, knowing, links, _reported(context, marker))
-    tell(INFO, "pre-provisioning", "Ready is not reported again: asking for the customer's data")
+        ready = PoolReady(context, channels, knowing.known.identity, marker.type, links)
+        accepted = ready.report(doubtful=True)
+    return _wait_after_ready(context, knowing, links, marker, accepted=accepted)
+
+
+def _wait_after_ready(
+    context: Context, knowing: Knowing, links: PoolLinks, marker: Marker, *, accepted: bool
+) -> Context:
+    knowing.learn(waits=True)
+    if accepted:
+        return _wait_for_data(context, knowing, links, _reported(context, marker))
+    context.events.tell(INFO, "pre-provisioning", "Ready is not reported again: asking for the customer's data")
     return _wait_for_data(context, knowing, links, marker, recovered=True, pause=PAUSE_SECS)
-
-
-def _is_in_pool(context: Context, channels: Channels, *, until: float) -> bool:
-    """Whether IMDS says so now. An IMDS that names no type has no customer's data for a VM in the pool."""
-    clock = context.machine.clock
-    gathered = ask_sources(
-        context.machine,
-        context.config,
-        deadline=until,
-        observe=context.events.observe,
-        route=context.booted is not None,
-        add_route=channels.platform.add_route,
-        medium=_no_medium,
-    )()
-    imds = gathered.answers.get("imds")
-    if imds is None:
-        told = f"whether this VM is still in its pool is not known: {gathered.failures['imds']}"
-        context.events.tell(WARN, "pre-provisioning", told)
-        return False
-    if imds.pps_type is not None:
-        return imds.pps_type in TYPES
-    clock.sleep(PAUSE_SECS)  # a second between two requests for the data, at least
-    return ask_once(context.config, clock=clock).kind == NOT_YET
-
-
-def _no_medium(_deadline: float, _note: Callable[[AzureInitError], None]) -> NoReturn:
-    raise MediaAbsent("a medium in the drive is the pool's")
 
 
 def _reported(context: Context, marker: Marker) -> Marker:
@@ -263,77 +229,6 @@ def _eject(context: Context, device: str | None) -> None:
         context.machine.eject(device, timeout=EJECT_SECS)
     except AzureInitError as error:
         context.events.tell(INFO, "eject", str(error))
-
-
-def _report_ready(
-    context: Context,
-    channels: Channels,
-    identity: Identity,
-    kind: str,
-    links: PoolLinks,
-    *,
-    stays: Callable[[], bool] | None = None,
-) -> bool:
-    """Once. Where the NIC of a Savable VM may have been pulled before the answer, no answer is no failure.
-
-    `stays`: asked right before each request; False if Ready is not sent, since this VM has left the pool.
-    """
-    platform, machine, events = channels.platform, context.machine, context.events
-    subject = Subject(vm_id=identity.vm_id, pps_type=kind, timestamp=rfc3339(machine.clock.now()))
-    singly = kind == SAVABLE or stays is not None
-
-    def goal_state(deadline: float) -> GoalState:
-        with events.step(GOAL_STATE):
-            return platform.goal_state(deadline)
-
-    def connect(host: str, port: int, seconds: float) -> socket:
-        """No answer is waited for once the NIC is gone: the customer's machine waits meanwhile."""
-        return interruptible(open_connection(host, port, seconds), links.moved)
-
-    try:
-        with events.step("report Ready in the pool") as span:
-            events.flush()
-            platform.wait(until=context.work_deadline)
-            if context.kvp is not None:
-                context.kvp.report(success_report(subject))
-            while True:
-                if stays is not None and not stays():
-                    span.text = "Ready is not reported: this VM has left its pool"
-                    return False
-                try:
-                    send_verdict(
-                        platform.config,
-                        None,
-                        protocol=platform.config.report.protocol,
-                        fetch=goal_state,
-                        clock=machine.clock,
-                        deadline=context.work_deadline,
-                        observe=events.observe,
-                        attempts=1 if singly else 0,
-                        connect=connect if kind == SAVABLE else None,
-                    )
-                    span.text = "reported Ready in the pool: the platform accepted it"
-                    return True
-                except VerdictUndelivered as error:
-                    if not singly:
-                        raise
-                    if kind == SAVABLE and (_may_have_arrived(error) or links.moved()):
-                        span.text = f"reported Ready in the pool; its answer is lost ({error}), as is expected"
-                        return True
-                    pause = platform.config.wireserver.retry_interval_secs
-                    if machine.clock.monotonic() + pause >= context.work_deadline:
-                        raise
-                    machine.clock.sleep(max(pause, 0.05))
-    except AzureInitError as error:
-        raise PoolReadyFailed(f"the pool's Ready was not accepted: {error}", **error.data) from error
-
-
-def _may_have_arrived(error: VerdictUndelivered) -> bool:
-    """Whether the request left this machine, and its answer did not come. A second Ready in the pool is an error."""
-    cause = error.__cause__
-    if not isinstance(cause, HttpFailed) or cause.status:
-        return False
-    return cause.timeout != "connect" and not any(words in str(cause).lower() for words in NOT_SENT)
 
 
 def _wait_for_power_off(context: Context) -> None:

@@ -9,7 +9,7 @@ from azureinit.machine.link_events import GONE, LOST, ROUTE
 from azureinit.plan.pool import Nic, Seen, lost, routed, seen
 from azureinit.run.enact import best_effort, enact, tell_cautions
 from azureinit.run.endpoint import read_card
-from azureinit.telemetry.events import DEBUG, INFO
+from azureinit.telemetry.events import INFO, Events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MANAGER_SECS = 60.0
 ANEW_SECS = 5.0
 MOST_TOLD = 32
+MOST_RECONFIGURED = 4  # of which every one is told; later the 8th, 16th, 32nd ...
 INSIDE = ("", "veth", "macvlan", "ipvlan")  # kinds of cards: a real one, and a container's own
 
 
@@ -30,6 +31,8 @@ class PoolLinks:
         self.watch: LinkWatch | None = None
         self.nic: Nic | None = None
         self.told = 0
+        self.reconfigured = 0
+        self._quiet = Events(clock=self.machine.clock)
         self._early: list[Change] = []
         if not self.machine.rooted:
             best_effort(self.events, "links", self._open, then="the customer's data are asked for every second")
@@ -66,7 +69,7 @@ class PoolLinks:
         if self.watch is None:
             clock.sleep(seconds)
             if not self.machine.rooted:
-                best_effort(self.events, "links", self._listen, level=DEBUG)
+                best_effort(self._quiet, "links", self._listen)
             return pool
         changes, self._early = tuple(self._early), []
         try:
@@ -76,7 +79,7 @@ class PoolLinks:
             self.close()
             self._tell(f"{error}; listening anew")
             clock.sleep(min(seconds, ANEW_SECS))
-            best_effort(self.events, "links", self._listen, level=DEBUG)
+            best_effort(self._quiet, "links", self._listen)
         return pool
 
     def _after(self, pool: Pool, change: Change, now: float) -> Pool:
@@ -117,9 +120,12 @@ class PoolLinks:
         """A manager that has not noticed the move keeps the old lease, which does not expire."""
         if self.machine.rooted or nic is None:
             return
-        best_effort(self.events, "network", lambda: self._reconfigure(nic))
+        self.reconfigured += 1
+        number = self.reconfigured
+        events = self.events if number <= MOST_RECONFIGURED or is_power_of_two(number) else self._quiet
+        best_effort(events, "network", lambda: self._reconfigure(nic, events))
 
-    def _reconfigure(self, nic: Nic) -> None:
+    def _reconfigure(self, nic: Nic, events: Events) -> None:
         from azureinit.facts.dhcp_client import read_manager
         from azureinit.plan.reconnect import plan_reconnect
 
@@ -127,9 +133,13 @@ class PoolLinks:
         if name is None:
             return
         plan = plan_reconnect(read_manager(self.machine, link=name, index=nic.index))
-        tell_cautions(plan, self.events)
+        tell_cautions(plan, events)
         until = self.machine.clock.monotonic() + MANAGER_SECS
-        enact(self.machine, plan, events=self.events, deadline=until)
+        enact(self.machine, plan, events=events, deadline=until)
+
+
+def is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _seen(link: Link, *, card: bool, gone: bool = False) -> Seen:

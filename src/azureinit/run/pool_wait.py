@@ -5,6 +5,7 @@ from __future__ import annotations
 from azureinit.addresses import host_of
 from azureinit.machine.service import notify
 from azureinit.plan.pool import MOVED, PAUSE_SECS, POLL, RECONFIGURE, answered, begin, blocked, next_of, reconfigured
+from azureinit.run.pool_links import is_power_of_two
 from azureinit.sources.pps import SAVABLE
 from azureinit.sources.reprovision import DATA, REFUSED, SILENT, UNUSABLE, ask_once
 from azureinit.sources.route import has_route
@@ -81,7 +82,7 @@ class PoolWait:
         stage = _stage(self.marker.type, pool)
         if self.span is None or self.span.name != stage:
             self.stages += 1
-            if self.stages <= MOST_STAGES or _is_power_of_two(self.stages):
+            if self.stages <= MOST_STAGES or is_power_of_two(self.stages):
                 self._end_stage(pool)
                 self.span = self.events.step(stage)
                 self.span.__enter__()
@@ -100,7 +101,7 @@ class PoolWait:
         """The 1st, 2nd, 4th, 8th ... request, and every answer that did not occur before."""
         self.last, number = answer.told, pool.polls + 1
         new = answer.told not in self.told and len(self.told) < MOST_WORDS
-        if not new and not _is_power_of_two(number):
+        if not new and not is_power_of_two(number):
             return
         self.told.add(answer.told)
         waited = _duration(self.machine.clock.monotonic() - self.begun)
@@ -116,10 +117,6 @@ def _stage(kind: str, pool: Pool) -> str:
     if kind == SAVABLE:
         return ATTACH if pool.gone else DETACH
     return SWITCH
-
-
-def _is_power_of_two(number: int) -> bool:
-    return number & (number - 1) == 0
 
 
 def _duration(seconds: float) -> str:

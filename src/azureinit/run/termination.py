@@ -53,6 +53,10 @@ def is_silent(context: Context, outcome: Outcome) -> bool:
         waits = outcome.known.waits
         if not (_is_reported_in_pool(context, outcome) if waits is None else waits):
             return False
+        if has_customer(context):
+            told = "this VM has a customer, whose data this run could not use: the failure is the customer's"
+            context.events.tell(WARN, "provision", told)
+            return False
         told = f"{outcome.failure}, in a pool after its Ready: nothing is reported, and the next start continues"
         context.events.tell(WARN, "provision", told)
         return True
@@ -65,6 +69,18 @@ def is_silent(context: Context, outcome: Outcome) -> bool:
         return False
     context.events.tell(WARN, "provision", f"{outcome.failure}, and the system is going down: the next boot decides")
     return True
+
+
+def has_customer(context: Context) -> bool:
+    """Whether the customer's data are there. Errors of the pool are reported then: the customer waits for a verdict."""
+    from azureinit.sources.reprovision import DATA, PAUSE_SECS, ask_once
+
+    clock = context.machine.clock
+    try:
+        clock.sleep(PAUSE_SECS)  # the run may have asked a moment ago
+    except OSError:
+        pass  # perhaps the error that has ended the run
+    return ask_once(context.config, clock=clock).kind == DATA
 
 
 def _is_reported_in_pool(context: Context, outcome: Outcome) -> bool:
