@@ -82,6 +82,8 @@ class Work:
         self.until = context.started + float(getattr(context.config.userdata, limit))
         self.carrier = Carrier(context, stage, self.marks, self.once, self.progress, until=self.until)
         self.request: Request | None = None
+        pending = read_pending(context.machine, instance)
+        self.awaited = pending is not None and pending.verdict == AWAITS
         self.later = self.marks.asked is not None and self.marks.first_boot != self.marks.boot
 
     def run(self) -> int:
@@ -251,7 +253,7 @@ class Work:
         if self.context.config.readiness.at != self.stage:
             return
         context = anew(self.context)
-        if not holds_verdict(context, self.instance):
+        if not holds_verdict(context, self.instance, replaces=True, awaited=self.awaited):
             return
         failures = self._failures()
         if failures:
@@ -338,21 +340,31 @@ def _has_verdict(machine: Machine, instance: Instance) -> bool:
     return (pending is not None and pending.verdict == TOLD) or read_verdict(machine) == FAILURE
 
 
-def holds_verdict(context: Context, instance: Instance) -> bool:
-    """Whether the verdict is this process's to report. One process at a time comes to this, by the run's lock."""
+def holds_verdict(context: Context, instance: Instance, *, replaces: bool = False, awaited: bool = False) -> bool:
+    """Whether the verdict is this process's to report. One process at a time comes to this, by the run's lock.
+
+    `replaces`: also where the platform has not accepted a failure, such as that of the deadline. `awaited`: a verdict
+    was awaited before customData ran, which may have removed the record of that.
+    """
+    machine = context.machine
     try:
-        prepare(context.machine, instance.data_dir, timeout=LOCK_SECS)
+        prepare(machine, instance.data_dir, timeout=LOCK_SECS)
     except LockTimeout as error:
         context.events.tell(WARN, NAME, f"{error}; that run will report")
         return False
-    pending = read_pending(context.machine, instance)
-    return pending is not None and pending.verdict == AWAITS and not is_marked(context.machine, instance)
+    except AzureInitError as error:  # where nothing can be written there is no lock to respect
+        context.events.tell(WARN, NAME, str(error))
+    if is_marked(machine, instance) or read_verdict(machine) == FAILURE:
+        return False
+    pending = read_pending(machine, instance)
+    if pending is None:
+        return awaited and read_verdict(machine) is None
+    return pending.verdict == AWAITS or (replaces and pending.verdict == FAILURE)
 
 
 def report_failure(context: Context, identity: Identity, error: AzureInitError) -> None:
-    """The failure, and the record that the platform has accepted it: no later boot adds another verdict."""
+    """Once the platform has accepted it, no later boot adds another verdict."""
     from azureinit.memory.userdata import read_userdata
-    from azureinit.run.readiness import record_told
 
     assert identity.instance is not None
     machine, instance = context.machine, identity.instance
@@ -362,6 +374,6 @@ def report_failure(context: Context, identity: Identity, error: AzureInitError) 
         metadata=saved.metadata if saved is not None else None,
         previous=pending.failure if pending is not None else "",
         pps_type=told_pps_type(context, identity),
+        ends=True,
     )
     conclude(context, None, Outcome(known=known, failure=error))
-    record_told(context, identity, error)
