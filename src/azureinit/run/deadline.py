@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, CustomDataFailed, DeadlineExceeded
 from azureinit.memory.pending import READY, read_verdict
+from azureinit.run.awaited import anew, holds_verdict, report_failure
 from azureinit.run.carry import INTERRUPTED, NAME, RUNNING, read_result
 from azureinit.run.resend import resend_unanswered
 from azureinit.run.state import Identity
-from azureinit.run.userdata import anew, holds_verdict, only_instance, report_failure
+from azureinit.run.userdata import only_instance
 from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
