@@ -237,6 +237,15 @@ def test_a_data_directory_that_cannot_be_written_any_more_does_not_keep_the_verd
     assert len(world.told()) == 1, "one verdict in this boot, although it cannot be recorded for the next"
 
 
+def test_the_cause_of_a_network_stage_that_could_not_write_its_marks_is_told_by_the_last_one(world: World) -> None:
+    at(world, "final")
+    world.saves(b"#cloud-config\nwrite_files: [{path: /etc/a, content: A}]\n", AWAITS)
+    world.machine = Full(root=str(world.root), kernel=str(world.kernel), environ={})
+    assert [world.stage(name) for name in ("network", "final")] == [1, 1]
+    (told,) = world.told()
+    assert "did not end" in told["details"]["description"] and "Read-only" in told["details"]["description"]
+
+
 def test_a_run_that_cannot_record_that_a_stage_has_the_verdict_fails_itself(world: World) -> None:
     at(world, "final")
     world.saves(b"#cloud-config\n{}\n")

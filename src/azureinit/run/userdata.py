@@ -202,7 +202,7 @@ class Work:
         self.context.machine.make_dirs(directory, mode=0o700)
         first = self.stage == NETWORK
         if not first and self._is_unchecked():
-            self._fail(DOCUMENT, (("", UNCHECKED, ""),), stage=NETWORK)
+            self._fail(DOCUMENT, (("", self._why_unchecked(), ""),), stage=NETWORK)
             return None
         document = read_customdata(
             self.context,
@@ -229,6 +229,13 @@ class Work:
         """The network stage was killed before it had read and checked the document: the next boot does that."""
         asked = self.marks.asked
         return asked is None or (ADMIN_CHECK in asked.get(NETWORK, {}) and ADMIN_CHECK not in self.marks.ended)
+
+    def _why_unchecked(self) -> str:
+        """With the failure of that stage in this boot, which the marks do not hold where they cannot be written."""
+        row = self.progress.stages.get(NETWORK)
+        found = row.get("failures") if isinstance(row, dict) else None
+        texts = [str(one.get("message", "")) for one in found or () if isinstance(one, dict)]
+        return "; ".join([UNCHECKED, *texts[:1]])
 
     def _read_newer(self, request: Request) -> Request | None:
         """What runs at every boot is given this where userdata.refresh is set and userData has changed."""
@@ -297,7 +304,7 @@ class Work:
         found += [one for one in kept if one.stage in until and one not in found]
         failed, boot = {one.module for one in found}, self.marks.boot
         if self.marks.asked is None and not failed:
-            told = (("", UNCHECKED, ""),)
+            told = (("", self._why_unchecked(), ""),)
             return [Failure(module=DOCUMENT, stage=NETWORK, boot=boot, step=NAME, errors=told)]
         ended = self.marks.ended | self.once.ended
         asked = self.marks.asked or {}
