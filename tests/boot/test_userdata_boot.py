@@ -166,6 +166,19 @@ def test_a_stage_that_dies_with_the_verdict_is_reported(disk: Disk) -> None:
         assert told.kind == "failed" and "did not finish" in str(told), told
 
 
+def test_a_ready_that_a_killed_stage_was_reporting_is_sent_again_and_not_contradicted(disk: Disk) -> None:
+    """The platform may have accepted it: neither azure-init-failure nor the deadline reports a failure."""
+    answers = '[[faults]]\npath = "/provisioning/health"\nanswers = ["ok", "hang", "ok*"]\n'
+    with disk.boot(f"{AT_FINAL}deadline_secs = 20\n{answers}", vm=given(ORDERLY), wait=False) as boot:
+        boot.until(lambda: boot.run("cat", "/run/azure-init/verdict").stdout, "Ready is on its way")
+        assert boot.told() == []
+        boot.out("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT.format("final"))
+        boot.ready()
+        assert "it is reported again" in boot.journal("-b", "-u", "azure-init-failure")
+        boot.out("systemctl", "start", "azure-init-deadline")
+        assert len(boot.told()) == 1, boot.told()
+
+
 def test_a_stage_that_starts_after_a_killed_one_ends_its_program_first(disk: Disk) -> None:
     with disk.boot(vm=given(KILLED), wait=False) as boot:
         boot.until(lambda: boot.run("cat", "/root/begun").stdout, "runcmd runs")

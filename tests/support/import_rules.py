@@ -72,7 +72,7 @@ ORDER: tuple[str, ...] = (
     "network_modules", "config_modules", "final_modules", "module_tables", "request", "explain",
     "stage_plans", "network", "network_jobs", "maintenance", "after_ready", "termination", "pool_links",
     "pool_wait", "pool_ready", "pool", "readiness", "show", "mounts", "local", "compat", "watching", "carry", "failed",
-    "refresh", "userdata", "deadline", "hostname_watch", "network_watch", "disks", "dispatch",
+    "refresh", "awaited", "userdata", "deadline", "hostname_watch", "network_watch", "disks", "dispatch",
 )  # fmt: skip
 
 # ---- the system

@@ -13,8 +13,9 @@ from azureinit.memory.modules import DOCUMENT, once_path, read_marks
 from azureinit.modules.request import Request
 from azureinit.plan.actions import Declined, Run, Satisfied, Step, Way, Write
 from azureinit.run.carry import Carrier, Progress, read_result
+from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import ALWAYS, INSTANCE, NETWORK, ONCE, Module, no_facts
-from azureinit.run.userdata import CONFIG_IDLE
+from azureinit.run.userdata import ADMIN_CHECK, CONFIG_IDLE
 from azureinit.telemetry.events import WARN, Event
 from support.module_runs import request_of
 from support.userdata_worlds import MISTAKEN, VM, Tree, World
@@ -271,6 +272,61 @@ def test_a_stage_without_work_reads_no_document(world: World) -> None:
     world.saves(MISTAKEN)
     world.marks().record_asked({"network": {}, "config": {}, "final": {}})
     assert world.stage("config") == 0 and world.errors() == []
+
+
+def test_a_stage_that_is_started_again_still_shows_what_failed(world: World) -> None:
+    world.saves(b"#cloud-config\nwrite_files: [{path: /etc/passwd/x, content: A}]\n")
+    assert world.stage("network") == 1 and world.stage("network") == 0
+    row = read_result(world.machine)["stages"]["network"]
+    assert row["state"] == "failed" and row["failures"][0]["module"] == "write_files"
+
+
+INCLUDED = "#cloud-config\nwrite_files: [{path: /etc/a, content: A}]\n"
+UNREAD = {
+    "plain": b"#cloud-config\nwrite_files: [{path: /etc/a, content: A}]\nruncmd: [ls]\n",
+    "template": b"## template: jinja\n#cloud-config\nwrite_files: [{path: /etc/{{ 'a' }}, content: A}]\n",
+    "include": b"#include\n",
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_after_a_network_stage_that_was_killed_before_it_read_the_document_the_next_boot_goes_on(
+    world: World, name: str
+) -> None:
+    """The later stages neither carry it out nor refuse it for ever."""
+    at = f"HTTP/1.1 200 OK\r\nContent-Length: {len(INCLUDED)}\r\nConnection: close\r\n\r\n{INCLUDED}"
+    with Server(at.encode()) as server:
+        world.settings(allow_http=True)
+        world.saves(UNREAD[name] + (f"{server.url}/x\n".encode() if name == "include" else b""))
+        assert [world.stage("config"), world.stage("final")] == [1, 1]
+        assert "did not end, and has not checked the document" in world.errors()[-1]
+        assert not world.marks().failures and not world.marks().finished
+        assert read_result(world.machine)["state"] == "failed"
+        world.boot()
+        assert [world.stage(one) for one in ("network", "config", "final")] == [0, 0, 0]
+    assert (world.root / "etc/a").exists() and "write_files" in world.marks().finished
+
+
+def test_a_document_that_was_not_checked_for_the_admin_is_carried_out_by_no_stage(world: World) -> None:
+    world.saves(b"#cloud-config\nusers: [default]\nwrite_files: [{path: /etc/a, content: A, defer: true}]\n")
+    marks = world.marks()
+    marks.record_asked({"network": {ADMIN_CHECK: INSTANCE}, "config": {}, "final": {"write_files_deferred": INSTANCE}})
+    marks.record_started(ADMIN_CHECK, stage="network")
+    assert world.stage("final") == 1 and not (world.root / "etc/a").exists()
+    assert ADMIN_CHECK in {row.name for row in modules_of(NETWORK) if row.veto}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_stage_that_was_killed_counts_as_failed_for_the_later_ones(world: World, begun: bool) -> None:
+    world.settings(after_failure="stop")
+    world.saves(b"#cloud-config\nwrite_files: [{path: /etc/a, content: A, defer: true}]\n")
+    marks = world.marks()
+    marks.record_asked({"network": {"mounts": INSTANCE}, "config": {}, "final": {"write_files_deferred": INSTANCE}})
+    if begun:
+        marks.record_started("mounts", stage="network")
+    assert world.stage("final") == 0 and not (world.root / "etc/a").exists()
+    marks.record_finished("mounts")
+    assert world.stage("final") == 0 and (world.root / "etc/a").exists()
 
 
 def test_after_a_failure_the_later_stages_are_left_out_where_that_is_configured(world: World) -> None:

@@ -229,6 +229,13 @@ def test_an_account_whose_creation_was_interrupted_joins_them_too(tmp_path: Path
     assert {("/etc/group", "adm"), ("/etc/group", "sudo")} <= members
 
 
+def test_gshadow_is_written_before_group_whose_members_count(tmp_path: Path) -> None:
+    """A crash between the two would leave gshadow without the member for ever."""
+    made = plan(facts_of(tmp_path, ANN), name="ann", groups=("sudo", "adm"))
+    (locked,) = (action for action in actions(made, "groups of ann", "files") if isinstance(action, Locked))
+    assert [edit.path for edit in locked.edits] == ["/etc/gshadow"] * 2 + ["/etc/group"] * 2
+
+
 def test_an_existing_user_gains_only_what_is_missing(tmp_path: Path) -> None:
     files = {**ANN, "group": ANN["group"].replace("adm:x:4:", "adm:x:4:ann")}
     (tmp_path / "home/ann").mkdir(parents=True)

@@ -9,9 +9,9 @@ import pytest
 from azureinit.config.load import MOST_SECS as MOST_SECONDS
 from azureinit.config.model import Config
 from azureinit.config.values import LONGEST_SECONDS
+from azureinit.run.awaited import LOCK_SECS as LOCK_STAGE
 from azureinit.run.disks import LOCK_SECS, MOST_SECS, RESULT
 from azureinit.run.mounts import MOUNT_SECS
-from azureinit.run.userdata import LOCK_SECS as LOCK_STAGE
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("", "-local", "-failure", "-resend", "-hostname", "-network", "-disk", "-disk-late@", "-deadline")

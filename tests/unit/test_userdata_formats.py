@@ -147,6 +147,18 @@ def test_a_template_says_what_it_becomes() -> None:
 
 
 LOOKS = "this looks like a cloud-config, but "
+
+
+@pytest.mark.parametrize("before", [b"From nobody Thu Jan  1 00:00:00 1970\n", b"\n\n", b" \r\n", b"\xef\xbb\xbf\n"])
+def test_a_message_may_begin_with_an_envelope_or_blank_lines(before: bytes) -> None:
+    """As `email.message.Message.as_string(unixfrom=True)` and here-documents make it."""
+    found = parse_userdata(before + message(mime_part("text/x-shellscript", b"#!/bin/sh\n# \xff\n")))
+    (part,) = found.parts
+    assert part.kind == "script" and part.inside == ("MIME",)
+    (told,) = [one for one in found.findings if "UTF-8" in one.message]
+    assert told.line == before.count(b"\n") + 8, "lines are those of the file"
+
+
 UNPACKED = "the gzip data cannot be decompressed: "
 MISTAKES = [
     (b"", ":1:1 warning there is no content"),
@@ -160,6 +172,8 @@ MISTAKES = [
     (b"packages: [a]\n", f":1:1 error {LOOKS}the first line #cloud-config is missing"),
     (b"# cloud-config\npackages: [a]\n", f":1:1 error {LOOKS}this line is not #cloud-config"),
     (b"# mine\n\n#cloud-config\na: 1\n", f":3:1 error {LOOKS}#cloud-config is not in the first line"),
+    (b"---\n#cloud-config\npackages: [a]\n", f":2:1 error {LOOKS}#cloud-config is not in the first line"),
+    (b"---\npackages: [a]\n", f":1:1 error {LOOKS}the first line #cloud-config is missing"),
     (zipped(CONFIG)[:-4], f":1:1 error {UNPACKED}the data end too early"),
     (b"\x1f\x8bnonsense", f":1:1 error {UNPACKED}the data are damaged"),
     (zipped(CONFIG) + b"x", f":1:1 error {UNPACKED}other data follow the compressed data"),

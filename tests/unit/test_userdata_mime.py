@@ -29,9 +29,9 @@ HEADERS = st.builds(header, st.sampled_from(TYPES), st.sampled_from(NAMES), st.s
 PARTS = st.tuples(HEADERS, CONTENT)
 
 
-def whole(parts: list[tuple[str, str]], *, newline: str = "\n", preamble: str = "") -> str:
+def whole(parts: list[tuple[str, str]], *, newline: str = "\n", preamble: str = "", envelope: str = "") -> str:
     body = "".join(f"--X\n{head}\n\n{content}\n" if head else f"--X\n\n{content}\n" for head, content in parts)
-    text = f'MIME-Version: 1.0\nContent-Type: multipart/mixed;\n boundary="X"\n\n{preamble}{body}--X--\n'
+    text = f'{envelope}MIME-Version: 1.0\nContent-Type: multipart/mixed;\n boundary="X"\n\n{preamble}{body}--X--\n'
     return text.replace("\n", newline)
 
 
@@ -47,9 +47,16 @@ def by_email(text: str) -> list[tuple[str, str, str, bytes]]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(PARTS, min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "Hello\n\n"]))
-def test_bodies_are_those_of_the_email_package(parts: list[tuple[str, str]], newline: str, preamble: str) -> None:
-    text = whole(parts, newline=newline, preamble=preamble)
+@given(
+    st.lists(PARTS, min_size=1, max_size=4),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "Hello\n\n"]),
+    st.sampled_from(["", "From nobody Thu Jan  1 00:00:00 1970\n"]),
+)
+def test_bodies_are_those_of_the_email_package(
+    parts: list[tuple[str, str]], newline: str, preamble: str, envelope: str
+) -> None:
+    text = whole(parts, newline=newline, preamble=preamble, envelope=envelope)
     bodies, _closed = parse_bodies(parse_body(text.encode()))
     # What is empty between two boundary lines is a part to one of the two parsers only.
     found = [(one.content_type, one.filename, one.merge_type, one.content) for one in bodies if one.content]

@@ -222,9 +222,7 @@ def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Itera
     own_group = not any(group.gid == ids.gid or group.name == name for group in accounts.groups)
     if own_group and accounts.gshadow is not None and not accounts.has_gshadow(name):
         yield EditLine(path="/etc/gshadow", key=name, line=f"{name}:!::")
-    members = tuple(_memberships(GroupsIntent(name=name, groups=intent.groups), accounts))
-    yield from (edit for edit in members if edit.path == "/etc/gshadow")
-    yield from (edit for edit in members if edit.path == "/etc/group")
+    yield from _memberships(GroupsIntent(name=name, groups=intent.groups), accounts)
     if own_group:
         password = "!" if accounts.gshadow is None else "x"
         yield EditLine(path="/etc/group", key=name, line=f"{name}:{password}:{ids.gid}:", unique=2)
@@ -244,12 +242,11 @@ def _account_lines(intent: AccountIntent, ids: Ids, accounts: Accounts) -> Itera
 
 
 def _memberships(intent: GroupsIntent, accounts: Accounts) -> Iterator[EditLine]:
-    wanted = set(intent.groups)
-    for group in accounts.groups:
-        if group.name in wanted:
-            yield EditLine(path="/etc/group", key=group.name, member=intent.name)
-            if accounts.has_gshadow(group.name):
-                yield EditLine(path="/etc/gshadow", key=group.name, member=intent.name)
+    """gshadow first: what is in group after a crash counts as done."""
+    wanted = [group.name for group in accounts.groups if group.name in intent.groups]
+    hidden = [name for name in wanted if accounts.has_gshadow(name)]
+    yield from (EditLine(path="/etc/gshadow", key=name, member=intent.name) for name in hidden)
+    yield from (EditLine(path="/etc/group", key=name, member=intent.name) for name in wanted)
 
 
 def _shadow_line(intent: AccountIntent, accounts: Accounts) -> Iterator[EditLine]:

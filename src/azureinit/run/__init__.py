@@ -32,7 +32,7 @@ mounts, local              file systems that are not mounted yet; the stage befo
 compat                     the files in which other programs look for cloud-init's state
 watching, carry, failed    the modules of a stage of customData, and what is told of them; the stage after a run that
                            died
-refresh                    userData that has changed since the first boot
+refresh, awaited           userData that has changed since the first boot; the verdict that waits for customData
 userdata, deadline         the stages of customData, and the verdict that waits for one of them; the end of that wait
 hostname_watch, network_watch, disks
                            the stages that tell DNS of a new host name, follow changes of the network, set up temporary

@@ -9,6 +9,7 @@ from azureinit.machine.service import notify
 from azureinit.memory.pending import (
     FAILURE,
     READY,
+    TOLD,
     UNDELIVERED,
     UNFINISHED,
     Pending,
@@ -120,6 +121,10 @@ class Delivery:
                 pending = read_pending(self.machine, instance)
                 if pending is not None and pending.unconfirmed:  # what was applied stays: IMDS still has to agree
                     keep_pending(self.context, known.identity, Pending(verdict=UNFINISHED, unconfirmed=True))
+                elif known.ends:
+                    # In one step: a crash between two would let the next boot add a verdict.
+                    keep_pending(self.context, known.identity, Pending(verdict=TOLD, failure=failure.reason))
+                    make_durable(self.machine, instance.data_dir)
                 else:
                     remove_pending(self.machine, instance)
         except VerdictUndelivered as error:

@@ -36,11 +36,8 @@ def failed(context: Context, identity: Identity) -> int:
     if error is not None:
         with Delivery(context, open_channels(context)) as delivery:
             kind = told_pps_type(context, identity) if context.unmounted is None else None
-            delivery.deliver(Outcome(known=Known(identity=identity, pps_type=kind), failure=error))
-        if awaited:
-            from azureinit.run.readiness import record_told
-
-            record_told(context, identity, error)
+            known = Known(identity=identity, pps_type=kind, ends=awaited)
+            delivery.deliver(Outcome(known=known, failure=error))
     return 0
 
 
@@ -48,7 +45,7 @@ def _cause(context: Context, identity: Identity) -> RunDied | None:
     """None where there is nothing to report."""
     machine, tell = context.machine, context.events.tell
     verdict = read_verdict(machine)
-    if verdict is not None:
+    if verdict is not None and not _is_unanswered(context, identity, verdict):
         tell(INFO, "failed", f"the run ended with a verdict ({verdict}), {_delivery(verdict)}: nothing to add")
         return None
     if is_stopping(machine):
@@ -66,6 +63,12 @@ def _cause(context: Context, identity: Identity) -> RunDied | None:
         return None
     except AzureInitError as error:
         tell(DEBUG, "lock", str(error))  # where nothing can be written there is no lock to respect
+    if verdict is not None:
+        from azureinit.run.resend import resend_unanswered
+
+        tell(INFO, "failed", f"the process that reported Ready has ended, {_delivery(verdict)}: it is reported again")
+        resend_unanswered(context, identity)
+        return None
     told = _back_to_the_pool(context, identity) or _left_to_others(context, identity)
     if told:
         tell(INFO, "failed", f"{told}: nothing to add")
@@ -73,6 +76,16 @@ def _cause(context: Context, identity: Identity) -> RunDied | None:
     environ = machine.environ
     how = " ".join(filter(None, (environ.get("MONITOR_SERVICE_RESULT"), environ.get("MONITOR_EXIT_STATUS"))))
     return RunDied(f"azure-init ended without a verdict: {how or 'the service failed'}")
+
+
+def _is_unanswered(context: Context, identity: Identity, verdict: str) -> bool:
+    """Whether Ready was on its way, for the customer's machine, when its process died."""
+    instance = identity.instance
+    if verdict != READY or instance is None or context.unmounted is not None:
+        return False
+    pending = read_pending(context.machine, instance)
+    reported = pending is not None and pending.verdict in (READY, TOLD)
+    return not reported and context.machine.stat(instance.path("userdata")) is not None
 
 
 def _back_to_the_pool(context: Context, identity: Identity) -> str:
@@ -133,13 +146,24 @@ def _left_to_others(context: Context, identity: Identity) -> str:
         return "azure-init-resend reports Ready"
     if pending.verdict != AWAITS:
         return ""
-    from azureinit.run.carry import RUNNING, read_result
-
     at = context.config.readiness.at
+    return "" if _has_died(context, at) else f"the {at} stage of customData has the verdict"
+
+
+def _has_died(context: Context, at: str) -> bool:
+    """Whether the stage that has the verdict ended without it: in a module, or after all of them."""
+    from azureinit.run.carry import DONE, FAILED, LOCK, RUNNING, read_result
+
     stages = read_result(context.machine).get("stages")
     row = stages.get(at) if isinstance(stages, dict) else None
-    died = isinstance(row, dict) and row.get("state") == RUNNING
-    return "" if died else f"the {at} stage of customData has the verdict"
+    state = row.get("state") if isinstance(row, dict) else ""
+    if state not in (DONE, FAILED) or context.machine.environ.get("MONITOR_UNIT") == find_stage(at).unit:
+        return state in (RUNNING, DONE, FAILED)
+    try:
+        context.machine.hold(LOCK, timeout=0)  # a stage has it until its process ends
+    except AzureInitError:
+        return False
+    return True
 
 
 def _delivery(verdict: str) -> str:

@@ -20,7 +20,7 @@ from azureinit.run.deliver import Delivery
 from azureinit.run.desired import login_doubts, plan_login
 from azureinit.run.enact import best_effort, enact
 from azureinit.run.recall import recall
-from azureinit.run.saving import keep_pending, save_media
+from azureinit.run.saving import save_media, save_pending
 from azureinit.run.serving import ACCESS, can_start, start_stages
 from azureinit.run.stages import find_stage
 from azureinit.run.state import Asked, Settled
@@ -173,7 +173,8 @@ def hand_over(context: Context, channels: Channels, settled: Settled) -> int:
         else:
             until = _until(context, before)
             failure = before.failure if before is not None else ""
-            keep_pending(context, identity, Pending(verdict=AWAITS, failure=failure, until=until))
+            # Without it no stage would report: an error is this run's failure.
+            save_pending(context, identity, Pending(verdict=AWAITS, failure=failure, until=until))
             make_durable(context.machine, identity.instance.data_dir)
             _start_timer(context, until - context.machine.clock.now())
             delivery.eject(settled)
@@ -207,18 +208,3 @@ def _start_timer(context: Context, seconds: float) -> None:
         enact(context.machine, plan, events=context.events, deadline=until + TIMER_SECS)
     except AzureInitError as error:
         context.events.tell(INFO, "readiness", f"no timer for readiness.deadline_secs: {error}")
-
-
-def record_told(context: Context, identity: Identity, error: AzureInitError) -> None:
-    """If the platform has accepted that customData failed, no later boot adds another verdict.
-
-    A failure that it has not accepted is pending.
-    """
-    if identity.instance is None or read_pending(context.machine, identity.instance) is not None:
-        return
-    keep_pending(context, identity, Pending(verdict=TOLD, failure=error.reason))
-    best_effort(
-        context.events,
-        "pending verdict",
-        lambda: make_durable(context.machine, context.config.azure_init_data_dir.path),
-    )

@@ -25,12 +25,16 @@ def save_media(context: Context, identity: Identity, metadata: Metadata, *, with
 
 def keep_pending(context: Context, identity: Identity, pending: Pending) -> None:
     """Keep a verdict that is not delivered. If it cannot be written, the next run starts from the beginning."""
-    if identity.instance is None:
-        return
     try:
-        if not pending.unconfirmed:
-            before = read_pending(context.machine, identity.instance)
-            pending = replace(pending, unconfirmed=before is not None and before.unconfirmed)
-        write_pending(context.machine, identity.instance, pending)
+        save_pending(context, identity, pending)
     except AzureInitError as error:
         context.events.tell(WARN, "pending verdict", str(error))
+
+
+def save_pending(context: Context, identity: Identity, pending: Pending) -> None:
+    if identity.instance is None:
+        return
+    if not pending.unconfirmed:
+        before = read_pending(context.machine, identity.instance)
+        pending = replace(pending, unconfirmed=before is not None and before.unconfirmed)
+    write_pending(context.machine, identity.instance, pending)

@@ -118,6 +118,8 @@ class Known(Record):
     pps_type: str | None = None
     # The platform has accepted a pool's Ready, and no customer has the VM: no verdict. None: the marker alone tells.
     waits: bool | None = None
+    # customData has failed on a provisioned machine: once the platform has accepted that, no later boot adds a verdict.
+    ends: bool = False
 
 
 class Outcome(Record):

@@ -7,35 +7,34 @@ verdict.
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, LockTimeout
-from azureinit.memory.instance import Instance, is_marked, prepare
+from azureinit.errors import AzureInitError
+from azureinit.memory.instance import Instance, is_marked
 from azureinit.memory.modules import DOCUMENT, Failure, once_path, read_marks
-from azureinit.memory.pending import AWAITS, FAILURE, TOLD, read_pending, read_verdict
+from azureinit.memory.pending import AWAITS, read_pending
 from azureinit.memory.pool import begun_moment
 from azureinit.plan.actions import work_left
-from azureinit.record import replace
 from azureinit.run import conclude
+from azureinit.run.awaited import LOCK_SECS, anew, has_verdict, holds_verdict, report_failure
 from azureinit.run.carry import LOCK, NAME, PLACE, POWER, Carrier, Progress, error_of, read_result
 from azureinit.run.enact import best_effort, remove_leftovers
 from azureinit.run.module_tables import modules_of
 from azureinit.run.modules import CONFIG, FINAL, NETWORK
-from azureinit.run.recall import told_pps_type
 from azureinit.run.serving import has_scripts, is_on
-from azureinit.run.state import Identity, Known, Outcome, Stopped, known_of
+from azureinit.run.state import Identity, Outcome, Stopped, known_of
 from azureinit.run.termination import SigtermStops
 from azureinit.telemetry.events import ERROR, INFO, WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from azureinit.machine import Machine
     from azureinit.modules.request import Request
     from azureinit.run.state import Context
 
 STAGES = (NETWORK, CONFIG, FINAL)
 CONFIG_IDLE = f"{PLACE}/config-idle"
 PARSED = f"{PLACE}/customdata.json"  # the document as the network stage has parsed it
-LOCK_SECS = 300.0  # the run does its last jobs, or another stage ends
 PAUSE = 1.0
+UNCHECKED = "the network stage did not end, and has not checked the document"
+ADMIN_CHECK = "admin_check"  # the module that may refuse the document
 
 
 def userdata(context: Context, identity: Identity, stage: str) -> int:
@@ -82,6 +81,8 @@ class Work:
         self.until = context.started + float(getattr(context.config.userdata, limit))
         self.carrier = Carrier(context, stage, self.marks, self.once, self.progress, until=self.until)
         self.request: Request | None = None
+        pending = read_pending(context.machine, instance)
+        self.awaited = pending is not None and pending.verdict == AWAITS
         self.later = self.marks.asked is not None and self.marks.first_boot != self.marks.boot
 
     def run(self) -> int:
@@ -90,8 +91,7 @@ class Work:
         why = self._why_idle()
         if why:
             context.events.tell(INFO, NAME, f"{self.stage} stage: {why}")
-            refused = self.marks.failures.get(DOCUMENT) if self.stage == NETWORK else None  # in an earlier boot
-            self.progress.end([refused] if refused is not None else [])
+            self.progress.end(self._known_failures())
             self._prepare_next()
             self._tell_others()
             return 0
@@ -113,6 +113,15 @@ class Work:
         self._prepare_next()
         self._tell_others()
         return AzureInitError.exit_code if failures else 0
+
+    def _known_failures(self) -> list[Failure]:
+        """Of a stage without work: the document that an earlier boot has refused; or, where the stage is started again,
+        what has failed in this boot."""
+        refused = self.marks.failures.get(DOCUMENT)
+        if refused is not None:
+            return [refused] if self.stage == NETWORK else []
+        found = (*self.marks.failures.values(), *self.once.failures.values())
+        return [one for one in found if one.stage == self.stage and one.boot == self.marks.boot]
 
     def _prepare_next(self) -> None:
         """Where the config stage has nothing to do, a file tells systemd not to start it: saves one program, about
@@ -164,9 +173,14 @@ class Work:
         return ""
 
     def _failed_before(self) -> bool:
+        """Or did not come to its end, as where it was killed."""
         earlier = STAGES[: STAGES.index(self.stage)]
         found = (*self.marks.failures.values(), *self.once.failures.values())
-        return any(one.stage in earlier and one.boot == self.marks.boot for one in found)
+        if any(one.stage in earlier and one.boot == self.marks.boot for one in found):
+            return True
+        begun, ended = (*self.marks.interrupted, *self.once.interrupted), self.marks.ended | self.once.ended
+        asked = self.marks.asked or {}
+        return any(name in begun or name not in ended for stage in earlier for name in asked.get(stage, {}))
 
     def _tell_others(self) -> None:
         """The files in which other programs look for cloud-init's state."""
@@ -187,6 +201,9 @@ class Work:
         saved, directory = saved_userdata(self.context, self.instance), self.instance.path("d")
         self.context.machine.make_dirs(directory, mode=0o700)
         first = self.stage == NETWORK
+        if not first and self._is_unchecked():
+            self._fail(DOCUMENT, (("", self._why_unchecked(), ""),), stage=NETWORK)
+            return None
         document = read_customdata(
             self.context,
             saved,
@@ -207,6 +224,18 @@ class Work:
         if self.marks.asked is None:
             self.marks.record_asked({stage: _asked(stage, request) for stage in STAGES})
         return request
+
+    def _is_unchecked(self) -> bool:
+        """The network stage was killed before it had read and checked the document: the next boot does that."""
+        asked = self.marks.asked
+        return asked is None or (ADMIN_CHECK in asked.get(NETWORK, {}) and ADMIN_CHECK not in self.marks.ended)
+
+    def _why_unchecked(self) -> str:
+        """With the failure of that stage in this boot, which the marks do not hold where they cannot be written."""
+        row = self.progress.stages.get(NETWORK)
+        found = row.get("failures") if isinstance(row, dict) else None
+        texts = [str(one.get("message", "")) for one in found or () if isinstance(one, dict)]
+        return "; ".join([UNCHECKED, *texts[:1]])
 
     def _read_newer(self, request: Request) -> Request | None:
         """What runs at every boot is given this where userdata.refresh is set and userData has changed."""
@@ -237,12 +266,13 @@ class Work:
             return None
         return make_request(self.context, newer, document, vm_id=self.instance.vm_id, directory=directory)
 
-    def _fail(self, module: str, errors: tuple[tuple[str, str, str], ...]) -> None:
+    def _fail(self, module: str, errors: tuple[tuple[str, str, str], ...], *, stage: str = "") -> None:
+        """`stage`: an earlier one. This one cannot do its work, and the document is not refused for later boots."""
         boot = self.marks.boot
-        failure = Failure(module=module, stage=self.stage, boot=boot, step=NAME, errors=errors)
+        failure = Failure(module=module, stage=stage or self.stage, boot=boot, step=NAME, errors=errors)
         self.carrier.failures.append(failure)
         self.context.events.tell(ERROR, NAME, f"{self.stage} stage: nothing is carried out: {failure.text}")
-        if module == DOCUMENT:
+        if module == DOCUMENT and not stage:
             self.marks.record_failed(failure)
 
     # ---- the verdict
@@ -251,7 +281,7 @@ class Work:
         if self.context.config.readiness.at != self.stage:
             return
         context = anew(self.context)
-        if not holds_verdict(context, self.instance):
+        if not holds_verdict(context, self.instance, replaces=True, awaited=self.awaited):
             return
         failures = self._failures()
         if failures:
@@ -274,7 +304,7 @@ class Work:
         found += [one for one in kept if one.stage in until and one not in found]
         failed, boot = {one.module for one in found}, self.marks.boot
         if self.marks.asked is None and not failed:
-            told = (("", "the network stage did not end", ""),)
+            told = (("", self._why_unchecked(), ""),)
             return [Failure(module=DOCUMENT, stage=NETWORK, boot=boot, step=NAME, errors=told)]
         ended = self.marks.ended | self.once.ended
         asked = self.marks.asked or {}
@@ -308,7 +338,7 @@ class Work:
         machine = self.context.machine
         until = begun_moment(machine) + self.context.config.readiness.deadline_secs
         told = False
-        while not _has_verdict(machine, self.instance) and machine.clock.monotonic() < until:
+        while not has_verdict(machine, self.instance) and machine.clock.monotonic() < until:
             if not told:
                 self.context.events.tell(INFO, NAME, f"{POWER} waits until the platform has accepted the verdict")
             told = True
@@ -323,45 +353,3 @@ def _asked(stage: str, request: Request) -> dict[str, str]:
     given = {part.kind for part in request.parts}
     rows = [row for row in modules_of(stage) if row.asked(request)]
     return {row.name: row.frequency for row in rows if kinds.get(row.name) is None or kinds[row.name] in given}
-
-
-def anew(context: Context) -> Context:
-    """The time for a verdict begins now: a stage may take longer than a run."""
-    clock = context.machine.clock
-    return replace(context, started=clock.monotonic(), booted=begun_moment(context.machine))
-
-
-def _has_verdict(machine: Machine, instance: Instance) -> bool:
-    if is_marked(machine, instance):
-        return True
-    pending = read_pending(machine, instance)
-    return (pending is not None and pending.verdict == TOLD) or read_verdict(machine) == FAILURE
-
-
-def holds_verdict(context: Context, instance: Instance) -> bool:
-    """Whether the verdict is this process's to report. One process at a time comes to this, by the run's lock."""
-    try:
-        prepare(context.machine, instance.data_dir, timeout=LOCK_SECS)
-    except LockTimeout as error:
-        context.events.tell(WARN, NAME, f"{error}; that run will report")
-        return False
-    pending = read_pending(context.machine, instance)
-    return pending is not None and pending.verdict == AWAITS and not is_marked(context.machine, instance)
-
-
-def report_failure(context: Context, identity: Identity, error: AzureInitError) -> None:
-    """The failure, and the record that the platform has accepted it: no later boot adds another verdict."""
-    from azureinit.memory.userdata import read_userdata
-    from azureinit.run.readiness import record_told
-
-    assert identity.instance is not None
-    machine, instance = context.machine, identity.instance
-    saved, pending = read_userdata(machine, instance), read_pending(machine, instance)
-    known = Known(
-        identity=identity,
-        metadata=saved.metadata if saved is not None else None,
-        previous=pending.failure if pending is not None else "",
-        pps_type=told_pps_type(context, identity),
-    )
-    conclude(context, None, Outcome(known=known, failure=error))
-    record_told(context, identity, error)

@@ -112,7 +112,7 @@ def misplaced_header(text: str, known: frozenset[str]) -> tuple[int, str] | None
     """The line, and what is wrong, where a text looks like a cloud-config without its header."""
     for number, line in enumerate(text[:LONGEST_START].splitlines(), 1):
         word = line.strip().lower()
-        if not word:
+        if not word or word == "---":
             continue
         if word.startswith("#cloud-config"):
             return number, "#cloud-config is not in the first line"

@@ -25,6 +25,13 @@ class Body(Record):
     merge_type: str = ""
 
 
+def parse_message(message: bytes, *, line: int = 0) -> Body:
+    """A whole document: blank lines may be before its headers."""
+    start = len(message) - len(message.lstrip(b" \t\r\n"))
+    start = message.rfind(b"\n", 0, start) + 1
+    return parse_body(message[start:], line=line + message.count(b"\n", 0, start))
+
+
 def parse_body(message: bytes, *, line: int = 0) -> Body:
     """The headers of a message, and its content."""
     headers, content, lines = _split(message)
@@ -105,6 +112,8 @@ def _split(message: bytes) -> tuple[dict[str, str], bytes, int]:
     """Headers by their name in lower case, the first of each; the content; the lines before it."""
     headers: dict[str, str] = {}
     at, lines, last = 0, 0, ""
+    if message.startswith(b"From "):  # the envelope of a mailbox, as some programs write it before the headers
+        at, lines = message.find(b"\n") + 1 or len(message), 1
     while at < len(message) and lines < MOST_HEADER_LINES:
         end = message.find(b"\n", at) + 1 or len(message)
         line = message[at:end].rstrip(b"\r\n").decode("utf-8", "surrogateescape")

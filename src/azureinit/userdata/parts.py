@@ -27,7 +27,7 @@ from azureinit.userdata.formats import (
     misplaced_header,
     sniff,
 )
-from azureinit.userdata.mime import MOST_BODIES, Body, parse_bodies, parse_body
+from azureinit.userdata.mime import MOST_BODIES, Body, parse_bodies, parse_message
 from azureinit.userdata.values import (
     ARCHIVE,
     BOOTHOOK,
@@ -103,7 +103,7 @@ class Decoder:
         if not content.strip(SPACE):
             self._tell(WARNING, "there is no content", wrapped)
         elif not kind and is_mime(content):
-            self._mime(parse_body(content, line=wrapped.place.line), wrapped)
+            self._mime(parse_message(content, line=wrapped.place.line), wrapped)
         else:
             decoded = whole_base64(content) if kind_of(content, kind) == OPAQUE and not kind else None
             if decoded is not None:
