@@ -83,6 +83,24 @@ def test_traffic_from_each_address_leaves_by_its_interface(machine: NetworkDisk,
     assert own_files(disk, manager) == first
 
 
+@pytest.mark.parametrize("name", EVERY if ALL else ["netplan"])
+def test_an_address_that_a_later_boot_finds_in_the_metadata_is_there_in_that_boot(
+    machine: NetworkDisk, name: str
+) -> None:
+    """Also where the manager had a file for the interface when it started."""
+    disk = machine(MANAGERS[name])
+    with disk.boot(A + B) as boot:
+        settled(boot)
+        boot.until(lambda: len(rules(boot)) == 1, "the second interface has its rule")
+    expected = {"azure0": ["10.0.0.4"], "azure1": ["10.0.1.4", "10.0.1.5"]}
+    with disk.boot(A + nic("57", "10.0.1.4", secondary='["10.0.1.5"]')) as boot:
+        boot.ended()
+        boot.until(lambda: has_addresses(boot, expected), "every address is there")
+        assert rules(boot) == RULES[:2]
+        assert departures(boot, expected) == expected
+        assert strays(boot) == []
+
+
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("ipv6", [False, True])
 def test_one_interface_with_one_address_of_a_family_is_left_alone(machine: NetworkDisk, name: str, ipv6: bool) -> None:

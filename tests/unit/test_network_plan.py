@@ -192,8 +192,13 @@ def test_netplan_s_file_is_for_the_next_boot_and_one_in_run_for_this(tmp_path: P
     do(machine, plan)
     machine.put_state(3, runtime)
     assert steps(machine.plan(TWO)) == []
-    machine.put_state(3, "/run/systemd/network/10-netplan-azure-init-000d3a123457.network")  # after a boot
+    generated = "/run/systemd/network/10-netplan-azure-init-000d3a123457.network"
+    machine.put_state(3, generated)  # after a boot
     assert steps(machine.plan(TWO)) == []
+    # systemd-networkd takes the first file by name, which netplan wrote when the machine started.
+    more = machine.plan(network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4", "10.0.1.5", "10.0.1.6")))
+    assert [*writes(more)] == ["/etc/netplan/60-azure-init.yaml", generated]
+    assert b"Address=10.0.1.6/32\n" in writes(more)[generated].data  # type: ignore[operator]
 
 
 def test_ifupdown_gets_a_file_where_interfaces_reads_it(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, SCRIPTS
+from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, OWN_FROM_NETPLAN, SCRIPTS
 from azureinit.facts.network_own import (
     IFUPDOWN_FILE,
     KEYFILE_PREFIX,
@@ -57,9 +57,15 @@ def files_of(manager: str, layouts: Sequence[Layout]) -> tuple[File, ...]:
     return tuple(File(path=networkd_path(one), data=networkd(one).encode()) for one in needed)
 
 
-def runtime_file(layout: Layout) -> File:
-    """The same as a networkd file, for this boot alone: netplan's own file counts from the next one on."""
-    return File(path=networkd_path(layout, NETWORKD_RUNTIME), data=networkd(layout).encode())
+def runtime_file(layout: Layout, *, loaded: str) -> File:
+    """The same as a networkd file, for this boot alone: netplan's own file counts from the next one on.
+
+    `loaded`: the file by which networkd has the link. One that netplan made of azure-init's file when the machine started
+    precedes any other name, and is replaced.
+    """
+    generated = loaded.startswith(f"{NETWORKD_RUNTIME}/{OWN_FROM_NETPLAN}")
+    path = loaded if generated else networkd_path(layout, NETWORKD_RUNTIME)
+    return File(path=path, data=networkd(layout).encode())
 
 
 def networkd_path(layout: Layout, directory: str = NETWORKD_DIR) -> str:

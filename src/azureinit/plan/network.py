@@ -258,7 +258,8 @@ def _plan_secondary(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
     actions += [Remove(path=path) for path in aside]
     for manager, of_it in managers.items():
         if manager == NETPLAN:
-            actions += [action for one in of_it for action in _write(runtime_file(one.layout), None)]
+            files_now = [runtime_file(one.layout, loaded=one.nic.holder.file) for one in of_it]
+            actions += [action for file in files_now for action in _write(file, None)]
         if TOOL[manager] in asked.nics.tools:
             actions += load(manager, [one.layout for one in of_it])
         else:
