@@ -121,3 +121,35 @@ def test_a_rule_for_a_network_is_an_administrator_s(tmp_path: Path) -> None:
     machine.rules = (Rule(family=4, source="172.16.0.0", prefix=12, table=10120, priority=10120),)
     do(machine, machine.plan(network(entry(A, "10.0.0.4")), confirmed=True))
     assert len(machine.rules) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "stays"),
+    [
+        # Without a subnet only the lease and the routes tell which address the gateway has.
+        (network(entry(A, "10.0.0.4", "10.0.0.1", prefix=""), entry(B, "10.0.1.4")), "eth0 stays without 10.0.0.1"),
+        (network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4", "10.0.0.1")), "eth1 stays without 10.0.0.1"),
+        (network(entry(A, "10.0.0.4", "10.0.1.1"), entry(B, "10.0.1.4")), "eth0 stays without 10.0.1.1"),
+    ],
+)
+def test_the_address_of_a_gateway_is_given_to_no_nic(tmp_path: Path, document: Any, stays: str) -> None:
+    plan = Several(tmp_path, A, B).plan(document, confirmed=True)
+    assert stays in told(plan) and "is the address of a gateway" in told(plan)
+    assert ([*writes(plan)] == [FILE_B]) == ("eth0" in stays), "the other NIC is configured all the same"
+
+
+def test_the_gateway_of_a_static_route_is_given_to_no_nic(tmp_path: Path) -> None:
+    """No lease names it: the kernel's default route does."""
+    machine = Several(tmp_path, A)
+    (tmp_path / "run/systemd/netif/leases/2").unlink()
+    plan = machine.plan(network(entry(A, "10.0.0.4", "10.0.0.1", "10.0.0.5", prefix="")), confirmed=True)
+    assert steps(plan) == [] and "10.0.0.1 is the address of a gateway" in told(plan)
+
+
+def test_the_address_of_the_lease_is_not_a_secondary_one_wherever_imds_lists_it(tmp_path: Path) -> None:
+    first = Several(tmp_path / "1", A, B).plan(network(entry(A, "10.0.0.4", "10.0.0.5"), TWO["interface"][1]))
+    swapped = network(entry(A, "10.0.0.5", "10.0.0.4"), entry(B, "10.0.1.5", "10.0.1.4"))
+    plan = Several(tmp_path / "2", A, B).plan(swapped)
+    assert {path: one.data for path, one in writes(plan).items()} == {
+        path: one.data for path, one in writes(first).items()
+    }

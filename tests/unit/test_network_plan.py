@@ -257,6 +257,18 @@ def test_without_routes_in_leases_the_nic_by_which_imds_answered_is_the_primary(
     assert [*writes(machine.plan(TWO))] == [FILE_B]
 
 
+def test_a_nic_beside_a_bridge_is_not_the_only_one(tmp_path: Path) -> None:
+    """The primary is the bridge's: its link has neither an address nor a lease of its own."""
+    machine = Several(tmp_path, A, B)
+    (tmp_path / "sys/class/net/eth0/master").symlink_to("../br0")
+    machine.routes = (replace(machine.routes[0], index=9),)
+    plan = machine.plan(TWO, confirmed=True)
+    assert steps(plan) == [] and [type(item) for item in plan] == [Caution]
+    assert "eth0 may lead there as a member of a bridge or bond" in told(plan)
+    machine.routes = (replace(machine.routes[0], index=3),)
+    assert steps(machine.plan(network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4")))) == [], "B answers: the primary"
+
+
 @pytest.mark.parametrize("document", [None, network(), {"interface": None}])
 def test_a_document_without_nics_leaves_everything(tmp_path: Path, document: Any) -> None:
     machine = Several(tmp_path, A, B)

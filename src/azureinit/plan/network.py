@@ -14,7 +14,7 @@ from azureinit.facts.link_managers import DHCPCD, IFUPDOWN, NETPLAN, SCRIPTS, WI
 from azureinit.facts.network_own import IFUPDOWN_FILE, KEYFILES, MANA_PREFIX, NETPLAN_FILE, NETWORKD_RUNTIME
 from azureinit.memory.network import RELOAD
 from azureinit.plan.actions import Caution, EditLink, MakeDir, Remove, Satisfied, Step, Way, Write
-from azureinit.plan.network_layout import METRIC, file_key, lay_out, nic_states, primary_of, stale_rules
+from azureinit.plan.network_layout import METRIC, file_key, first_address, lay_out, nic_states, primary_of, stale_rules
 from azureinit.plan.network_record import Asked, Placed, is_kept, known_addresses, plan_no_record, plan_record, step_of
 from azureinit.plan.route import plan_way
 from azureinit.record import replace
@@ -53,8 +53,8 @@ def plan_network(asked: Asked) -> Plan:
         return (*told, *_undecided(asked, choice))
     layouts, cautions = _layouts(asked, choice.primary)
     steps = (
-        *plan_way(nics, primary=choice.primary, configured=frozenset(one.layout.name for one in layouts)),
         *plan_record(asked, layouts),
+        *plan_way(nics, primary=choice.primary, configured=frozenset(one.layout.name for one in layouts)),
         *_plan_removal(asked, layouts),
         *_plan_secondary(asked, layouts),
         *_plan_addresses(asked, layouts),
@@ -98,7 +98,8 @@ def _undecided(asked: Asked, choice: Choice) -> Iterator[Item]:
 
 
 def _strangers(asked: Asked) -> Iterator[Item]:
-    listed, here = {nic.mac for nic in asked.answer.nics}, {nic.link.mac for nic in asked.nics.nics}
+    listed = {nic.mac for nic in asked.answer.nics}
+    here = {link.mac for link in (*(nic.link for nic in asked.nics.nics), *asked.nics.members)}
     for nic in asked.nics.nics:
         if nic.link.mac not in listed and nic.link.driver == SYNTHETIC:
             yield Caution(name=NAME, why=f"IMDS does not list {nic.link.name} ({nic.link.mac}): it keeps its defaults")
@@ -115,14 +116,14 @@ def _layouts(asked: Asked, primary: str) -> tuple[tuple[Placed, ...], tuple[Item
     metric = by_mac[primary].metric if primary in by_mac else None
     # A primary that other configuration gives a high metric stays the default route.
     base = metric if metric is not None and metric >= 2 * METRIC else METRIC
-    wanted = [_bounded(nic, asked.config) for nic in asked.answer.nics]
+    wanted = [_bounded(_given_first(nic, by_mac.get(nic.mac)), asked.config) for nic in asked.answer.nics]
     placed: list[Placed] = []
     cautions: list[Item] = []
     for layout in lay_out(wanted, nic_states(asked.nics), primary=primary, base=base):
         if layout.is_default or not (layout.primary or asked.config.secondary_nics):
             continue
         nic = by_mac[layout.mac]
-        why = _refusal(nic) or _held_elsewhere(asked, layout)
+        why = _refusal(nic) or _names_gateway(asked, layout) or _held_elsewhere(asked, layout)
         if why:
             lacks = [*layout.secondary, *layout.secondary6, *(() if layout.primary else ("policy routing",))]
             cautions.append(Caution(name=NAME, why=f"{layout.name} stays without {', '.join(lacks)}: {why}"))
@@ -132,6 +133,13 @@ def _layouts(asked: Asked, primary: str) -> tuple[tuple[Placed, ...], tuple[Item
             told = f"IMDS gives no IPv4 subnet of {layout.name}: table {layout.table} has no route to it"
             cautions.append(Caution(name=NAME, why=told))
     return tuple(placed), tuple(cautions)
+
+
+def _given_first(nic: Nic, here: NicFacts | None) -> Nic:
+    """The address of the lease is the one that DHCP gives, wherever IMDS lists it."""
+    if here is None or here.given not in nic.ipv4[1:]:
+        return nic
+    return replace(nic, ipv4=(here.given, *sorted({*nic.ipv4} - {here.given})))
 
 
 def _bounded(nic: Nic, config: Network) -> Nic:
@@ -145,6 +153,13 @@ def _refusal(nic: NicFacts) -> str:
     if holder.manager == IFUPDOWN and not holder.reads:
         return "/etc/network/interfaces does not read /etc/network/interfaces.d"
     return UNSUPPORTED.get(holder.manager, "")
+
+
+def _names_gateway(asked: Asked, layout: Layout) -> str:
+    """A gateway's address on a link of this machine would take the machine off the network."""
+    gateways = {*asked.nics.gateways, *(first_address(nic.subnet) for nic in asked.answer.nics)}
+    found = sorted(gateways.intersection((*layout.sources, *layout.sources6, *layout.secondary, *layout.secondary6)))
+    return f"{', '.join(found)} is the address of a gateway" if found else ""
 
 
 def _held_elsewhere(asked: Asked, layout: Layout) -> str:
