@@ -101,6 +101,30 @@ def test_an_address_that_a_later_boot_finds_in_the_metadata_is_there_in_that_boo
         assert strays(boot) == []
 
 
+DNS = "cat /run/NetworkManager/resolv.conf; grep -h ^DNS= /run/systemd/netif/links/*"
+
+
+@only_all
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "ifupdown"])
+def test_an_interface_that_has_become_the_primary_has_dns_servers_in_that_boot(machine: NetworkDisk, name: str) -> None:
+    """The first one was detached while the machine was off. The image with ifupdown has a stanza for eth0."""
+    disk = machine(MANAGERS[name])
+    with disk.boot(A + B) as boot:
+        settled(boot)
+        boot.until(lambda: len(rules(boot)) == 1, "the second interface has its rule")
+    for number in (2, 3):
+        with disk.boot(nic("57", "10.0.1.4", primary="true")) as boot:
+            boot.ended()
+            boot.until(lambda: "168.63.129.16" in boot.run("sh", "-c", DNS).stdout, f"a DNS server in boot {number}")
+            boot.until(lambda: " metric 100" in boot.out("ip", "route", "show", "default"), "the primary's metric")
+            assert rules(boot) == []
+            assert departures(boot, {"azure0": ["10.0.1.4"]}) == {"azure0": ["10.0.1.4"]}
+            assert strays(boot) == []
+    with disk.boot(nic("57", "10.0.1.4", primary="true")) as boot:
+        boot.ended()
+        assert own_files(disk, MANAGERS[name]) == {}
+
+
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("ipv6", [False, True])
 def test_one_interface_with_one_address_of_a_family_is_left_alone(machine: NetworkDisk, name: str, ipv6: bool) -> None:

@@ -20,7 +20,21 @@ from azureinit.record import replace
 from azureinit.run.enact import enact
 from azureinit.sources.network_metadata import parse_network
 from azureinit.telemetry.events import Events
-from support.several_nics import INSTANCE, LEASE, TWO, A, B, C, Several, commands, entry, network, told, writes
+from support.several_nics import (
+    INSTANCE,
+    LEASE,
+    PLATFORM,
+    TWO,
+    A,
+    B,
+    C,
+    Several,
+    commands,
+    entry,
+    network,
+    told,
+    writes,
+)
 
 FILE_A, FILE_B = (f"/etc/systemd/network/zzx-azure-init-000d3a12345{digit}.network" for digit in "67")
 KEYFILE = "/etc/NetworkManager/system-connections/azure-init-000d3a123457.nmconnection"
@@ -199,6 +213,66 @@ def test_netplan_s_file_is_for_the_next_boot_and_one_in_run_for_this(tmp_path: P
     more = machine.plan(network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4", "10.0.1.5", "10.0.1.6")))
     assert [*writes(more)] == ["/etc/netplan/60-azure-init.yaml", generated]
     assert b"Address=10.0.1.6/32\n" in writes(more)[generated].data  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize("manager", ["networkd", "netplan", "NetworkManager"])
+def test_a_nic_that_becomes_the_primary_gets_its_dns_servers_at_once(
+    tmp_path: Path, manager: str, others: bool
+) -> None:
+    """Its file says that the lease's DNS servers are not used: no other NIC gives any now. `others`: A stays."""
+    machine = Several(tmp_path, A, B, managed=manager != "NetworkManager")
+    path, loaded = {
+        "networkd": (FILE_B, FILE_B),
+        "netplan": (
+            "/etc/netplan/60-azure-init.yaml",
+            "/run/systemd/network/10-netplan-azure-init-000d3a123457.network",
+        ),
+        "NetworkManager": (KEYFILE, ""),
+    }[manager]
+    if manager == "netplan":
+        machine.put("/etc/netplan/50-image.yaml", "network:\n  ethernets:\n    eth9: {dhcp4: true}\n")
+    routes = "rfc3442_classless_static_routes=168.63.129.16/32 10.0.0.1\n"
+
+    def lead(primary: int) -> None:
+        for index in (2, 3):
+            leads = index == primary
+            text = f"ADDRESS=10.0.{index - 2}.4\nROUTER=10.0.{index - 2}.1\n"
+            if manager != "NetworkManager":
+                machine.put(f"/run/systemd/netif/leases/{index}", text + PLATFORM * leads)
+            else:
+                text = f"[device]\nmanaged=true\n\n[dhcp4]\nip_address=10.0.{index - 2}.4\n{routes * leads}"
+                machine.put(f"/run/NetworkManager/devices/{index}", text)
+
+    lead(2)
+    do(machine, machine.plan(network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4"))))
+    if loaded:
+        machine.put_state(3, loaded)
+    lead(3)
+    listed = [entry(B, "10.0.1.4")]
+    if others:
+        listed.append(entry(A, "10.0.0.4"))
+    else:
+        for name in ("ifindex", "address", "type"):
+            (tmp_path / f"sys/class/net/eth0/{name}").unlink()
+    plan = machine.plan(network(*listed))
+    assert steps(plan)[-1] == "eth1 as the primary NIC"
+    assert commands(plan)[-1].startswith("nmcli --wait 45 connection up" if not loaded else "networkctl reload")
+    own = writes(plan)[path].data
+    assert isinstance(own, bytes)
+    own = own.partition(b"azure-init-000d3a123457:")[2].partition(b" azure-init-")[0] or own
+    assert b"use-dns" not in own and b"UseDNS" not in own and b"ignore-auto-dns" not in own
+    if manager == "netplan":
+        assert b"UseDNS" not in writes(plan)[loaded].data  # type: ignore[operator]
+    do(machine, plan)
+    if manager == "netplan" and others:
+        machine.put_state(2, FILE_A.replace("/etc/", "/run/"))
+    again = machine.plan(network(*listed), confirmed=True)
+    assert "eth1 as the primary NIC" not in steps(again)
+    # netplan's one file is written anew without the primary, and loaded for the other NIC.
+    assert commands(again) == (["networkctl reload"] if manager == "netplan" and others else [])
+    do(machine, again)
+    assert steps(machine.plan(network(*listed))) == []
 
 
 def test_ifupdown_gets_a_file_where_interfaces_reads_it(tmp_path: Path) -> None:

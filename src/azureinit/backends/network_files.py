@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, OWN_FROM_NETPLAN, SCRIPTS
+from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, OWN_FROM_NETPLAN, SCRIPTS
 from azureinit.facts.network_own import (
     IFUPDOWN_FILE,
     KEYFILE_PREFIX,
@@ -20,7 +20,7 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from azureinit.plan.network_layout import Layout
 
@@ -48,7 +48,7 @@ def files_of(manager: str, layouts: Sequence[Layout]) -> tuple[File, ...]:
     if manager == NETWORK_MANAGER:
         return tuple(
             File(
-                path=f"{KEYFILES}/{KEYFILE_PREFIX}{file_key(one.mac)}.nmconnection",
+                path=keyfile_path(one.mac),
                 data=keyfile(one).encode(),
                 mode=0o600,
             )
@@ -60,8 +60,8 @@ def files_of(manager: str, layouts: Sequence[Layout]) -> tuple[File, ...]:
 def runtime_file(layout: Layout, *, loaded: str) -> File:
     """The same as a networkd file, for this boot alone: netplan's own file counts from the next one on.
 
-    `loaded`: the file by which networkd has the link. One that netplan made of azure-init's file when the machine started
-    precedes any other name, and is replaced.
+    `loaded`: the file by which networkd has the link. One that netplan made of azure-init's file when the machine
+    started precedes any other name, and is replaced.
     """
     generated = loaded.startswith(f"{NETWORKD_RUNTIME}/{OWN_FROM_NETPLAN}")
     path = loaded if generated else networkd_path(layout, NETWORKD_RUNTIME)
@@ -72,6 +72,23 @@ def networkd_path(layout: Layout, directory: str = NETWORKD_DIR) -> str:
     if layout.driver == MANA:  # without a synthetic twin: only a file of this prefix precedes the one for VFs
         return f"{NETWORKD_RUNTIME}/{MANA_PREFIX}{file_key(layout.mac)}.network"
     return f"{directory}/{NETWORKD_PREFIX}{file_key(layout.mac)}.network"
+
+
+# How the file of a NIC other than the primary shows itself: the lease's DNS servers are not used.
+WITHOUT_DNS = {NETWORKD: b"UseDNS=no\n", NETWORK_MANAGER: b"ignore-auto-dns=true\n", NETPLAN: b"use-dns: false"}
+
+
+def is_without_dns(manager: str, layout: Layout, files: Mapping[str, bytes]) -> bool:
+    """Whether the manager's present file for this NIC is one of a NIC other than the primary."""
+    paths = {NETWORKD: networkd_path(layout), NETWORK_MANAGER: keyfile_path(layout.mac), NETPLAN: NETPLAN_FILE}
+    data = files.get(paths.get(manager, ""), b"")
+    if manager == NETPLAN:  # one file for all NICs
+        data = data.partition(f" azure-init-{file_key(layout.mac)}:\n".encode())[2].partition(b" azure-init-")[0]
+    return manager in WITHOUT_DNS and WITHOUT_DNS[manager] in data
+
+
+def keyfile_path(mac: str) -> str:
+    return f"{KEYFILES}/{KEYFILE_PREFIX}{file_key(mac)}.nmconnection"
 
 
 # ---- systemd-networkd

@@ -1,13 +1,13 @@
 """NICs and addresses beyond one NIC with one address: files for the manager of each link, and addresses at once.
 
-Pure. The primary is never reconfigured: its secondary addresses are set in the running kernel, and its file is for the
-next boot. Nothing is added to a link that other configuration matches. What is gone from IMDS is removed after two
-equal answers, and only if azure-init made it.
+Pure. The primary is not configured anew, unless it has just become the primary: its secondary addresses are set in the
+running kernel, and its file is for the next boot. Nothing is added to a link that other configuration matches. What is
+gone from IMDS is removed after two equal answers, and only if azure-init made it.
 """
 
 from __future__ import annotations
 
-from azureinit.backends.network_files import files_of, networkd_path, runtime_file
+from azureinit.backends.network_files import files_of, is_without_dns, networkd_path, runtime_file
 from azureinit.backends.network_reload import TOOL, load, load_later, unload
 from azureinit.facts.diagnosis import SYNTHETIC
 from azureinit.facts.link_managers import DHCPCD, IFUPDOWN, NETPLAN, SCRIPTS, WICKED
@@ -59,6 +59,7 @@ def plan_network(asked: Asked) -> Plan:
         *_plan_secondary(asked, layouts),
         *_plan_addresses(asked, layouts),
         *_plan_primary(asked, layouts),
+        *_plan_promotion(asked, layouts),
         *plan_no_record(asked, layouts),
     )
     done = () if steps else (Satisfied(name=NAME, why=f"as IMDS lists it; primary: {choice.why}"),)
@@ -119,10 +120,11 @@ def _layouts(asked: Asked, primary: str) -> tuple[tuple[Placed, ...], tuple[Item
     wanted = [_bounded(_given_first(nic, by_mac.get(nic.mac)), asked.config) for nic in asked.answer.nics]
     placed: list[Placed] = []
     cautions: list[Item] = []
-    for layout in lay_out(wanted, nic_states(asked.nics), primary=primary, base=base):
+    for each in lay_out(wanted, nic_states(asked.nics), primary=primary, base=base):
+        nic = by_mac[each.mac]
+        layout = replace(each, promoted=True) if each.primary and _is_promoted(asked, each, nic) else each
         if layout.is_default or not (layout.primary or asked.config.secondary_nics):
             continue
-        nic = by_mac[layout.mac]
         why = _refusal(nic) or _names_gateway(asked, layout) or _held_elsewhere(asked, layout)
         if why:
             lacks = [*layout.secondary, *layout.secondary6, *(() if layout.primary else ("policy routing",))]
@@ -133,6 +135,12 @@ def _layouts(asked: Asked, primary: str) -> tuple[tuple[Placed, ...], tuple[Item
             told = f"IMDS gives no IPv4 subnet of {layout.name}: table {layout.table} has no route to it"
             cautions.append(Caution(name=NAME, why=told))
     return tuple(placed), tuple(cautions)
+
+
+def _is_promoted(asked: Asked, layout: Layout, nic: NicFacts) -> bool:
+    """The primary was another NIC when this one's file was written: it has no DNS servers and a high metric."""
+    manager, files = nic.holder.manager, asked.nics.files
+    return is_without_dns(manager, layout, files) and not (manager == NETPLAN and _is_shared(asked, NETPLAN_FILE))
 
 
 def _given_first(nic: Nic, here: NicFacts | None) -> Nic:
@@ -354,6 +362,22 @@ def _plan_primary(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
                 did=f"wrote {file.path}: the secondary addresses of {one.layout.name} from the next boot on",
                 ways=(Way(backend=manager, actions=(*_write(file, old), *later)),),
             )
+
+
+def _plan_promotion(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
+    """The one case in which the primary is configured anew. The file is written by now; it goes at a later boot."""
+    for one in placed:
+        if not (one.layout.promoted and asked.nics.live and TOOL[one.manager] in asked.nics.tools):
+            continue
+        files_now = [runtime_file(one.layout, loaded=one.nic.holder.file)] if one.manager == NETPLAN else []
+        actions = [action for file in files_now for action in _write(file, None)]
+        name, why = one.layout.name, "it was not the primary NIC when its file was written: it has no DNS servers"
+        yield Step(
+            name=f"{name} as the primary NIC",
+            why=why,
+            did=f"configured {name} anew: {why}",
+            ways=(Way(backend=one.manager, actions=(*actions, *load(one.manager, [one.layout]))),),
+        )
 
 
 def _write(file: File, was: bytes | None) -> tuple[Action, ...]:

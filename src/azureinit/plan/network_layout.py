@@ -50,11 +50,12 @@ class Layout(Record):
     has_router: bool = True  # its lease gives one
     ipv6: bool = False
     gateway6: str = ""  # of its own table
+    promoted: bool = False  # the primary now; its manager has loaded the file of a NIC that was not
 
     @property
     def is_default(self) -> bool:
         """The packaged defaults do the same."""
-        return self.primary and not self.secondary and not self.secondary6
+        return self.primary and not (self.secondary or self.secondary6 or self.promoted)
 
 
 def nic_states(nics: Nics) -> tuple[NicState, ...]:
