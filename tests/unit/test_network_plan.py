@@ -209,6 +209,7 @@ def test_a_document_without_nics_leaves_everything(tmp_path: Path, document: Any
     do(machine, machine.plan(TWO))
     plan = machine.plan(document, confirmed=True)
     assert steps(plan) == [] and "everything stays as it is" in told(plan)
+    assert isinstance(plan[0], Caution) and "list of network interfaces" in told(plan)
 
 
 def test_a_nic_without_addresses_keeps_its_defaults(tmp_path: Path) -> None:
@@ -257,9 +258,13 @@ class Tree(Several):
 
 def test_under_root_files_are_written_and_the_kernel_is_left_alone(tmp_path: Path) -> None:
     both = network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))
-    plan = Tree(tmp_path, A, B).plan(both)
+    machine = Tree(tmp_path, A, B)
+    plan = machine.plan(both)
     assert [*writes(plan)] == [FILE_B, FILE_A]
     assert commands(plan) == [] and edits(plan) == []
+    do(machine, plan)
+    assert all((tmp_path / file.lstrip("/")).is_file() for file in (FILE_A, FILE_B))
+    assert (machine.ran, machine.changed, steps(machine.plan(both))) == ([], [], [])
 
 
 # ---- records and the kernel's rules
