@@ -228,6 +228,40 @@ def test_an_entry_that_cannot_be_used_spoils_no_other(tmp_path: Path) -> None:
     assert [*writes(plan)] == [FILE_A] and "which is none" in told(plan)
 
 
+BAD_PRIMARY: dict[str, Any] = {
+    "a prefix that is none": entry(A, "10.0.0.4", "10.0.0.5", prefix="33"),
+    "no MAC address": {**entry(A, "10.0.0.4", "10.0.0.5"), "macAddress": ""},
+    "a text": "text",
+    "a MAC address of no link": {**entry(A, "10.0.0.4", "10.0.0.5"), "macAddress": "00-0D-3A-12-34-56"},
+}
+
+
+@pytest.mark.parametrize("name", BAD_PRIMARY)
+def test_an_entry_of_the_primary_that_cannot_be_used_spoils_no_other(tmp_path: Path, name: str) -> None:
+    """Its lease shows which NIC is the primary, not IMDS."""
+    machine = Several(tmp_path, A, B, C)
+    document = network(BAD_PRIMARY[name], TWO["interface"][1], entry(C, "10.0.2.4"))
+    plan = machine.plan(document)
+    assert {path: one.data for path, one in writes(plan).items()} == {
+        path: one.data
+        for path, one in writes(
+            Several(tmp_path / "good", A, B, C).plan(network(*TWO["interface"], entry(C, "10.0.2.4")))
+        ).items()
+    }
+    assert "IMDS has no usable entry for eth0" in told(plan) and edits(plan) == []
+    do(machine, plan)
+    assert steps(machine.plan(document, confirmed=True)) == []
+
+
+def test_while_an_entry_cannot_be_used_nothing_is_removed_also_without_a_record(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))))
+    machine.remove(INSTANCE.path("network"))
+    machine.put_state(2, FILE_A)
+    do(machine, machine.plan(network(BAD_PRIMARY["no MAC address"], entry(B, "10.0.1.4")), confirmed=True))
+    assert (tmp_path / FILE_A.lstrip("/")).is_file() and (tmp_path / FILE_B.lstrip("/")).is_file()
+
+
 # ---- switches, and trees
 
 

@@ -49,7 +49,8 @@ def plan_network(asked: Asked) -> Plan:
         why = "IMDS lists less than azure-init configured: everything stays until two answers without faults are equal"
         return (*told, Satisfied(name=NAME, why=why))
     choice = primary_of(nics)
-    if choice.primary not in {nic.mac for nic in answer.nics}:
+    # Its entry may be one that cannot be used, which spoils no other: this machine knows its primary by itself.
+    if not choice.primary or not (answer.refused or choice.primary in {nic.mac for nic in answer.nics}):
         return (*told, *_undecided(asked, choice))
     layouts, cautions = _layouts(asked, choice.primary)
     steps = (
@@ -103,7 +104,8 @@ def _strangers(asked: Asked) -> Iterator[Item]:
     here = {link.mac for link in (*(nic.link for nic in asked.nics.nics), *asked.nics.members)}
     for nic in asked.nics.nics:
         if nic.link.mac not in listed and nic.link.driver == SYNTHETIC:
-            yield Caution(name=NAME, why=f"IMDS does not list {nic.link.name} ({nic.link.mac}): it keeps its defaults")
+            lacks = "has no usable entry for" if asked.answer.refused else "does not list"
+            yield Caution(name=NAME, why=f"IMDS {lacks} {nic.link.name} ({nic.link.mac}): it keeps its defaults")
     for mac in sorted(listed - here):
         yield Caution(name=NAME, why=f"no link has the MAC address {mac}, which IMDS lists")
 
@@ -198,7 +200,7 @@ def _files(placed: Sequence[Placed]) -> dict[str, tuple[File, str]]:
 
 def _plan_removal(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
     """Files for NICs that IMDS does not list any more, or that need none now; and rules for addresses that are gone."""
-    if not _is_whole(asked):
+    if not _is_whole(asked) or asked.answer.refused:
         return
     stale, rules = _stale_files(asked, placed), _stale_rules(asked, placed)
     if asked.kept.reload and all(one.layout.primary for one in placed):
