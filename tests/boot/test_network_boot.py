@@ -191,6 +191,23 @@ def test_dual_stack_leaves_by_its_interface_in_both_families(machine: NetworkDis
             assert strays(boot) == []
 
 
+@pytest.mark.parametrize("name", ["netplan", "networkd"] if ALL else ["netplan"])
+def test_no_secondary_ipv6_address_becomes_the_source_of_packets(machine: NetworkDisk, name: str) -> None:
+    """In the first boot it is set after the lease, in the second before. NetworkManager has no setting for it."""
+    disk = machine(MANAGERS[name])
+    for number in (1, 2):
+        with disk.boot(nic("56", ipv6='["fd00:1::4", "fd00:1::5"]')) as boot:
+            if number == 1:
+                settled(boot)
+            else:
+                boot.ended()
+            boot.until(lambda: has_addresses(boot, {"azure0": ["fd00:1::4", "fd00:1::5"]}), "both addresses are there")
+            boot.until(lambda: "dev eth0" in default6(boot, "main"), "a default route by eth0")
+            assert " src fd00:1::4 " in boot.out("ip", "-6", "route", "get", "2001:db8::77"), number
+            expected = {"azure0": ["10.0.0.4", "fd00:1::4", "fd00:1::5"]}
+            assert departures(boot, expected) == expected, "a program may still send from it"
+
+
 @only_all
 @pytest.mark.parametrize("name", EVERY)
 def test_a_vf_is_neither_configured_nor_counted(machine: NetworkDisk, name: str) -> None:

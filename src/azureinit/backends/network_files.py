@@ -97,12 +97,14 @@ def keyfile_path(mac: str) -> str:
 def networkd(layout: Layout) -> str:
     match = [f"MACAddress={layout.mac}", *([f"Driver={layout.driver}"] if layout.driver in (SYNTHETIC, MANA) else [])]
     dhcp = "yes" if layout.primary or layout.ipv6 else "ipv4"
-    addresses = [f"Address={one}/32" for one in layout.secondary] + [f"Address={one}/128" for one in layout.secondary6]
+    addresses = [f"Address={one}/32" for one in layout.secondary]
     # Azure's DNS server is the wireserver: a route to it must not come from the list of DNS servers.
     dns = ["RoutesToDNS=no"] if layout.primary else ["UseDNS=no", "UseDomains=no"]
     sections = [
         ("Match", match),
         ("Network", [f"DHCP={dhcp}", *addresses]),
+        # The kernel takes none of them as the source of a packet, unless a program asks for it.
+        *(("Address", [f"Address={one}/128", "PreferredLifetime=0"]) for one in layout.secondary6),
         ("DHCPv4", ["ClientIdentifier=mac", f"RouteMetric={layout.metric}", *dns]),
     ]
     if layout.ipv6:
@@ -145,7 +147,8 @@ def netplan(layouts: Sequence[Layout]) -> str:
         ]
         if layout.ipv6:  # networkd refuses overrides that differ between the two
             lines += ["      dhcp6: true", f"      dhcp6-overrides: {overrides}"]
-        addresses = [f"{one}/32" for one in layout.secondary] + [f'"{one}/128"' for one in layout.secondary6]
+        addresses = [f"{one}/32" for one in layout.secondary]
+        addresses += [f'{{"{one}/128": {{lifetime: 0}}}}' for one in layout.secondary6]
         if addresses:
             lines.append(f"      addresses: [{', '.join(addresses)}]")
         if not layout.table:
@@ -249,7 +252,9 @@ def ifupdown(layouts: Sequence[Layout]) -> str:
             layout.ipv6
         ):  # in a stanza of its own: when dhclient starts for IPv6, it removes the IPv6 addresses of the link
             lines.append(f"iface {name} inet6 dhcp")
-            lines += [f"    up ip -6 address add {one}/128 dev {name} || true" for one in layout.secondary6]
+            lines += [
+                f"    up ip -6 address add {one}/128 dev {name} preferred_lft 0 || true" for one in layout.secondary6
+            ]
             if layout.gateway6:
                 lines.append(f"    up ip -6 route replace default via {layout.gateway6} dev {name} table {table}")
             lines += _ifupdown_rules("ip -6 rule", [f"{one}/128" for one in layout.sources6], table)
