@@ -76,6 +76,16 @@ def test_an_address_that_another_link_has_is_not_routed_by_this_one(tmp_path: Pa
     assert "eth1 stays without 10.0.0.4, policy routing: eth0 has 10.0.0.4" in told(plan)
 
 
+def test_the_address_of_a_lease_is_routed_by_no_other_nic_also_where_the_record_has_it(tmp_path: Path) -> None:
+    """The record lists every address of a NIC that has a file, also the one that DHCP gave it."""
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))))
+    moved = network(entry(A, "10.0.0.7", "10.0.0.5"), entry(B, "10.0.1.4", "10.0.0.4"))
+    plan = machine.plan(moved, confirmed=True)
+    assert "eth1 stays without 10.0.0.4, policy routing: eth0 has 10.0.0.4" in told(plan)
+    assert all(b"10.0.0.4" not in one.data for path, one in writes(plan).items() if "57" in path)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("address", "prefix"),
     [("255.255.255.255", "32"), ("10.0.1.0", 0), ("10.0.1.0", "-0"), ("10.0.1.0", "31"), ("192.168.7.0", "24")],

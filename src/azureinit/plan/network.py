@@ -178,7 +178,7 @@ def _held_elsewhere(asked: Asked, layout: Layout) -> str:
     wanted = {*layout.sources, *layout.sources6, *layout.secondary, *layout.secondary6}
     for nic in asked.nics.nics:
         mac = nic.link.mac
-        own = {*record.files.get(mac, ()), *record.addresses.get(mac, ())}
+        own = {*record.files.get(mac, ()), *record.addresses.get(mac, ())} - {nic.given}
         held = sorted(wanted & {*nic.addresses} - own)
         if held and mac != layout.mac:
             return f"{nic.link.name} has {', '.join(held)}"
