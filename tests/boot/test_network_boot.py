@@ -83,6 +83,48 @@ def test_traffic_from_each_address_leaves_by_its_interface(machine: NetworkDisk,
     assert own_files(disk, manager) == first
 
 
+@pytest.mark.parametrize("name", EVERY if ALL else ["netplan"])
+def test_an_address_that_a_later_boot_finds_in_the_metadata_is_there_in_that_boot(
+    machine: NetworkDisk, name: str
+) -> None:
+    """Also where the manager had a file for the interface when it started."""
+    disk = machine(MANAGERS[name])
+    with disk.boot(A + B) as boot:
+        settled(boot)
+        boot.until(lambda: len(rules(boot)) == 1, "the second interface has its rule")
+    expected = {"azure0": ["10.0.0.4"], "azure1": ["10.0.1.4", "10.0.1.5"]}
+    with disk.boot(A + nic("57", "10.0.1.4", secondary='["10.0.1.5"]')) as boot:
+        boot.ended()
+        boot.until(lambda: has_addresses(boot, expected), "every address is there")
+        assert rules(boot) == RULES[:2]
+        assert departures(boot, expected) == expected
+        assert strays(boot) == []
+
+
+DNS = "cat /run/NetworkManager/resolv.conf; grep -h ^DNS= /run/systemd/netif/links/*"
+
+
+@only_all
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "ifupdown"])
+def test_an_interface_that_has_become_the_primary_has_dns_servers_in_that_boot(machine: NetworkDisk, name: str) -> None:
+    """The first one was detached while the machine was off. The image with ifupdown has a stanza for eth0."""
+    disk = machine(MANAGERS[name])
+    with disk.boot(A + B) as boot:
+        settled(boot)
+        boot.until(lambda: len(rules(boot)) == 1, "the second interface has its rule")
+    for number in (2, 3):
+        with disk.boot(nic("57", "10.0.1.4", primary="true")) as boot:
+            boot.ended()
+            boot.until(lambda: "168.63.129.16" in boot.run("sh", "-c", DNS).stdout, f"a DNS server in boot {number}")
+            boot.until(lambda: " metric 100" in boot.out("ip", "route", "show", "default"), "the primary's metric")
+            assert rules(boot) == []
+            assert departures(boot, {"azure0": ["10.0.1.4"]}) == {"azure0": ["10.0.1.4"]}
+            assert strays(boot) == []
+    with disk.boot(nic("57", "10.0.1.4", primary="true")) as boot:
+        boot.ended()
+        assert own_files(disk, MANAGERS[name]) == {}
+
+
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("ipv6", [False, True])
 def test_one_interface_with_one_address_of_a_family_is_left_alone(machine: NetworkDisk, name: str, ipv6: bool) -> None:
@@ -90,6 +132,8 @@ def test_one_interface_with_one_address_of_a_family_is_left_alone(machine: Netwo
     disk = machine(manager)
     with disk.boot(nic("56", ipv6='["fd00:1::4"]') if ipv6 else A) as boot:
         settled(boot)
+        if ipv6 and name != "ifupdown":  # the stanza of its image has no IPv6
+            boot.until(lambda: has_addresses(boot, {"azure0": ["fd00:1::4"]}), "DHCPv6 gives its address")
         assert own_files(disk, manager) == {}
         assert rules(boot) == []
         assert late_messages(boot, "34:56") == [], "nothing was reloaded"
@@ -116,6 +160,7 @@ def test_ready_leaves_by_the_primary_interface_also_where_it_is_the_second(machi
         defaults = [line.split() for line in boot.out("ip", "route", "show", "default").splitlines()]
         metrics = {words[words.index("dev") + 1]: int(words[words.index("metric") + 1]) for words in defaults}
         assert metrics["eth1"] < metrics["eth0"]
+        assert name == "NetworkManager" or metrics == {"eth1": 100, "eth0": 200}
         expected = {"azure0": ["10.0.0.4"], "azure1": ["10.0.1.4"]}
         assert departures(boot, expected) == expected
 
@@ -144,6 +189,23 @@ def test_dual_stack_leaves_by_its_interface_in_both_families(machine: NetworkDis
             boot.until(lambda: "dev eth1" in default6(boot, "10101"), "a default route by eth1 in its table")
             assert departures(boot, expected) == expected
             assert strays(boot) == []
+
+
+@pytest.mark.parametrize("name", ["netplan", "networkd"] if ALL else ["netplan"])
+def test_no_secondary_ipv6_address_becomes_the_source_of_packets(machine: NetworkDisk, name: str) -> None:
+    """In the first boot it is set after the lease, in the second before. NetworkManager has no setting for it."""
+    disk = machine(MANAGERS[name])
+    for number in (1, 2):
+        with disk.boot(nic("56", ipv6='["fd00:1::4", "fd00:1::5"]')) as boot:
+            if number == 1:
+                settled(boot)
+            else:
+                boot.ended()
+            boot.until(lambda: has_addresses(boot, {"azure0": ["fd00:1::4", "fd00:1::5"]}), "both addresses are there")
+            boot.until(lambda: "dev eth0" in default6(boot, "main"), "a default route by eth0")
+            assert " src fd00:1::4 " in boot.out("ip", "-6", "route", "get", "2001:db8::77"), number
+            expected = {"azure0": ["10.0.0.4", "fd00:1::4", "fd00:1::5"]}
+            assert departures(boot, expected) == expected, "a program may still send from it"
 
 
 @only_all

@@ -252,9 +252,13 @@ def rules(boot: Boot) -> list[str]:
 
 
 def late_messages(boot: Boot, mac: str) -> list[str]:
-    """DHCP messages of this interface after Ready: its manager was asked to configure it again."""
+    """DHCPv4 messages of this interface after Ready: its manager was asked to configure it again.
+
+    DHCPv6 waits for a router, and so may begin after Ready by itself.
+    """
     told = [event.t for event in boot.verdicts()]
-    return [one.kind for one in boot.leases() if one.mac.endswith(mac) and told and one.t > told[0]]
+    late = [one for one in boot.leases() if one.mac.endswith(mac) and told and one.t > told[0]]
+    return [one.kind for one in late if ":" not in one.address]
 
 
 def is_configured(boot: Boot) -> bool:

@@ -66,6 +66,28 @@ def test_no_dhcp_client_goes_on_sending_the_name(tree: Path) -> None:
     assert after["etc/dhcp/dhclient.conf"][2] == b"send host-name = gethostname();\nrequest host-name;\n"
 
 
+OWN_NETWORK = {
+    "etc/systemd/network/zzx-azure-init-000d3a123457.network",
+    "etc/NetworkManager/system-connections/azure-init-000d3a123457.nmconnection",
+    "etc/netplan/60-azure-init.yaml",
+    "etc/network/interfaces.d/60-azure-init",
+    "etc/sysconfig/network-scripts/rule-eth1",
+}
+
+
+def test_no_network_configuration_of_this_machine_reaches_the_image(tree: Path) -> None:
+    others = ("etc/systemd/network/20-mine.network", "etc/netplan/50-image.yaml", "etc/network/interfaces.d/eth0")
+    for name in (*OWN_NETWORK, *others):
+        put(tree, name, "# Written by azure-init\n")
+    put(tree, "etc/sysconfig/network-scripts/ifcfg-eth0", "DEVICE=eth0\n")
+    before = listing(tree)
+    assert run(tree, "--force") == 0
+    after = listing(tree)
+    assert {name for name in before if "etc/" in name} - {*after} == {
+        name for name in GONE if "etc/" in name
+    } | OWN_NETWORK
+
+
 def test_the_second_run_has_nothing_to_do(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tree, "--user", "--lock-root", "--force") == 0
     before = listing(tree)

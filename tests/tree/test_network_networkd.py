@@ -78,10 +78,12 @@ def addresses():
     return sorted(f"{row['local']}/{row['prefixlen']}" for row in rows if row["scope"] == "global")
 lab = Lab(("eth0", A, "10.0.0.4", True))
 lab.wait(lambda: shell("networkctl list").count("configured") >= 1)
+shell("ip -6 addr add fd00:1::4/128 dev eth0 nodad valid_lft 4000 preferred_lft 3000")  # as DHCPv6 does
+shell("ip -6 route add default via fe80::1 dev eth0")
 names = []
 seen = watched(lambda: names.append(lab.apply(document)), "eth0")
 done = names[0], addresses(), sorted(files_below("/etc/systemd/network"))
-way = lab.way("10.0.0.77")
+way = lab.way("10.0.0.77"), lab.way("2001:db8::77")
 shell("ip addr add 10.0.0.9/32 dev eth0")  # an administrator's
 fewer = {"interface": [entry(A, "10.0.0.4", "10.0.0.5", "10.0.0.7", ipv6=("fd00:1::4", "fd00:1::5"))]}
 after = [lab.apply(fewer), addresses(), lab.apply(fewer, confirmed=True), addresses(),
@@ -89,21 +91,22 @@ after = [lab.apply(fewer), addresses(), lab.apply(fewer, confirmed=True), addres
 lab.restart_networkd()
 lab.wait(lambda: "10.0.0.4/24" in addresses() and "zzx" in shell(
     "cat /run/systemd/netif/links/$(cat /sys/class/net/eth0/ifindex)"))
+lab.wait(lambda: "inet6 fd00:1::5/128 scope global deprecated" in shell("ip addr show eth0"))
 restarted = lab.apply(fewer), lab.way("10.0.0.77")
 print((done, [line for line in seen if "Deleted" in line], way, after, restarted))
 """
     )
     names, addresses, files = done
     assert names == ["Step: network record", "Step: addresses of eth0", "Step: network configuration of eth0"]
-    assert addresses == ["10.0.0.4/24", "10.0.0.5/32", "10.0.0.6/32", "10.0.0.7/32", "fd00:1::5/128"]
+    assert addresses == ["10.0.0.4/24", "10.0.0.5/32", "10.0.0.6/32", "10.0.0.7/32", "fd00:1::4/128", "fd00:1::5/128"]
     assert files == ["zzx-azure-init-000d3a123456.network"]
     assert seen == [], "the primary keeps what it has"
-    assert way == "dev eth0 src 10.0.0.4"
+    assert way == ("dev eth0 src 10.0.0.4", "via fe80::1 dev eth0 src fd00:1::4"), "no secondary address is the source"
     first, unchanged, second, left, written = after
     assert first == ["Satisfied: network"] and "10.0.0.6/32" in unchanged
     assert "Step: addresses of eth0" in second
-    assert left == ["10.0.0.4/24", "10.0.0.5/32", "10.0.0.7/32", "10.0.0.9/32", "fd00:1::5/128"]
-    assert written == 3
+    assert left == ["10.0.0.4/24", "10.0.0.5/32", "10.0.0.7/32", "10.0.0.9/32", "fd00:1::4/128", "fd00:1::5/128"]
+    assert written == 3, "two of IPv4, one of IPv6"
     assert restarted == (["Satisfied: network"], "dev eth0 src 10.0.0.4")
 
 
@@ -113,7 +116,7 @@ def test_the_primary_is_the_nic_that_leads_to_the_platform_whatever_its_name() -
 A, B = "00:0d:3a:12:34:56", "00:0d:3a:12:34:57"
 lab = Lab(("eth0", A, "10.0.0.4", False), ("eth1", B, "10.0.1.4", True), omit=(3,))
 lab.wait(lambda: shell("networkctl list").count("configured") >= 2)
-before = shell("ip route show 168.63.129.16").split(" proto")[0]
+before = [line.split(" proto")[0] for line in shell("ip route show table all 168.63.129.16").splitlines()]
 done = lab.apply({"interface": [entry(A, "10.0.0.4"), entry(B, "10.0.1.4")]})
 lab.wait(lambda: "10101" in shell("ip rule") and "default" in shell("ip route show table 10101"))
 routes = lab.way("8.8.8.8"), lab.way("168.63.129.16"), shell("ip route show default").count("dev"), \
@@ -121,7 +124,7 @@ routes = lab.way("8.8.8.8"), lab.way("168.63.129.16"), shell("ip route show defa
 print((before, done, routes, "Gateway=10.0.0.1" in files_below("/etc/systemd/network").popitem()[1]))
 """
     )
-    assert before == "168.63.129.16 via 10.0.1.1 dev eth1"
+    assert before == ["168.63.129.16 via 10.0.1.1 dev eth1"], "the packaged defaults make one route, by the primary"
     assert done == ["Step: network record", "Step: network configuration of eth0"]
     assert routes == (
         "via 10.0.1.1 dev eth1 src 10.0.1.4",

@@ -13,11 +13,13 @@ from azureinit.errors import LocalError
 from azureinit.facts.machine_state import read_machine_state
 from azureinit.machine.netlink import Address, Route
 from azureinit.machine.network_changes import Rule
+from azureinit.machine.processes import Ran
 from azureinit.plan.actions import Unknown
+from azureinit.record import replace
 from azureinit.run.maintenance import BEFORE_READY, LAST, START, Situation, maintain, plan_due
 from azureinit.run.state import Context
 from azureinit.telemetry.events import Event, Events
-from support.several_nics import INSTANCE, TWO, A, B, Several, entry, network
+from support.several_nics import INSTANCE, TWO, A, B, C, Several, entry, network
 from support.wire import Server
 
 NOWHERE = "http://127.0.0.1:9"
@@ -264,6 +266,22 @@ def test_a_route_to_the_platform_by_a_nic_of_other_configuration_is_bypassed(tmp
     boot(machine, when=BEFORE_READY, document=TWO)
     boot(machine, document=TWO)
     assert len(machine.ran) == 1, "there is one now"
+
+
+def test_a_route_that_cannot_be_added_stops_no_other_step(tmp_path: Path) -> None:
+    class Refusing(Several):
+        def run(self, argv: tuple[str, ...], **rest: Any) -> Ran:
+            done = super().run(argv, **rest)
+            return replace(done, status=2, err=b"Operation not permitted") if argv[0] == "ip" else done
+
+    machine = Refusing(tmp_path, A, B, C)
+    machine.put_state(3, "/run/systemd/network/10-netplan-eth1.network")
+    host = Route(family=4, destination="168.63.129.16", prefix=32, type="unicast", table=254, index=3, metric=50)
+    machine.routes = (*machine.routes, host)
+    document = network(*TWO["interface"], entry(C, "10.0.2.4"))
+    assert boot(machine, document=document) == frozenset((LAST,))
+    assert [argv[0] for argv in machine.ran] == ["ip", "networkctl"]
+    assert (tmp_path / FILE_B.replace("57.net", "58.net")).exists()
 
 
 def test_a_mana_nic_without_a_synthetic_twin_is_managed_from_the_start(tmp_path: Path) -> None:

@@ -76,6 +76,16 @@ def test_an_address_that_another_link_has_is_not_routed_by_this_one(tmp_path: Pa
     assert "eth1 stays without 10.0.0.4, policy routing: eth0 has 10.0.0.4" in told(plan)
 
 
+def test_the_address_of_a_lease_is_routed_by_no_other_nic_also_where_the_record_has_it(tmp_path: Path) -> None:
+    """The record lists every address of a NIC that has a file, also the one that DHCP gave it."""
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))))
+    moved = network(entry(A, "10.0.0.7", "10.0.0.5"), entry(B, "10.0.1.4", "10.0.0.4"))
+    plan = machine.plan(moved, confirmed=True)
+    assert "eth1 stays without 10.0.0.4, policy routing: eth0 has 10.0.0.4" in told(plan)
+    assert all(b"10.0.0.4" not in one.data for path, one in writes(plan).items() if "57" in path)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("address", "prefix"),
     [("255.255.255.255", "32"), ("10.0.1.0", 0), ("10.0.1.0", "-0"), ("10.0.1.0", "31"), ("192.168.7.0", "24")],
@@ -121,3 +131,35 @@ def test_a_rule_for_a_network_is_an_administrator_s(tmp_path: Path) -> None:
     machine.rules = (Rule(family=4, source="172.16.0.0", prefix=12, table=10120, priority=10120),)
     do(machine, machine.plan(network(entry(A, "10.0.0.4")), confirmed=True))
     assert len(machine.rules) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "stays"),
+    [
+        # Without a subnet only the lease and the routes tell which address the gateway has.
+        (network(entry(A, "10.0.0.4", "10.0.0.1", prefix=""), entry(B, "10.0.1.4")), "eth0 stays without 10.0.0.1"),
+        (network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4", "10.0.0.1")), "eth1 stays without 10.0.0.1"),
+        (network(entry(A, "10.0.0.4", "10.0.1.1"), entry(B, "10.0.1.4")), "eth0 stays without 10.0.1.1"),
+    ],
+)
+def test_the_address_of_a_gateway_is_given_to_no_nic(tmp_path: Path, document: Any, stays: str) -> None:
+    plan = Several(tmp_path, A, B).plan(document, confirmed=True)
+    assert stays in told(plan) and "is the address of a gateway" in told(plan)
+    assert ([*writes(plan)] == [FILE_B]) == ("eth0" in stays), "the other NIC is configured all the same"
+
+
+def test_the_gateway_of_a_static_route_is_given_to_no_nic(tmp_path: Path) -> None:
+    """No lease names it: the kernel's default route does."""
+    machine = Several(tmp_path, A)
+    (tmp_path / "run/systemd/netif/leases/2").unlink()
+    plan = machine.plan(network(entry(A, "10.0.0.4", "10.0.0.1", "10.0.0.5", prefix="")), confirmed=True)
+    assert steps(plan) == [] and "10.0.0.1 is the address of a gateway" in told(plan)
+
+
+def test_the_address_of_the_lease_is_not_a_secondary_one_wherever_imds_lists_it(tmp_path: Path) -> None:
+    first = Several(tmp_path / "1", A, B).plan(network(entry(A, "10.0.0.4", "10.0.0.5"), TWO["interface"][1]))
+    swapped = network(entry(A, "10.0.0.5", "10.0.0.4"), entry(B, "10.0.1.5", "10.0.1.4"))
+    plan = Several(tmp_path / "2", A, B).plan(swapped)
+    assert {path: one.data for path, one in writes(plan).items()} == {
+        path: one.data for path, one in writes(first).items()
+    }

@@ -211,18 +211,20 @@ def test_the_gateway_is_the_first_address_of_the_subnet() -> None:
 def test_ipv6_of_a_secondary_nic() -> None:
     both = network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4", ipv6=("fd00:1::4", "fd00:1::5")))
     found = "".join(text(NETWORKD, both).values())
-    assert "DHCP=yes\nAddress=fd00:1::5/128\n" in found
+    assert "DHCP=yes\n\n[Address]\nAddress=fd00:1::5/128\nPreferredLifetime=0\n" in found
     assert "[IPv6AcceptRA]\nRouteMetric=200\nUseDNS=no\n" in found
     assert "Gateway=_ipv6ra\nTable=10101\n" in found
     assert "From=fd00:1::4/128\n" in found
-    assert 'from: "fd00:1::5/128"' in "".join(text(NETPLAN, both).values())
+    netplan = "".join(text(NETPLAN, both).values())
+    assert 'from: "fd00:1::5/128"' in netplan
+    assert 'addresses: [{"fd00:1::5/128": {lifetime: 0}}]\n' in netplan
 
 
 ROUTE6 = {
     NETPLAN: '        - {to: "::/0", via: "fe80::1234:5678:9abc", table: 10101}\n',
     NETWORK_MANAGER: "=fd00:1::5/128\nroute1=::/0,fe80::1234:5678:9abc\nroute1_options=table=10101\nrouting-rule1=",
     # After dhclient, which removes IPv6 addresses when it starts.
-    IFUPDOWN: "iface eth1 inet6 dhcp\n    up ip -6 address add fd00:1::5/128 dev eth1 || true\n"
+    IFUPDOWN: "iface eth1 inet6 dhcp\n    up ip -6 address add fd00:1::5/128 dev eth1 preferred_lft 0 || true\n"
     "    up ip -6 route replace default via fe80::1234:5678:9abc dev eth1 table 10101\n    up ip -6 rule add from",
     SCRIPTS: "# Written by azure-init\ndefault via fe80::1234:5678:9abc dev eth1 table 10101\n",
 }

@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 
 from azureinit.config.model import Config, Network
 from azureinit.errors import PlanStale
-from azureinit.facts.link_managers import NETPLAN
 from azureinit.machine.netlink import Address
 from azureinit.machine.network_changes import Rule, parse_rules
 from azureinit.memory.network import NetworkRecord, encode_record, parse_record
@@ -20,11 +19,21 @@ from azureinit.record import replace
 from azureinit.run.enact import enact
 from azureinit.sources.network_metadata import parse_network
 from azureinit.telemetry.events import Events
-from support.several_nics import INSTANCE, LEASE, TWO, A, B, C, Several, commands, entry, network, told, writes
+from support.several_nics import (
+    INSTANCE,
+    TWO,
+    A,
+    B,
+    C,
+    Several,
+    commands,
+    entry,
+    network,
+    told,
+    writes,
+)
 
 FILE_A, FILE_B = (f"/etc/systemd/network/zzx-azure-init-000d3a12345{digit}.network" for digit in "67")
-KEYFILE = "/etc/NetworkManager/system-connections/azure-init-000d3a123457.nmconnection"
-GENERATED = "/run/systemd/network/10-netplan-eth1.network"
 SEVERAL = network(entry(A, "10.0.0.4", "10.0.0.5", "10.0.0.6"))
 
 
@@ -164,76 +173,6 @@ def test_a_primary_with_a_high_metric_stays_the_default_route(tmp_path: Path) ->
     assert b"RouteMetric=1124\n" in writes(machine.plan(TWO))[FILE_B].data  # type: ignore[operator]
 
 
-# ---- other managers
-
-
-def test_networkmanager_gets_a_keyfile_and_activates_it(tmp_path: Path) -> None:
-    machine = Several(tmp_path, A, B, managed=False)
-    for index, lease in ((2, "classless_static_routes=168.63.129.16/32 10.0.0.1\n"), (3, "routers=10.0.1.1\n")):
-        text = f"[device]\nmanaged=true\n\n[dhcp4]\nip_address=10.0.{index - 2}.4\n{lease}"
-        machine.put(f"/run/NetworkManager/devices/{index}", text.replace("classless", "rfc3442_classless"))
-    plan = machine.plan(TWO)
-    assert [*writes(plan)] == [KEYFILE] and writes(plan)[KEYFILE].mode == 0o600
-    assert [command.rpartition(" uuid ")[0] for command in commands(plan)] == ["", "nmcli --wait 45 connection up"]
-    primary = machine.plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4")))
-    assert [command for command in commands(primary) if "000d3a123456" in command] == [
-        f"nmcli connection load {KEYFILE.replace('57.nm', '56.nm')}"
-    ]
-
-
-def test_netplan_s_file_is_for_the_next_boot_and_one_in_run_for_this(tmp_path: Path) -> None:
-    machine = Several(tmp_path, A, B)
-    machine.put("/etc/netplan/50-cloud-init.yaml", "network:\n  ethernets:\n    eth0: {dhcp4: true}\n")
-    plan = machine.plan(TWO)
-    runtime = FILE_B.replace("/etc/", "/run/")
-    assert [*writes(plan)] == ["/etc/netplan/60-azure-init.yaml", runtime]
-    assert commands(plan) == ["networkctl reload"]
-    assert [way.backend for item in plan if isinstance(item, Step) for way in item.ways][1:] == [NETPLAN]
-    do(machine, plan)
-    machine.put_state(3, runtime)
-    assert steps(machine.plan(TWO)) == []
-    machine.put_state(3, "/run/systemd/network/10-netplan-azure-init-000d3a123457.network")  # after a boot
-    assert steps(machine.plan(TWO)) == []
-
-
-def test_ifupdown_gets_a_file_where_interfaces_reads_it(tmp_path: Path) -> None:
-    machine = Several(tmp_path, A, B, managed=False)
-    machine.put("/etc/network/interfaces", "source /etc/network/interfaces.d/*\nauto eth0\niface eth0 inet dhcp\n")
-    machine.put("/etc/systemd/system/multi-user.target.wants/networking.service", "")
-    machine.put("/run/network/ifstate", "eth0=eth0\n")
-    machine.put("/var/lib/dhcp/dhclient.eth0.leases", LEASE)
-    plan = machine.plan(TWO)
-    assert [*writes(plan)] == ["/etc/network/interfaces.d/60-azure-init"]
-    assert commands(plan) == ["ifup eth1"]
-    machine.put("/run/network/ifstate", "eth0=eth0\neth1=eth1\n")
-    assert commands(machine.plan(TWO)) == ["ifdown eth1", "ifup eth1"]
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "why"),
-    [
-        ("/run/systemd/netif/links/3", f"ADMIN_STATE=configured\nNETWORK_FILE={GENERATED}\n",
-         f"eth1 stays without 10.0.1.5, policy routing: {GENERATED} configures it"),
-        ("/run/wicked/leaseinfo.eth1.dhcp.ipv4", "", "azure-init writes nothing for wicked"),
-        ("/run/dhcpcd/eth1.pid", "1", "azure-init writes nothing for dhcpcd"),
-    ],
-)  # fmt: skip
-def test_configuration_of_others_stays_and_is_told(tmp_path: Path, path: str, text: str, why: str) -> None:
-    machine = Several(tmp_path, A, B)
-    if "netif" not in path:
-        (tmp_path / "run/systemd/netif/links/3").unlink()
-    machine.put(path, text)
-    plan = machine.plan(TWO)
-    assert steps(plan) == [] and why in told(plan)
-
-
-def test_cloud_netconfig_does_all_of_it(tmp_path: Path) -> None:
-    machine = Several(tmp_path, A, B)
-    machine.put("/etc/systemd/system/timers.target.wants/cloud-netconfig.timer", "")
-    plan = machine.plan(TWO)
-    assert steps(plan) == [] and "cloud-netconfig configures it" in told(plan)
-
-
 # ---- what IMDS or the machine may say
 
 
@@ -252,12 +191,25 @@ def test_without_routes_in_leases_the_nic_by_which_imds_answered_is_the_primary(
     assert [*writes(machine.plan(TWO))] == [FILE_B]
 
 
+def test_a_nic_beside_a_bridge_is_not_the_only_one(tmp_path: Path) -> None:
+    """The primary is the bridge's: its link has neither an address nor a lease of its own."""
+    machine = Several(tmp_path, A, B)
+    (tmp_path / "sys/class/net/eth0/master").symlink_to("../br0")
+    machine.routes = (replace(machine.routes[0], index=9),)
+    plan = machine.plan(TWO, confirmed=True)
+    assert steps(plan) == [] and [type(item) for item in plan] == [Caution]
+    assert "eth0 may lead there as a member of a bridge or bond" in told(plan)
+    machine.routes = (replace(machine.routes[0], index=3),)
+    assert steps(machine.plan(network(entry(A, "10.0.0.4"), entry(B, "10.0.1.4")))) == [], "B answers: the primary"
+
+
 @pytest.mark.parametrize("document", [None, network(), {"interface": None}])
 def test_a_document_without_nics_leaves_everything(tmp_path: Path, document: Any) -> None:
     machine = Several(tmp_path, A, B)
     do(machine, machine.plan(TWO))
     plan = machine.plan(document, confirmed=True)
     assert steps(plan) == [] and "everything stays as it is" in told(plan)
+    assert isinstance(plan[0], Caution) and "list of network interfaces" in told(plan)
 
 
 def test_a_nic_without_addresses_keeps_its_defaults(tmp_path: Path) -> None:
@@ -274,6 +226,40 @@ def test_a_nic_that_imds_does_not_list_is_told_and_stays(tmp_path: Path) -> None
 def test_an_entry_that_cannot_be_used_spoils_no_other(tmp_path: Path) -> None:
     plan = Several(tmp_path, A, B).plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4", prefix="33")))
     assert [*writes(plan)] == [FILE_A] and "which is none" in told(plan)
+
+
+BAD_PRIMARY: dict[str, Any] = {
+    "a prefix that is none": entry(A, "10.0.0.4", "10.0.0.5", prefix="33"),
+    "no MAC address": {**entry(A, "10.0.0.4", "10.0.0.5"), "macAddress": ""},
+    "a text": "text",
+    "a MAC address of no link": {**entry(A, "10.0.0.4", "10.0.0.5"), "macAddress": "00-0D-3A-12-34-56"},
+}
+
+
+@pytest.mark.parametrize("name", BAD_PRIMARY)
+def test_an_entry_of_the_primary_that_cannot_be_used_spoils_no_other(tmp_path: Path, name: str) -> None:
+    """Its lease shows which NIC is the primary, not IMDS."""
+    machine = Several(tmp_path, A, B, C)
+    document = network(BAD_PRIMARY[name], TWO["interface"][1], entry(C, "10.0.2.4"))
+    plan = machine.plan(document)
+    assert {path: one.data for path, one in writes(plan).items()} == {
+        path: one.data
+        for path, one in writes(
+            Several(tmp_path / "good", A, B, C).plan(network(*TWO["interface"], entry(C, "10.0.2.4")))
+        ).items()
+    }
+    assert "IMDS has no usable entry for eth0" in told(plan) and edits(plan) == []
+    do(machine, plan)
+    assert steps(machine.plan(document, confirmed=True)) == []
+
+
+def test_while_an_entry_cannot_be_used_nothing_is_removed_also_without_a_record(tmp_path: Path) -> None:
+    machine = Several(tmp_path, A, B)
+    do(machine, machine.plan(network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))))
+    machine.remove(INSTANCE.path("network"))
+    machine.put_state(2, FILE_A)
+    do(machine, machine.plan(network(BAD_PRIMARY["no MAC address"], entry(B, "10.0.1.4")), confirmed=True))
+    assert (tmp_path / FILE_A.lstrip("/")).is_file() and (tmp_path / FILE_B.lstrip("/")).is_file()
 
 
 # ---- switches, and trees
@@ -306,9 +292,13 @@ class Tree(Several):
 
 def test_under_root_files_are_written_and_the_kernel_is_left_alone(tmp_path: Path) -> None:
     both = network(entry(A, "10.0.0.4", "10.0.0.5"), entry(B, "10.0.1.4"))
-    plan = Tree(tmp_path, A, B).plan(both)
+    machine = Tree(tmp_path, A, B)
+    plan = machine.plan(both)
     assert [*writes(plan)] == [FILE_B, FILE_A]
     assert commands(plan) == [] and edits(plan) == []
+    do(machine, plan)
+    assert all((tmp_path / file.lstrip("/")).is_file() for file in (FILE_A, FILE_B))
+    assert (machine.ran, machine.changed, steps(machine.plan(both))) == ([], [], [])
 
 
 # ---- records and the kernel's rules

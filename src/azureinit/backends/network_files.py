@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, SCRIPTS
+from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, OWN_FROM_NETPLAN, SCRIPTS
 from azureinit.facts.network_own import (
     IFUPDOWN_FILE,
     KEYFILE_PREFIX,
@@ -20,7 +20,7 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from azureinit.plan.network_layout import Layout
 
@@ -48,7 +48,7 @@ def files_of(manager: str, layouts: Sequence[Layout]) -> tuple[File, ...]:
     if manager == NETWORK_MANAGER:
         return tuple(
             File(
-                path=f"{KEYFILES}/{KEYFILE_PREFIX}{file_key(one.mac)}.nmconnection",
+                path=keyfile_path(one.mac),
                 data=keyfile(one).encode(),
                 mode=0o600,
             )
@@ -57,9 +57,15 @@ def files_of(manager: str, layouts: Sequence[Layout]) -> tuple[File, ...]:
     return tuple(File(path=networkd_path(one), data=networkd(one).encode()) for one in needed)
 
 
-def runtime_file(layout: Layout) -> File:
-    """The same as a networkd file, for this boot alone: netplan's own file counts from the next one on."""
-    return File(path=networkd_path(layout, NETWORKD_RUNTIME), data=networkd(layout).encode())
+def runtime_file(layout: Layout, *, loaded: str) -> File:
+    """The same as a networkd file, for this boot alone: netplan's own file counts from the next one on.
+
+    `loaded`: the file by which networkd has the link. One that netplan made of azure-init's file when the machine
+    started precedes any other name, and is replaced.
+    """
+    generated = loaded.startswith(f"{NETWORKD_RUNTIME}/{OWN_FROM_NETPLAN}")
+    path = loaded if generated else networkd_path(layout, NETWORKD_RUNTIME)
+    return File(path=path, data=networkd(layout).encode())
 
 
 def networkd_path(layout: Layout, directory: str = NETWORKD_DIR) -> str:
@@ -68,18 +74,37 @@ def networkd_path(layout: Layout, directory: str = NETWORKD_DIR) -> str:
     return f"{directory}/{NETWORKD_PREFIX}{file_key(layout.mac)}.network"
 
 
+# How the file of a NIC other than the primary shows itself: the lease's DNS servers are not used.
+WITHOUT_DNS = {NETWORKD: b"UseDNS=no\n", NETWORK_MANAGER: b"ignore-auto-dns=true\n", NETPLAN: b"use-dns: false"}
+
+
+def is_without_dns(manager: str, layout: Layout, files: Mapping[str, bytes]) -> bool:
+    """Whether the manager's present file for this NIC is one of a NIC other than the primary."""
+    paths = {NETWORKD: networkd_path(layout), NETWORK_MANAGER: keyfile_path(layout.mac), NETPLAN: NETPLAN_FILE}
+    data = files.get(paths.get(manager, ""), b"")
+    if manager == NETPLAN:  # one file for all NICs
+        data = data.partition(f" azure-init-{file_key(layout.mac)}:\n".encode())[2].partition(b" azure-init-")[0]
+    return manager in WITHOUT_DNS and WITHOUT_DNS[manager] in data
+
+
+def keyfile_path(mac: str) -> str:
+    return f"{KEYFILES}/{KEYFILE_PREFIX}{file_key(mac)}.nmconnection"
+
+
 # ---- systemd-networkd
 
 
 def networkd(layout: Layout) -> str:
     match = [f"MACAddress={layout.mac}", *([f"Driver={layout.driver}"] if layout.driver in (SYNTHETIC, MANA) else [])]
     dhcp = "yes" if layout.primary or layout.ipv6 else "ipv4"
-    addresses = [f"Address={one}/32" for one in layout.secondary] + [f"Address={one}/128" for one in layout.secondary6]
+    addresses = [f"Address={one}/32" for one in layout.secondary]
     # Azure's DNS server is the wireserver: a route to it must not come from the list of DNS servers.
     dns = ["RoutesToDNS=no"] if layout.primary else ["UseDNS=no", "UseDomains=no"]
     sections = [
         ("Match", match),
         ("Network", [f"DHCP={dhcp}", *addresses]),
+        # The kernel takes none of them as the source of a packet, unless a program asks for it.
+        *(("Address", [f"Address={one}/128", "PreferredLifetime=0"]) for one in layout.secondary6),
         ("DHCPv4", ["ClientIdentifier=mac", f"RouteMetric={layout.metric}", *dns]),
     ]
     if layout.ipv6:
@@ -122,7 +147,8 @@ def netplan(layouts: Sequence[Layout]) -> str:
         ]
         if layout.ipv6:  # networkd refuses overrides that differ between the two
             lines += ["      dhcp6: true", f"      dhcp6-overrides: {overrides}"]
-        addresses = [f"{one}/32" for one in layout.secondary] + [f'"{one}/128"' for one in layout.secondary6]
+        addresses = [f"{one}/32" for one in layout.secondary]
+        addresses += [f'{{"{one}/128": {{lifetime: 0}}}}' for one in layout.secondary6]
         if addresses:
             lines.append(f"      addresses: [{', '.join(addresses)}]")
         if not layout.table:
@@ -226,7 +252,9 @@ def ifupdown(layouts: Sequence[Layout]) -> str:
             layout.ipv6
         ):  # in a stanza of its own: when dhclient starts for IPv6, it removes the IPv6 addresses of the link
             lines.append(f"iface {name} inet6 dhcp")
-            lines += [f"    up ip -6 address add {one}/128 dev {name} || true" for one in layout.secondary6]
+            lines += [
+                f"    up ip -6 address add {one}/128 dev {name} preferred_lft 0 || true" for one in layout.secondary6
+            ]
             if layout.gateway6:
                 lines.append(f"    up ip -6 route replace default via {layout.gateway6} dev {name} table {table}")
             lines += _ifupdown_rules("ip -6 rule", [f"{one}/128" for one in layout.sources6], table)

@@ -1,12 +1,10 @@
-"""Having a network manager load files for NICs other than the primary. The primary is never reconfigured."""
+"""Having a network manager load files for NICs other than the primary, and for one that has become the primary."""
 
 from __future__ import annotations
 
-from azureinit.backends.network_files import profile_uuid
+from azureinit.backends.network_files import keyfile_path, profile_uuid
 from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, SCRIPTS
-from azureinit.facts.network_own import KEYFILE_PREFIX, KEYFILES
 from azureinit.plan.actions import Run
-from azureinit.plan.network_layout import file_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,10 +47,6 @@ def load_later(manager: str, layout: Layout) -> tuple[Action, ...]:
     if manager != NETWORK_MANAGER:
         return ()
     return (_run("nmcli", "connection", "load", keyfile_path(layout.mac)),)
-
-
-def keyfile_path(mac: str) -> str:
-    return f"{KEYFILES}/{KEYFILE_PREFIX}{file_key(mac)}.nmconnection"
 
 
 def _run(*argv: str) -> Run:

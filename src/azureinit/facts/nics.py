@@ -42,6 +42,7 @@ class NicFacts(Record):
     leased: bool = False
     to_platform: bool = False  # its lease has a route to the wireserver or to IMDS
     router: str = ""  # of its lease
+    given: str = ""  # the address of its lease
     addresses: tuple[str, ...] = ()  # without prefix
     metric: int | None = None  # of its best IPv4 default route
 
@@ -52,6 +53,8 @@ class Nics(Record):
     # The link by which the kernel reaches both IMDS and the wireserver; empty where it is not one.
     platform: str = ""
     wireserver: str = ""  # the link by which the kernel reaches the wireserver
+    members: tuple[NicLink, ...] = ()  # NICs that belong to a bridge, bond or VRF, whose addresses are not theirs
+    gateways: frozenset[str] = frozenset()  # of the kernel's default routes and of the leases
     rules: tuple[Rule, ...] = ()
     files: Mapping[str, bytes] = {}  # azure-init's own network configuration, by path
     cloud_netconfig: str = ""  # where SUSE's own agent for Azure's network is installed
@@ -61,6 +64,14 @@ class Nics(Record):
 
 def read_nic_links(machine: Machine) -> tuple[NicLink, ...]:
     """Cards, without virtual functions and without members of a bond or bridge; in a container its own links."""
+    return tuple(link for link in _read_cards(machine) if not _is_member(machine, link))
+
+
+def _is_member(machine: Machine, link: NicLink) -> bool:
+    return machine.read_link(f"{LINKS}/{link.name}/master") is not None
+
+
+def _read_cards(machine: Machine) -> list[NicLink]:
     every = [link for name in machine.names(LINKS) or () if name != "lo" and (link := _link(machine, name)) is not None]
     cards = [link for link in every if link.driver]
     synthetic = {link.mac for link in cards if link.driver == SYNTHETIC}
@@ -68,7 +79,7 @@ def read_nic_links(machine: Machine) -> tuple[NicLink, ...]:
     if not cards and not machine.rooted:
         inside = {link.name for link in machine.read_links() if link.kind in INSIDE}
         found = [link for link in every if link.name in inside]
-    return tuple(link for link in found if machine.read_link(f"{LINKS}/{link.name}/master") is None)
+    return found
 
 
 def _link(machine: Machine, name: str) -> NicLink | None:
@@ -114,13 +125,18 @@ def read_nics(machine: Machine) -> Nics:
     live = not machine.rooted
     addresses = machine.read_addresses() if live else ()
     routes = machine.read_routes() if live else ()
-    found = [_read_nic(machine, link, addresses, routes) for link in read_nic_links(machine)]
+    cards = _read_cards(machine)
+    members = tuple(link for link in cards if _is_member(machine, link))
+    found = [_read_nic(machine, link, addresses, routes) for link in cards if link not in members]
     nics, problems = _without_twins(found)
+    defaults = [route.gateway for route in routes if not route.prefix]
     return Nics(
         nics=nics,
         problems=problems,
         platform=_platform_link(nics, routes),
         wireserver=_link_to(WIRESERVER, nics, routes),
+        members=members,
+        gateways=frozenset(filter(None, (*defaults, *(nic.router for nic in found)))),
         rules=machine.read_rules() if live else (),
         files=read_own_files(machine),
         cloud_netconfig=read_cloud_netconfig(machine),
@@ -145,6 +161,7 @@ def _read_nic(machine: Machine, link: NicLink, addresses: tuple[Address, ...], r
         leased=lease is not None,
         to_platform=lease is not None and any(prefix == 32 and host in hosts for host, prefix, _way in lease.routes),
         router=lease.router if lease is not None else "",
+        given=lease.address if lease is not None else "",
         addresses=tuple(one.address for one in own),
         metric=min(defaults, default=None),
     )

@@ -31,6 +31,7 @@ REQUEST_ACK, REQUEST_DUMP, CREATE_NEW = 0x5, 0x301, 0x600
 ADDRESS, RULE = struct.Struct("=BBBBI"), struct.Struct("=BBBBBBBBI")
 TO_TABLE = 1  # the action of a rule
 SOURCE, PRIORITY, TABLE = 2, 6, 15
+LIFETIMES, FOREVER = 6, 0xFFFFFFFF  # of an address
 GLOBAL = 0
 
 
@@ -78,7 +79,10 @@ def parse_rules(answer: bytes) -> list[Rule]:
 
 
 def add_address(index: int, address: str) -> None:
-    """As /32 or /128: it must not make a route to its subnet. One that is there already is no error."""
+    """As /32 or /128: it must not make a route to its subnet. One that is there already is no error.
+
+    IPv6 with no preferred lifetime: else the kernel would prefer it, as the newest, as the source of all packets.
+    """
     _change_address(NEW_ADDRESS, CREATE_NEW, index, address, fine=errno.EEXIST)
 
 
@@ -91,6 +95,8 @@ def _change_address(kind: int, flags: int, index: int, address: str, *, fine: in
     family, packed = _packed(address)
     body = ADDRESS.pack(family, len(packed) * 8, 0, GLOBAL, index)
     body += _attribute(NEAR_END, packed) + _attribute(FAR_END, packed)
+    if kind == NEW_ADDRESS and family == sockets.AF_INET6:
+        body += _attribute(LIFETIMES, struct.pack("=IIII", 0, FOREVER, 0, 0))
     _send(kind, flags, body, f"{'set' if kind == NEW_ADDRESS else 'remove'} the address", address, fine=fine)
 
 

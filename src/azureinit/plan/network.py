@@ -1,20 +1,20 @@
 """NICs and addresses beyond one NIC with one address: files for the manager of each link, and addresses at once.
 
-Pure. The primary is never reconfigured: its secondary addresses are set in the running kernel, and its file is for the
-next boot. Nothing is added to a link that other configuration matches. What is gone from IMDS is removed after two
-equal answers, and only if azure-init made it.
+Pure. The primary is not configured anew, unless it has just become the primary: its secondary addresses are set in the
+running kernel, and its file is for the next boot. Nothing is added to a link that other configuration matches. What is
+gone from IMDS is removed after two equal answers, and only if azure-init made it.
 """
 
 from __future__ import annotations
 
-from azureinit.backends.network_files import files_of, networkd_path, runtime_file
+from azureinit.backends.network_files import files_of, is_without_dns, networkd_path, runtime_file
 from azureinit.backends.network_reload import TOOL, load, load_later, unload
 from azureinit.facts.diagnosis import SYNTHETIC
 from azureinit.facts.link_managers import DHCPCD, IFUPDOWN, NETPLAN, SCRIPTS, WICKED
 from azureinit.facts.network_own import IFUPDOWN_FILE, KEYFILES, MANA_PREFIX, NETPLAN_FILE, NETWORKD_RUNTIME
 from azureinit.memory.network import RELOAD
 from azureinit.plan.actions import Caution, EditLink, MakeDir, Remove, Satisfied, Step, Way, Write
-from azureinit.plan.network_layout import METRIC, file_key, lay_out, nic_states, primary_of, stale_rules
+from azureinit.plan.network_layout import METRIC, file_key, first_address, lay_out, nic_states, primary_of, stale_rules
 from azureinit.plan.network_record import Asked, Placed, is_kept, known_addresses, plan_no_record, plan_record, step_of
 from azureinit.plan.route import plan_way
 from azureinit.record import replace
@@ -49,16 +49,18 @@ def plan_network(asked: Asked) -> Plan:
         why = "IMDS lists less than azure-init configured: everything stays until two answers without faults are equal"
         return (*told, Satisfied(name=NAME, why=why))
     choice = primary_of(nics)
-    if choice.primary not in {nic.mac for nic in answer.nics}:
+    # Its entry may be one that cannot be used, which spoils no other: this machine knows its primary by itself.
+    if not choice.primary or not (answer.refused or choice.primary in {nic.mac for nic in answer.nics}):
         return (*told, *_undecided(asked, choice))
     layouts, cautions = _layouts(asked, choice.primary)
     steps = (
-        *plan_way(nics, primary=choice.primary, configured=frozenset(one.layout.name for one in layouts)),
         *plan_record(asked, layouts),
+        *plan_way(nics, primary=choice.primary, configured=frozenset(one.layout.name for one in layouts)),
         *_plan_removal(asked, layouts),
         *_plan_secondary(asked, layouts),
         *_plan_addresses(asked, layouts),
         *_plan_primary(asked, layouts),
+        *_plan_promotion(asked, layouts),
         *plan_no_record(asked, layouts),
     )
     done = () if steps else (Satisfied(name=NAME, why=f"as IMDS lists it; primary: {choice.why}"),)
@@ -98,10 +100,12 @@ def _undecided(asked: Asked, choice: Choice) -> Iterator[Item]:
 
 
 def _strangers(asked: Asked) -> Iterator[Item]:
-    listed, here = {nic.mac for nic in asked.answer.nics}, {nic.link.mac for nic in asked.nics.nics}
+    listed = {nic.mac for nic in asked.answer.nics}
+    here = {link.mac for link in (*(nic.link for nic in asked.nics.nics), *asked.nics.members)}
     for nic in asked.nics.nics:
         if nic.link.mac not in listed and nic.link.driver == SYNTHETIC:
-            yield Caution(name=NAME, why=f"IMDS does not list {nic.link.name} ({nic.link.mac}): it keeps its defaults")
+            lacks = "has no usable entry for" if asked.answer.refused else "does not list"
+            yield Caution(name=NAME, why=f"IMDS {lacks} {nic.link.name} ({nic.link.mac}): it keeps its defaults")
     for mac in sorted(listed - here):
         yield Caution(name=NAME, why=f"no link has the MAC address {mac}, which IMDS lists")
 
@@ -115,14 +119,15 @@ def _layouts(asked: Asked, primary: str) -> tuple[tuple[Placed, ...], tuple[Item
     metric = by_mac[primary].metric if primary in by_mac else None
     # A primary that other configuration gives a high metric stays the default route.
     base = metric if metric is not None and metric >= 2 * METRIC else METRIC
-    wanted = [_bounded(nic, asked.config) for nic in asked.answer.nics]
+    wanted = [_bounded(_given_first(nic, by_mac.get(nic.mac)), asked.config) for nic in asked.answer.nics]
     placed: list[Placed] = []
     cautions: list[Item] = []
-    for layout in lay_out(wanted, nic_states(asked.nics), primary=primary, base=base):
+    for each in lay_out(wanted, nic_states(asked.nics), primary=primary, base=base):
+        nic = by_mac[each.mac]
+        layout = replace(each, promoted=True) if each.primary and _is_promoted(asked, each, nic) else each
         if layout.is_default or not (layout.primary or asked.config.secondary_nics):
             continue
-        nic = by_mac[layout.mac]
-        why = _refusal(nic) or _held_elsewhere(asked, layout)
+        why = _refusal(nic) or _names_gateway(asked, layout) or _held_elsewhere(asked, layout)
         if why:
             lacks = [*layout.secondary, *layout.secondary6, *(() if layout.primary else ("policy routing",))]
             cautions.append(Caution(name=NAME, why=f"{layout.name} stays without {', '.join(lacks)}: {why}"))
@@ -132,6 +137,19 @@ def _layouts(asked: Asked, primary: str) -> tuple[tuple[Placed, ...], tuple[Item
             told = f"IMDS gives no IPv4 subnet of {layout.name}: table {layout.table} has no route to it"
             cautions.append(Caution(name=NAME, why=told))
     return tuple(placed), tuple(cautions)
+
+
+def _is_promoted(asked: Asked, layout: Layout, nic: NicFacts) -> bool:
+    """The primary was another NIC when this one's file was written: it has no DNS servers and a high metric."""
+    manager, files = nic.holder.manager, asked.nics.files
+    return is_without_dns(manager, layout, files) and not (manager == NETPLAN and _is_shared(asked, NETPLAN_FILE))
+
+
+def _given_first(nic: Nic, here: NicFacts | None) -> Nic:
+    """The address of the lease is the one that DHCP gives, wherever IMDS lists it."""
+    if here is None or here.given not in nic.ipv4[1:]:
+        return nic
+    return replace(nic, ipv4=(here.given, *sorted({*nic.ipv4} - {here.given})))
 
 
 def _bounded(nic: Nic, config: Network) -> Nic:
@@ -147,13 +165,20 @@ def _refusal(nic: NicFacts) -> str:
     return UNSUPPORTED.get(holder.manager, "")
 
 
+def _names_gateway(asked: Asked, layout: Layout) -> str:
+    """A gateway's address on a link of this machine would take the machine off the network."""
+    gateways = {*asked.nics.gateways, *(first_address(nic.subnet) for nic in asked.answer.nics)}
+    found = sorted(gateways.intersection((*layout.sources, *layout.sources6, *layout.secondary, *layout.secondary6)))
+    return f"{', '.join(found)} is the address of a gateway" if found else ""
+
+
 def _held_elsewhere(asked: Asked, layout: Layout) -> str:
     """An address that another link has, and not from azure-init: its traffic would leave by this one."""
     record = asked.kept.record
     wanted = {*layout.sources, *layout.sources6, *layout.secondary, *layout.secondary6}
     for nic in asked.nics.nics:
         mac = nic.link.mac
-        own = {*record.files.get(mac, ()), *record.addresses.get(mac, ())}
+        own = {*record.files.get(mac, ()), *record.addresses.get(mac, ())} - {nic.given}
         held = sorted(wanted & {*nic.addresses} - own)
         if held and mac != layout.mac:
             return f"{nic.link.name} has {', '.join(held)}"
@@ -175,7 +200,7 @@ def _files(placed: Sequence[Placed]) -> dict[str, tuple[File, str]]:
 
 def _plan_removal(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
     """Files for NICs that IMDS does not list any more, or that need none now; and rules for addresses that are gone."""
-    if not _is_whole(asked):
+    if not _is_whole(asked) or asked.answer.refused:
         return
     stale, rules = _stale_files(asked, placed), _stale_rules(asked, placed)
     if asked.kept.reload and all(one.layout.primary for one in placed):
@@ -258,7 +283,8 @@ def _plan_secondary(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
     actions += [Remove(path=path) for path in aside]
     for manager, of_it in managers.items():
         if manager == NETPLAN:
-            actions += [action for one in of_it for action in _write(runtime_file(one.layout), None)]
+            files_now = [runtime_file(one.layout, loaded=one.nic.holder.file) for one in of_it]
+            actions += [action for file in files_now for action in _write(file, None)]
         if TOOL[manager] in asked.nics.tools:
             actions += load(manager, [one.layout for one in of_it])
         else:
@@ -338,6 +364,22 @@ def _plan_primary(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
                 did=f"wrote {file.path}: the secondary addresses of {one.layout.name} from the next boot on",
                 ways=(Way(backend=manager, actions=(*_write(file, old), *later)),),
             )
+
+
+def _plan_promotion(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
+    """The one case in which the primary is configured anew. The file is written by now; it goes at a later boot."""
+    for one in placed:
+        if not (one.layout.promoted and asked.nics.live and TOOL[one.manager] in asked.nics.tools):
+            continue
+        files_now = [runtime_file(one.layout, loaded=one.nic.holder.file)] if one.manager == NETPLAN else []
+        actions = [action for file in files_now for action in _write(file, None)]
+        name, why = one.layout.name, "it was not the primary NIC when its file was written: it has no DNS servers"
+        yield Step(
+            name=f"{name} as the primary NIC",
+            why=why,
+            did=f"configured {name} anew: {why}",
+            ways=(Way(backend=one.manager, actions=(*actions, *load(one.manager, [one.layout]))),),
+        )
 
 
 def _write(file: File, was: bytes | None) -> tuple[Action, ...]:

@@ -50,11 +50,12 @@ class Layout(Record):
     has_router: bool = True  # its lease gives one
     ipv6: bool = False
     gateway6: str = ""  # of its own table
+    promoted: bool = False  # the primary now; its manager has loaded the file of a NIC that was not
 
     @property
     def is_default(self) -> bool:
         """The packaged defaults do the same."""
-        return self.primary and not self.secondary and not self.secondary6
+        return self.primary and not (self.secondary or self.secondary6 or self.promoted)
 
 
 def nic_states(nics: Nics) -> tuple[NicState, ...]:
@@ -82,22 +83,24 @@ class Choice(Record):
     why: str = ""
 
 
-def choose_primary(states: Sequence[NicState]) -> Choice:
+def choose_primary(states: Sequence[NicState], *, members: Sequence[str] = ()) -> Choice:
+    """`members`: the names of NICs that belong to a bridge or bond. One of them may be the primary."""
     routed = [state for state in states if state.to_platform]
     if len(routed) == 1:
         return Choice(primary=routed[0].mac, why=f"the lease of {routed[0].name} has routes to the platform")
-    if len(states) == 1:
+    if len(states) == 1 and not members:
         return Choice(primary=states[0].mac, why=f"{states[0].name} is the only one")
     answered = [state for state in states if state.answered]
     if not routed and len(answered) == 1:
         return Choice(primary=answered[0].mac, why=f"the wireserver answers by {answered[0].name}")
     names = ", ".join(state.name for state in routed)
     evidence = f"the leases of {names} have routes to the platform" if routed else "no lease has routes to the platform"
+    evidence += f", {', '.join(members)} may lead there as a member of a bridge or bond" if members else ""
     return Choice(why=f"{evidence}, and the wireserver answers by {_named(answered)}")
 
 
 def primary_of(nics: Nics) -> Choice:
-    return choose_primary(nic_states(nics))
+    return choose_primary(nic_states(nics), members=[link.name for link in nics.members])
 
 
 def _named(states: Sequence[NicState]) -> str:

@@ -38,6 +38,7 @@ class NetworkMetadata(Record):
     nics: tuple[Nic, ...] = ()
     # Entries that could not be used, and parts of others; each says which.
     warnings: tuple[str, ...] = ()
+    refused: int = 0  # entries that are not in `nics`; which NICs they describe may not be known
 
 
 def parse_network(network: object) -> NetworkMetadata:
@@ -56,7 +57,8 @@ def parse_network(network: object) -> NetworkMetadata:
             found[nic.mac] = nic
     if len(entries) > MOST_NICS:
         warnings.append(f"IMDS lists more than {MOST_NICS} network interfaces: the others are not used")
-    return NetworkMetadata(nics=_without_shared(found, warnings), warnings=tuple(warnings))
+    nics = _without_shared(found, warnings)
+    return NetworkMetadata(nics=nics, warnings=tuple(warnings), refused=len(entries) - len(nics))
 
 
 def _without_shared(found: dict[str, Nic], warnings: list[str]) -> tuple[Nic, ...]:
