@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from azureinit.cli.userdata import as_text
-from azureinit.userdata.json_schema import key_table, other_keys, schema
+from azureinit.userdata.json_schema import key_table, of, other_keys, schema
 from azureinit.userdata.keys import ALL, BY_NAME, CONFIG, FINAL, KEYS, NETWORK
 from azureinit.userdata.kinds import Keys, ListOf, Named, OneOf, said
 from azureinit.userdata.validate import Report, validate
@@ -59,6 +59,7 @@ RIGHT = [
     "phone_home: {url: 'http://a', post: all}\n",
     "yum_repos: {a: {baseurl: 'https://x', gpgcheck: true}}\n",
     "rsyslog: {configs: ['*.* @@a', {content: x, filename: y}]}\n",
+    "yum_repos: {a: {baseurl: ['https://x', 'https://y'], name: 9}}\nswap: {size: 2GB, maxsize: 1.5GiB}\n",
     "merge_how: 'list(append)+dict(recurse_list)'\n",
     "merge_how: [{name: list, settings: [append]}, {name: dict, settings: [recurse_list]}]\n",
     "hostname: &a x\nfqdn: *a\n",
@@ -111,6 +112,24 @@ WRONG = [
     ("package_update: 'yes'\n", "2:17 warning package_update should be true or false", "remove the quotation marks"),
     ("package_update: sure\n", "2:17 error package_update must be true or false, and is text", ""),
     ("apt_update: true\n", "2:1 warning apt_update is an older name", "use package_update"),
+    ("rpi: {}\n", "2:1 warning rpi is accepted, but azure-init does not do it", ""),
+    ("rsyslog: ['*.* @@a', {content: x}]\n", "2:10 warning rsyslog as a list is an older form", "use rsyslog.configs"),
+    ("rsyslog_dir: /etc/x\n", "2:1 warning rsyslog_dir is an older name", "use rsyslog.config_dir"),
+    (
+        "ssh_genkeytypes: [rsa, dsa]\n",
+        "2:24 warning ssh_genkeytypes[1] is dsa, which is out of use, and nothing is done for it",
+        "",
+    ),
+    (
+        "ssh_keys: {dsa_private: x}\n",
+        "2:12 warning ssh_keys.dsa_private is out of use, and nothing is done for it",
+        "",
+    ),
+    (
+        "phone_home: {url: 'http://a', post: [pub_key_dsa, fqdn]}\n",
+        "2:38 warning phone_home.post[0] is pub_key_dsa, which is out of use, and nothing is done for it",
+        "",
+    ),
     ("snap: {}\n", "2:1 warning snap is accepted, but azure-init does not do it", ""),
     ("hostname: 12\n", "2:11 error hostname must be text, and is a number", "put it in quotation marks"),
     ("hostname: on\n", "2:11 error hostname must be text, and is true or false", "put it in quotation marks"),
@@ -280,7 +299,8 @@ def test_the_table_is_complete() -> None:
     assert len(BY_NAME) == len(KEYS)
     for row in KEYS:
         assert bool(row.module) == bool(row.stage) and row.stage in ("", NETWORK, CONFIG, FINAL, ALL)
-        assert not row.use or (row.use in BY_NAME and BY_NAME[row.use].kind == row.kind)
+        use, _, inner = row.use.partition(".")
+        assert not use or BY_NAME[use].kind == row.kind or f"'{inner}'" in str(of(BY_NAME[use].kind))
         assert row.about and not row.about.endswith(".")
 
 
