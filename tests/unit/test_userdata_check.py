@@ -53,6 +53,7 @@ RIGHT = [
         "fs_setup: [{device: ephemeral0, partition: 1, filesystem: ext4, extra_opts: [-L, x]}]\n"
         "mounts: [[ephemeral0.1, /mnt, auto, auto, '0', 2], [x, null]]\nswap: {filename: /s, size: 2G, maxsize: 10}\n"
     ),
+    "groups: [docker]\nsystem_info: {default_user: {groups: [docker]}}\n",
     "chpasswd: {expire: false, users: [{name: a, password: b, type: text}]}\nssh_pwauth: true\npassword: x\n",
     "apt: {sources: {a.list: {source: 'deb x', keyid: k}}, primary: [{arches: [default], uri: 'http://a'}]}\n",
     "ntp:\nlocale: false\nkeyboard: {layout: de}\ngrowpart: {mode: off}\n",
@@ -114,6 +115,11 @@ WRONG = [
     ("package_update: 'yes'\n", "2:17 warning package_update should be true or false", "remove the quotation marks"),
     ("package_update: sure\n", "2:17 error package_update must be true or false, and is text", ""),
     ("apt_update: true\n", "2:1 warning apt_update is an older name", "use package_update"),
+    (
+        "system_info: {default_user: {groups: [a]}, distro: x}\n",
+        "2:44 warning system_info.distro is accepted, but azure-init does not do it",
+        "",
+    ),
     ("rpi: {}\n", "2:1 warning rpi is accepted, but azure-init does not do it", ""),
     ("rsyslog: ['*.* @@a', {content: x}]\n", "2:10 warning rsyslog as a list is an older form", "use rsyslog.configs"),
     ("rsyslog_dir: /etc/x\n", "2:1 warning rsyslog_dir is an older name", "use rsyslog.config_dir"),

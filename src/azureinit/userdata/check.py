@@ -180,6 +180,8 @@ class Check:
                 elif field.use:
                     self.tell(WARNING, f"{name}.{field.name} is an older name", key, hint=f"use {field.use}")
                 self.value(value, field.kind, f"{name}.{field.name}")
+            elif kind.undone:
+                self.tell(WARNING, f"{name}.{shown(key.text)} is accepted, but azure-init does not do it", key)
             elif not kind.more:
                 self.tell(ERROR, f"unknown key {shown(key.text)} in {name}", key, hint=nearest(key.text, fields))
 

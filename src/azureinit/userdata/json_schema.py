@@ -53,7 +53,7 @@ def _keys(kind: Keys) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {field.name: _field(field) for field in kind.fields},
-        "additionalProperties": kind.more,
+        "additionalProperties": kind.more or kind.undone,
         **({"required": required} if required else {}),
         **({"anyOf": [{"required": [name]} for name in kind.one_of]} if kind.one_of else {}),
     }

@@ -45,6 +45,7 @@ class Keys(Record):
 
     fields: tuple[Field, ...]
     more: bool = False  # other keys are accepted
+    undone: bool = False  # other keys are accepted, and named as not done
     one_of: tuple[str, ...] = ()  # one of these must be there
 
 
@@ -90,8 +91,8 @@ FORMS = {
 }
 
 
-def keys(*fields: Field, more: bool = False, one_of: tuple[str, ...] = ()) -> Keys:
-    return Keys(fields=fields, more=more, one_of=one_of)
+def keys(*fields: Field, more: bool = False, undone: bool = False, one_of: tuple[str, ...] = ()) -> Keys:
+    return Keys(fields=fields, more=more, undone=undone, one_of=one_of)
 
 
 def field(name: str, kind: Kind = TEXT_, *, required: bool = False, use: str = "", past: bool = False) -> Field:

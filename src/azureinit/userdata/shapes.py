@@ -107,6 +107,7 @@ USER = keys(
     field("system", FLAG_),
     field("uid", NAME),
 )
+SYSTEM_INFO = keys(field("default_user", USER), undone=True)
 USERS = either(listed(either(TEXT_, USER, TEXTS)), TEXT_, Named(value=ANYTHING))
 CHPASSWD = keys(
     field("expire", FLAG_),
