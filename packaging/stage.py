@@ -158,6 +158,7 @@ def waagent_shim(stage: Stage) -> None:
 
 def cloud_init(stage: Stage) -> None:
     """The units are known by cloud-init's names too, for units of others that are ordered after those."""
+    stage.file("packaging/cloud-init-per", "usr/bin/cloud-init-per", mode=0o755)
     for name in ("cloud-init", "cloud-id"):
         stage.link(f"usr/bin/{name}", f"../lib/azure-init/{name}")
     for theirs, ours in CLOUD_INIT_UNITS.items():

@@ -333,6 +333,14 @@ mounts:
 """,
         differs={"etc/fstab": "the default options are those for systemd, whether it runs or not"},
     ),
+    config(
+        "a mount that fails before another",
+        """\
+mounts:
+- [/nowhere, /first, none, bind, '0', '0']
+- [tmpfs, /second, tmpfs, size=1m, '0', '0']
+""",
+    ),
     config("a final message", "final_message: up after $UPTIME seconds\n"),
 )
 FORMATS = (

@@ -116,6 +116,14 @@ def test_a_missing_tool_for_bundles_is_a_failure(root: Path) -> None:
 # ---- rsyslog
 
 
+def test_the_older_form_of_rsyslog(root: Path) -> None:
+    applied(root, "rsyslog", "rsyslog:\n- '*.* @@192.0.2.1'\n- {content: 'kern.* /k', filename: 20-k.conf}\n")
+    assert (root / "etc/rsyslog.d/20-cloud-config.conf").read_text() == "*.* @@192.0.2.1\n"
+    assert (root / "etc/rsyslog.d/20-k.conf").read_text() == "kern.* /k\n"
+    applied(root, "rsyslog", "rsyslog: ['*.* /all']\nrsyslog_dir: /etc/other\nrsyslog_filename: a.conf\n")
+    assert (root / "etc/other/a.conf").read_text() == "*.* /all\n"
+
+
 def test_rules_and_remotes_of_rsyslog(root: Path) -> None:
     text = """rsyslog:
   config_filename: 10-mine.conf

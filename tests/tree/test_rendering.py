@@ -133,6 +133,41 @@ def test_where_jinja2_is_missing_the_package_is_named(monkeypatch: pytest.Monkey
 # ---- the image's configuration
 
 
+SHIPPED = """\
+users: [default]
+disable_root: true
+mount_default_fields: [~, ~, 'auto', 'defaults,nofail,x-systemd.requires=cloud-init.service,_netdev', '0', '2']
+resize_rootfs_tmp: /dev
+ssh_deletekeys: true
+ssh_genkeytypes: ~
+syslog_fix_perms: ~
+disable_vmware_customization: false
+cloud_init_modules: [migrator, [users-groups, always]]
+system_info: {distro: rhel, default_user: {name: cloud-user, groups: [adm]}, ssh_svcname: sshd}
+"""
+LOGGING = """\
+_log:
+- &base |
+  [loggers]
+log_cfgs:
+- [*base]
+output: {all: '| tee -a /var/log/cloud-init-output.log'}
+"""
+
+
+def test_the_files_that_distributions_ship_for_cloud_init_give_no_warning(tmp_path: Path) -> None:
+    """They stay when the package takes cloud-init's place, and a warning is exit status 2 of `cloud-init status`."""
+    (tmp_path / "etc/cloud/cloud.cfg.d").mkdir(parents=True)
+    (tmp_path / "etc/cloud/cloud.cfg").write_text(SHIPPED)
+    (tmp_path / "etc/cloud/cloud.cfg.d/05_logging.cfg").write_text(LOGGING)
+    compatible = Config(userdata=Userdata(cloud_init_compat=True))
+    document = expanded(
+        "#cloud-config\n{}\n", compatible, below=read_image_config(Machine(root=str(tmp_path)), compatible)
+    )
+    assert document.findings == ()
+    assert "ssh_genkeytypes" not in plain(document.config), "it has no value"
+
+
 def test_the_image_s_configuration_lies_below(tmp_path: Path) -> None:
     own, peer = tmp_path / "etc/azure-init/userdata.d", tmp_path / "etc/cloud/cloud.cfg.d"
     own.mkdir(parents=True)

@@ -160,6 +160,16 @@ def test_the_older_list_and_the_admins_password(tmp_path: Path) -> None:
     assert HASH[:-1] not in line_of(root, "shadow", "ada")
 
 
+@pytest.mark.parametrize("salt", ["$y$j9T$", "$gy$j9T$", "$7$CU..../....$", "$2b$12$", "$5$rounds=5000$"])
+def test_a_hash_in_the_older_list_is_no_plain_password(tmp_path: Path, salt: str) -> None:
+    """yescrypt is what mkpasswd makes on Debian and Ubuntu."""
+    root = make_vm(tmp_path)
+    given = f"{salt}abcdefghijklmnop$GPZVW4NLFbBr6Ne3kd2t9zrL6cWfqf3aDf5ecsBcCN0"
+    plan = applied(SET_PASSWORDS, root, f"chpasswd: {{expire: false, list: ['legacy:{given}']}}\npassword: '{given}'\n")
+    assert line_of(root, "shadow", "legacy").split(":")[1] == given
+    assert cautions(plan) == {}
+
+
 def test_a_line_without_a_colon_is_refused_and_not_shown(tmp_path: Path) -> None:
     with pytest.raises(AzureInitError, match="NAME:PASSWORD") as told:
         applied(SET_PASSWORDS, make_vm(tmp_path), "chpasswd: {list: [sekrit]}\n")

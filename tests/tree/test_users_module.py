@@ -102,6 +102,19 @@ users:
     assert steps(planned(USERS_GROUPS, root, text)) == []
 
 
+def test_the_default_user_of_system_info_is_the_admin(tmp_path: Path) -> None:
+    root = make_vm(tmp_path)
+    text = "groups: [docker]\nsystem_info:\n  default_user:\n    name: ubuntu\n    groups: [docker]\n"
+    plan = applied(USERS_GROUPS, root, text)
+    assert line_of(root, "group", "docker").endswith(":ada")
+    assert line_of(root, "passwd", "ubuntu") == ""
+    (told,) = cautions(plan).items()
+    assert told == (
+        "users_groups system_info.default_user.name (line 5)",
+        "the admin keeps the platform's name, which is ada",
+    )
+
+
 def test_a_shell_that_does_not_exist_is_not_given_to_the_admin(tmp_path: Path) -> None:
     root = make_vm(tmp_path)
     plan = applied(USERS_GROUPS, root, "users: [{name: default, shell: /bin/fish}]\n")

@@ -14,6 +14,7 @@ from azureinit.modules.apt_keys import BEGIN, END, NoKey, dearmoured
 from azureinit.modules.apt_pieces import stem
 from azureinit.plan.actions import Caution, Satisfied
 from azureinit.plan.show import as_text
+from azureinit.run.module_tables import modules_of
 from azureinit.userdata.document import read_document
 from support.apt_plans import DEB822, PARTS, found, planned, refusals, runs, written
 from support.module_runs import request_of
@@ -44,6 +45,36 @@ apt:
     }
     assert [step.name for step in plan] == ["apt_configure extra.list (line 6)", "apt_configure lists (line 4)"]
     assert runs(plan)[-1].argv[-1] == "update"
+
+
+OLDER = """
+apt_sources:
+- {source: "deb http://a $RELEASE main", filename: a.list}
+- {source: "deb http://b x main"}
+- {source: "deb http://c x main"}
+apt_mirror: http://mirror.example.com/debian
+apt_proxy: http://proxy:3128
+"""
+NEWER = """
+apt:
+  sources:
+    a.list: {source: "deb http://a $RELEASE main", filename: a.list}
+    b: {source: "deb http://b x main", filename: cloud_config_sources.list}
+    c: {source: "deb http://c x main", filename: cloud_config_sources.list}
+  primary: [{arches: [default], uri: "http://mirror.example.com/debian"}]
+  proxy: http://proxy:3128
+"""
+
+
+def test_older_keys_are_read_as_if_they_were_below_apt() -> None:
+    assert written(planned(OLDER)) == written(planned(NEWER)) != {}
+    assert set(paths_of(request_of(OLDER).config)) == set(paths_of(request_of(NEWER).config))
+    assert next(row for row in modules_of("config") if row.name == "apt_configure").asked(request_of(OLDER))
+
+
+def test_an_older_key_beside_a_newer_one_counts_less() -> None:
+    both = written(planned("apt_proxy: http://old\napt_http_proxy: http://plain\napt: {proxy: 'http://new'}\n"))
+    assert both == written(planned("apt: {proxy: 'http://new', http_proxy: 'http://plain'}\n")) != {}
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,29 @@ def test_rows_are_those_of_cloud_init(row: str, device: Found, line: str) -> Non
     assert ran(plan) == ["systemctl daemon-reload", f"mount {'/my data' if 'my' in line else '/data'}"]
 
 
+AFTER = "x-systemd.after=azure-init-userdata-network.service"
+
+
+@pytest.mark.parametrize(
+    ("options", "written_as"),
+    [
+        ("defaults,nofail,x-systemd.requires=cloud-init.service", f"defaults,nofail,{AFTER}"),
+        ("x-systemd.requires=cloud-init.service,_netdev", f"{AFTER},_netdev"),
+        ("nofail,x-systemd.after=cloud-init-network.service,x-systemd.requires=cloud-init.service", f"nofail,{AFTER}"),
+        # Before basic.target, which the stage waits for: ordered after it, neither would start.
+        ("defaults,x-systemd.requires=cloud-init.service", "defaults"),
+        ("x-systemd.requires=cloud-init.service", "defaults"),
+        ("nofail,x-systemd.before=cloud-final.service,ro", "nofail,ro"),
+        ("nofail,x-systemd.requires=my.service,x-systemd.device-timeout=2",
+         "nofail,x-systemd.requires=my.service,x-systemd.device-timeout=2"),
+    ],
+)  # fmt: skip
+def test_units_of_cloud_init_are_not_required(options: str, written_as: str) -> None:
+    """systemd mounts nothing that requires a unit which is not there."""
+    plan = planned(f"mounts: [[/dev/sdc1, /data, ext4, '{options}']]\n", facts(found("/dev/sdc1")))
+    assert written(plan) == [f"/dev/sdc1\t/data\text4\t{written_as},comment=cloudconfig\t0\t2"]
+
+
 def test_default_fields_of_the_document() -> None:
     text = "mount_default_fields: [null, null, ext4, 'defaults,noatime', '0', '0']\nmounts: [[sdc, /data]]\n"
     assert written(planned(text, facts(found("/dev/sdc")))) == [

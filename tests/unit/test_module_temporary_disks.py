@@ -62,6 +62,11 @@ def test_the_documents_settings() -> None:
     assert (made.mount_options, made.table) == ("defaults,noatime", "none")
 
 
+def test_units_of_cloud_init_are_not_required() -> None:
+    made = settings("mounts: [[ephemeral0.1, /mnt, auto, 'defaults,nofail,x-systemd.requires=cloud-init.service']]\n")
+    assert made.mount_options == "defaults,nofail,x-systemd.after=azure-init-userdata-network.service"
+
+
 def test_microsofts_document_for_swap_on_the_resource_disk() -> None:
     found = wish(asked(SWAP))
     assert found is not None

@@ -11,9 +11,11 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from azureinit.cli.userdata import as_text
-from azureinit.userdata.json_schema import key_table, other_keys, schema
-from azureinit.userdata.keys import ALL, BY_NAME, CONFIG, FINAL, KEYS, NETWORK
+from azureinit.userdata.document import read_document
+from azureinit.userdata.json_schema import key_table, of, other_keys, schema
+from azureinit.userdata.keys import ALL, BY_NAME, CONFIG, FINAL, KEYS, NETWORK, Key
 from azureinit.userdata.kinds import Keys, ListOf, Named, OneOf, said
+from azureinit.userdata.node import plain
 from azureinit.userdata.validate import Report, validate
 from azureinit.userdata.values import (
     MOST_BYTES,
@@ -51,6 +53,7 @@ RIGHT = [
         "fs_setup: [{device: ephemeral0, partition: 1, filesystem: ext4, extra_opts: [-L, x]}]\n"
         "mounts: [[ephemeral0.1, /mnt, auto, auto, '0', 2], [x, null]]\nswap: {filename: /s, size: 2G, maxsize: 10}\n"
     ),
+    "groups: [docker]\nsystem_info: {default_user: {groups: [docker]}}\n",
     "chpasswd: {expire: false, users: [{name: a, password: b, type: text}]}\nssh_pwauth: true\npassword: x\n",
     "apt: {sources: {a.list: {source: 'deb x', keyid: k}}, primary: [{arches: [default], uri: 'http://a'}]}\n",
     "ntp:\nlocale: false\nkeyboard: {layout: de}\ngrowpart: {mode: off}\n",
@@ -59,6 +62,7 @@ RIGHT = [
     "phone_home: {url: 'http://a', post: all}\n",
     "yum_repos: {a: {baseurl: 'https://x', gpgcheck: true}}\n",
     "rsyslog: {configs: ['*.* @@a', {content: x, filename: y}]}\n",
+    "yum_repos: {a: {baseurl: ['https://x', 'https://y'], name: 9}}\nswap: {size: 2GB, maxsize: 1.5GiB}\n",
     "merge_how: 'list(append)+dict(recurse_list)'\n",
     "merge_how: [{name: list, settings: [append]}, {name: dict, settings: [recurse_list]}]\n",
     "hostname: &a x\nfqdn: *a\n",
@@ -111,6 +115,29 @@ WRONG = [
     ("package_update: 'yes'\n", "2:17 warning package_update should be true or false", "remove the quotation marks"),
     ("package_update: sure\n", "2:17 error package_update must be true or false, and is text", ""),
     ("apt_update: true\n", "2:1 warning apt_update is an older name", "use package_update"),
+    (
+        "system_info: {default_user: {groups: [a]}, distro: x}\n",
+        "2:44 warning system_info.distro is accepted, but azure-init does not do it",
+        "",
+    ),
+    ("rpi: {}\n", "2:1 warning rpi is accepted, but azure-init does not do it", ""),
+    ("rsyslog: ['*.* @@a', {content: x}]\n", "2:10 warning rsyslog as a list is an older form", "use rsyslog.configs"),
+    ("rsyslog_dir: /etc/x\n", "2:1 warning rsyslog_dir is an older name", "use rsyslog.config_dir"),
+    (
+        "ssh_genkeytypes: [rsa, dsa]\n",
+        "2:24 warning ssh_genkeytypes[1] is dsa, which is out of use, and nothing is done for it",
+        "",
+    ),
+    (
+        "ssh_keys: {dsa_private: x}\n",
+        "2:12 warning ssh_keys.dsa_private is out of use, and nothing is done for it",
+        "",
+    ),
+    (
+        "phone_home: {url: 'http://a', post: [pub_key_dsa, fqdn]}\n",
+        "2:38 warning phone_home.post[0] is pub_key_dsa, which is out of use, and nothing is done for it",
+        "",
+    ),
     ("snap: {}\n", "2:1 warning snap is accepted, but azure-init does not do it", ""),
     ("hostname: 12\n", "2:11 error hostname must be text, and is a number", "put it in quotation marks"),
     ("hostname: on\n", "2:11 error hostname must be text, and is true or false", "put it in quotation marks"),
@@ -280,7 +307,8 @@ def test_the_table_is_complete() -> None:
     assert len(BY_NAME) == len(KEYS)
     for row in KEYS:
         assert bool(row.module) == bool(row.stage) and row.stage in ("", NETWORK, CONFIG, FINAL, ALL)
-        assert not row.use or (row.use in BY_NAME and BY_NAME[row.use].kind == row.kind)
+        use, _, inner = row.use.partition(".")
+        assert not use or BY_NAME[use].kind == row.kind or f"'{inner}'" in str(of(BY_NAME[use].kind))
         assert row.about and not row.about.endswith(".")
 
 
@@ -307,6 +335,19 @@ def test_every_kind_can_be_said() -> None:
             left += [field.kind for field in kind.fields]
         elif isinstance(kind, Named):
             left.append(kind.value)
+
+
+@pytest.mark.parametrize("row", [row for row in KEYS if row.module and row.stage != ALL], ids=lambda row: row.name)
+def test_a_key_without_a_value_asks_for_nothing(row: Key) -> None:
+    document = read_document(f"#cloud-config\n{row.name}:\nbootcmd:\n- 'true'\n".encode())
+    if row.name in ("bootcmd", "ntp"):  # ntp is complete without a value
+        return
+    assert set(plain(document.config)) == {"bootcmd"}
+    head = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n"
+    part = "--X\nContent-Type: text/cloud-config\n\nruncmd: {}\n"
+    assert "runcmd" not in plain(
+        read_document(head + (part.format("[a]") + part.format("") + "--X--\n").encode()).config
+    )
 
 
 # ---- docs/userdata.md

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from azureinit.facts.image_config import ConfigFile
 from azureinit.machine import Machine
-from azureinit.modules.users_asked import asked_groups, asked_users
+from azureinit.modules.users_asked import asked_groups, asked_users, other_admin
 from azureinit.plan.actions import Caution, Satisfied, Step, Unknown
 from azureinit.run.user_modules import ADMIN_CHECK, SET_PASSWORDS, SSH, SSH_IMPORT_ID, USERS_GROUPS
 from azureinit.userdata.document import read_document
@@ -45,6 +46,29 @@ def test_the_first_value_counts_and_hyphens_are_underscores() -> None:
     assert asked.admin is not None
     assert (asked.admin.text("gecos"), asked.admin.text("shell")) == ("U", "/bin/a")
     assert asked.admin.get("lock_passwd") is not None and not asked.admin.flag("lock_passwd")
+
+
+def test_the_default_user_is_the_admin_and_counts_least() -> None:
+    """`system_info.default_user`, with which documents add the admin to the group docker."""
+    text = (
+        "users: [default, {name: ada, shell: /bin/a}]\nsystem_info: {default_user: {groups: [docker], shell: /bin/b}}\n"
+    )
+    asked = asked_users(request_of(text).config, "ada")
+    assert asked.admin is not None and asked.users == ()
+    assert (asked.admin.words("groups"), asked.admin.text("shell")) == (("docker",), "/bin/a")
+    alone = asked_users(request_of("system_info: {default_user: {name: eve, groups: docker}}").config, "ada")
+    assert alone.admin is not None and alone.admin.words("groups") == ("docker",) and alone.users == ()
+    assert asked_users(request_of("system_info: {default_user: {groups: docker}}").config, None).everyone == ()
+
+
+def test_the_default_user_of_the_image_is_not_the_admin() -> None:
+    given = "default_user: {name: cloud-user, lock_passwd: true, groups: [adm], shell: /bin/sh}"
+    below = ConfigFile(path="/etc/cloud/cloud.cfg", content=f"system_info: {{{given}}}\n".encode(), strict=False)
+    document = read_document(b"#cloud-config\nsystem_info: {default_user: {groups: [docker]}}\n", below=(below,))
+    asked = asked_users(document.config, "ada")
+    assert asked.admin is not None and set(asked.admin.settings) == {"groups"}
+    assert other_admin(document.config, "ada") is None
+    assert asked_users(read_document(b"", below=(below,)).config, "ada").admin is None
 
 
 def test_without_an_admin_the_named_user_is_an_ordinary_one() -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 POLL_SECS = 0.25
 DONE, RUNNING, NOT_STARTED, DISABLED, ERROR = "done", "running", "not started", "disabled", "error"
 STAGES = ("init-local", "init", "modules-config", "modules-final")
+MODES = {"init": "network", "config": "config", "final": "final"}
 BUSY = (QUEUED, "activating", "reloading", "deactivating")
 
 
@@ -52,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
     about = "This command belongs to azure-init, which carries out customData here in place of cloud-init."
     top = argparse.ArgumentParser(prog="cloud-init", description=about)
     top.add_argument("-v", "--version", action="version", version=f"cloud-init (azure-init {VERSION})")
+    top.add_argument("-d", "--debug", action="store_true", help="accepted, without effect")
+    top.add_argument("--force", action="store_true", help="accepted, without effect")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     status = commands.add_parser("status", help="show how far customData has come")
     status.add_argument("-l", "--long", action="store_true", help="show stages and errors, too")
@@ -62,14 +65,18 @@ def parser() -> argparse.ArgumentParser:
     query.add_argument("-a", "--all", action="store_true", help="print all of it, as JSON")
     query.add_argument("-l", "--list-keys", action="store_true", help="print the names below VARNAME")
     query.add_argument("-f", "--format", help="render this text as a jinja template, and print it")
+    query.add_argument("-i", "--instance-data", help="the file to read")
+    query.add_argument("-u", "--user-data", help="a file, in place of this VM's customData")
+    query.add_argument("-v", "--vendor-data", help="accepted; Azure has no vendor data")
     query.add_argument("-d", "--debug", action="store_true", help="accepted, without effect")
     query.add_argument("varname", nargs="?", help="a name, or names with dots between them: v1.region")
-    query.set_defaults(run=run_query)
+    query.set_defaults(run=run_query, usage=query.format_help)
     schema = commands.add_parser("schema", help="check a cloud-config")
-    given = schema.add_mutually_exclusive_group(required=True)
+    given = schema.add_mutually_exclusive_group()
     given.add_argument("-c", "--config-file", help="the file to check")
     given.add_argument("--system", action="store_true", help="check the customData of this VM")
     schema.add_argument("--annotate", action="store_true", help="accepted; findings always have line and column")
+    schema.add_argument("-i", "--instance-data", help="accepted; templates are checked without being rendered")
     schema.add_argument("-t", "--schema-type", choices=("cloud-config",), default="cloud-config")
     schema.set_defaults(run=check_schema)
     clean = commands.add_parser("clean", help="forget what was done: the next boot provisions this machine again")
@@ -86,6 +93,14 @@ def parser() -> argparse.ArgumentParser:
     single.add_argument("--report", action="store_true", help="accepted; failures are always reported")
     single.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     single.set_defaults(run=run_single)
+    init = commands.add_parser("init", help="run what is left of the first stage of customData")
+    init.add_argument("-l", "--local", action="store_true", help="nothing: azure-init.service does this in the boot")
+    init.add_argument("-f", "--file", action="append", help="accepted, without effect")
+    init.set_defaults(run=run_stage, stage="network")
+    modules = commands.add_parser("modules", help="run what is left of a stage of customData")
+    modules.add_argument("-m", "--mode", dest="stage", choices=tuple(MODES), default="config", help="default: config")
+    modules.add_argument("-f", "--file", action="append", help="accepted, without effect")
+    modules.set_defaults(run=run_stage, local=False)
     return top
 
 
@@ -139,11 +154,12 @@ def exit_status(values: dict[str, Any]) -> int:
 
 
 def show_status(asked: argparse.Namespace, machine: Machine) -> int:
-    state = read_state(machine)
+    state, waited = read_state(machine), False
     while asked.wait and running_status(state) in (RUNNING, NOT_STARTED):
         if asked.format == "tabular":
             sys.stdout.write(".")
             sys.stdout.flush()
+            waited = True
         machine.clock.sleep(POLL_SECS)
         state = read_state(machine)
     values = status_values(state)
@@ -154,7 +170,7 @@ def show_status(asked: argparse.Namespace, machine: Machine) -> int:
     elif asked.format == "yaml":
         _print_yaml(values)
     else:
-        print("\n" * asked.wait + f"status: {values['status']}")
+        print("\n" * waited + f"status: {values['status']}")
         if asked.long:
             print("".join(_long(values)), end="")
     return exit_status(values)
@@ -192,18 +208,40 @@ def _date(moment: float) -> str:
 
 
 def run_query(asked: argparse.Namespace, machine: Machine) -> int:
-    from azureinit.cli.query import main as query
+    from azureinit.cli.query import answer, known_data
+    from azureinit.cli.userdata import read_document
 
-    words = ["--all"] * asked.all + ["--list-keys"] * asked.list_keys
-    words += [] if asked.format is None else [f"--format={asked.format}"]
-    words += [] if asked.varname is None else ["--", asked.varname]
-    return query(words, machine=machine, out=sys.stdout)
+    if not (asked.all or asked.list_keys or asked.varname or asked.format):
+        sys.stdout.write(asked.usage())
+        sys.stderr.write("cloud-init: query: name a variable, or use --all, --list-keys or --format\n")
+        return 1
+    data = known_data(machine) if asked.instance_data is None else _data_in(machine, asked.instance_data)
+    if asked.user_data is not None:
+        data = {**data, "userdata": read_document(machine, asked.user_data, None).decode("utf-8", "replace")}
+    key = "" if asked.all else asked.varname or ""
+    sys.stdout.write(answer(machine, data, key=key, text=asked.format, names=asked.list_keys))
+    return 0
+
+
+def _data_in(machine: Machine, path: str) -> dict[str, Any]:
+    from azureinit.cli.userdata import read_document
+    from azureinit.jsontext import loads
+
+    try:
+        found = loads(read_document(machine, path, None).decode())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise LocalError(f"{path} is no instance data: it is not a JSON object")
+    return found
 
 
 def check_schema(asked: argparse.Namespace, machine: Machine) -> int:
     from azureinit.cli.userdata import as_text, read_document
     from azureinit.userdata.validate import validate
 
+    if not asked.system and asked.config_file is None:
+        raise LocalError("schema: use --config-file or --system")
     if asked.system:
         data, name = _own_data(machine), "customData"
     else:
@@ -212,8 +250,12 @@ def check_schema(asked: argparse.Namespace, machine: Machine) -> int:
         sys.stdout.write(f"{name} is empty: nothing to check\n")
         return 0
     report = validate(data)
-    sys.stdout.write(f"Valid schema {name}\n" if not report.findings else as_text(report, name))
-    return 1 if report.errors else 0
+    sys.stdout.write(as_text(report, name) if report.findings else "")
+    if report.errors:
+        sys.stderr.write("Error: Invalid schema: user-data\n")
+        return 1
+    sys.stdout.write(f"Valid schema {name}\n")
+    return 0
 
 
 def _own_data(machine: Machine) -> bytes:
@@ -255,3 +297,19 @@ def run_single(asked: argparse.Namespace, machine: Machine) -> int:
 
     name = asked.name[3:] if asked.name.startswith("cc_") else asked.name
     return single(name.replace("-", "_"), machine=machine, frequency=asked.frequency or "", files=list(asked.file))
+
+
+def run_stage(asked: argparse.Namespace, machine: Machine) -> int:
+    """As the unit of the stage does. What has run is not run again, except for what runs at every boot."""
+    from azureinit.cli.provision import make_context
+    from azureinit.config.load import load
+    from azureinit.run.dispatch import run_stage as run
+
+    if asked.local:
+        sys.stdout.write("nothing to do: azure-init.service does this in the boot\n")
+        return 0
+    if not machine.privileged:
+        raise LocalError("only root runs a stage")
+    stage = MODES.get(asked.stage, asked.stage)
+    config = load(machine, config=None, groups=None).config
+    return run(stage, make_context(machine, config, started=machine.clock.monotonic(), stage=stage))

@@ -23,21 +23,29 @@ def main(argv: list[str], *, machine: Machine, out: TextIO) -> int:
         return 0
     if not (asked.all or asked.list_keys or asked.key or asked.format):
         raise UsageError("query: name a KEY, or use --all, --list-keys or --format", hint="see azure-init query --help")
+    data = known_data(machine)
+    out.write(answer(machine, data, key=asked.key or "", text=asked.format, names=asked.list_keys))
+    return 0
+
+
+def known_data(machine: Machine) -> dict[str, Any]:
     data = read_instance_data(machine)
     if data is None:
         why = "customData makes it at boot, and this boot had none"
         raise LocalError(f"there is no instance data in {machine.shown(PLACE)}: {why}")
-    if asked.format is not None:
-        out.write(formatted(machine, data, asked.format))
-        return 0
-    found = find(variables(data, aliases=False), asked.key) if asked.key else variables(data, aliases=False)
-    if asked.list_keys:
+    return data
+
+
+def answer(machine: Machine, data: dict[str, Any], *, key: str, text: str | None, names: bool) -> str:
+    """The value of a key (empty: everything), the `names` below it, or a text that is rendered as a template."""
+    if text is not None:
+        return formatted(machine, data, text)
+    found = find(variables(data, aliases=False), key) if key else variables(data, aliases=False)
+    if names:
         if not isinstance(found, dict):
-            raise LocalError(f"query: {asked.key} has a value, and no keys below it")
-        out.writelines(f"{key}\n" for key in sorted(found))
-        return 0
-    out.write(f"{found}\n" if isinstance(found, str) else f"{json.dumps(found, indent=1, sort_keys=True)}\n")
-    return 0
+            raise LocalError(f"query: {key} has a value, and no keys below it")
+        return "".join(f"{name}\n" for name in sorted(found))
+    return f"{found}\n" if isinstance(found, str) else f"{json.dumps(found, indent=1, sort_keys=True)}\n"
 
 
 def find(data: dict[str, Any], path: str) -> Any:

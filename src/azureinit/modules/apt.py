@@ -7,6 +7,7 @@ from azureinit.backends.packages_apt import PACKAGES, add_repository, set_select
 from azureinit.facts.apt import SOURCES_PARTS
 from azureinit.facts.packages import APT
 from azureinit.modules.apt_mirrors import choose_mirrors, no_value, plan_archives, searched_hosts, variables
+from azureinit.modules.apt_older import asked_apt
 from azureinit.modules.apt_pieces import (
     FOR_ONE_SOURCE,
     MODULE,
@@ -42,7 +43,7 @@ REPOSITORY = r"^[\w-]+:\w"
 
 def paths_of(config: Node) -> tuple[str, ...]:
     """The files that a plan may write, beside the sources that exist."""
-    apt = config.get("apt")
+    apt = asked_apt(config)
     if apt is None:
         return ()
     found = [PROXY_FILE, CONF_FILE, *(f"{TRUSTED}/{name}.gpg" for name in ("primary", "security"))]
@@ -54,12 +55,12 @@ def paths_of(config: Node) -> tuple[str, ...]:
 
 
 def hosts_of(config: Node) -> tuple[str, ...]:
-    apt = config.get("apt")
+    apt = asked_apt(config)
     return searched_hosts(apt) if apt is not None else ()
 
 
 def plan_apt(request: Request, facts: AptFacts) -> Plan:
-    apt = request.config.get("apt")
+    apt = asked_apt(request.config)
     if apt is None or apt.kind != MAPPING:
         return ()
     if not facts.installed:

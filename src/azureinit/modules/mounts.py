@@ -11,6 +11,7 @@ from azureinit.backends.mount import reload_units
 from azureinit.backends.mount_rows import mount_row
 from azureinit.errors import CustomDataFailed
 from azureinit.modules.device_names import named_device, text_of
+from azureinit.modules.mount_options import AFTER, for_own_units
 from azureinit.modules.steps import ON_TREE, named, refused
 from azureinit.modules.swap import asked_swap, plan_swap_file
 from azureinit.plan.actions import Caution, MakeDir, Satisfied, Step, Way, Write
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 MODULE, FSTAB = "mounts", "/etc/fstab"
 COMMENT = "comment=cloudconfig"
-OPTIONS = "defaults,nofail,x-systemd.after=azure-init-userdata-network.service,_netdev"
+OPTIONS = f"defaults,nofail,{AFTER},_netdev"
 DEFAULTS: tuple[str | None, ...] = (None, None, "auto", OPTIONS, "0", "2")
 DEVICES = ("/dev/", "LABEL=", "UUID=", "PARTLABEL=", "PARTUUID=")
 SWAP_ROW = ("none", "swap", "sw", "0", "0")
@@ -148,7 +149,7 @@ def _row(request: Request, node: Node, device: Named, facts: MountFacts) -> Row 
         device=_in_fstab(device, found, facts),
         point=fields[1],
         filesystem=fields[2] or "auto",
-        options=fields[3] or "defaults",
+        options=for_own_units(fields[3] or "") or "defaults",
         frequency=fields[4] or "0",
         order=fields[5] or "0",
         kernel=found.kernel if found is not None else "",

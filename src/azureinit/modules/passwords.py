@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 MODULE = "set_passwords"
 HASH, TEXT, RANDOM = "hash", "text", "RANDOM"
-HASHES = ("$1$", "$2a$", "$2y$", "$5$", "$6$")  # in the older list, where the kind is not said
+# In the older list, where the kind is not said. cloud-init takes the last four for plain passwords.
+HASHES = ("$1$", "$2a$", "$2y$", "$5$", "$6$", "$y$", "$gy$", "$7$", "$2b$")
 
 
 class Given(Record):

@@ -32,12 +32,17 @@ class Rules(Record):
 
 def rules_of(request: Request) -> Rules:
     node = request.config.get(MODULE)
-    if node is None or node.kind != MAPPING:
+    if node is None or node.kind not in (MAPPING, LIST):
         return Rules(files={})
-    directory, default = text(node.get("config_dir")) or DIRECTORY, text(node.get("config_filename")) or FILE
+    older = node.kind == LIST
+    if older:  # then the other settings are keys of the document
+        place, file = request.config.get("rsyslog_dir"), request.config.get("rsyslog_filename")
+    else:
+        place, file = node.get("config_dir"), node.get("config_filename")
+    directory, default = text(place) or DIRECTORY, text(file) or FILE
     files: dict[str, str] = {}
     problems: list[str] = []
-    configs = node.get("configs")
+    configs = node if older else node.get("configs")
     for item in configs.items() if configs is not None else ():
         content = text(item.get("content") if item.kind == MAPPING else item)
         name = (text(item.get("filename"), default) if item.kind == MAPPING else default).strip()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from azureinit.errors import ConfigInvalid, CustomDataFailed
 from azureinit.facts.temporary_disks import NVME, SCSI
 from azureinit.modules.device_names import named_device, text_of
+from azureinit.modules.mount_options import for_own_units
 from azureinit.modules.mounts import mount_nodes
 from azureinit.modules.steps import ON_TREE, named
 from azureinit.modules.swap import asked_swap, parse_size, suggested
@@ -100,7 +101,7 @@ def wish(request: Request) -> Wish | None:
         filesystem=filesystem,
         label=text_of(system.get("label")) if system is not None else "",
         point=point.rstrip("/") or POINT,
-        options=_field(row, 3) if row is not None else "",
+        options=for_own_units(_field(row, 3)) if row is not None else "",
         swap_share=share,
         swap_file=_swap_file(request, point),
         remarks=tuple(remarks),

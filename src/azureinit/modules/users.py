@@ -13,7 +13,7 @@ from azureinit.modules.steps import named, refused, where
 from azureinit.modules.user_keys import plan_user_keys, wrong_keys
 from azureinit.modules.user_passwords import NEW, plan_user_password, takes_passwd, wrong_passwords
 from azureinit.modules.user_rules import plan_rules
-from azureinit.modules.users_asked import asked_groups, asked_users
+from azureinit.modules.users_asked import asked_groups, asked_users, other_admin
 from azureinit.plan.accounts_after import accounts_after
 from azureinit.plan.actions import Caution, Declined, Satisfied, Step
 from azureinit.plan.names import listed, name_problem, quoted
@@ -49,6 +49,10 @@ def plan_users(request: Request, facts: Users) -> Plan:
         return refusals
     accounts, rules = facts.accounts, facts.rules
     plan: list[Item] = []
+    other = other_admin(request.config, admin)
+    if other is not None:
+        why = f"the admin keeps the platform's name, which is {admin}"
+        plan.append(Caution(name=named(MODULE, other, "system_info.default_user.name"), why=why))
     for group in groups:
         item, accounts = plan_group(group.name, group.node, request, facts, accounts)
         plan.append(item)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from azureinit.record import Record
-from azureinit.userdata.node import FLAG, INTEGER, LIST, MAPPING, NULL, TEXT
+from azureinit.userdata.node import FLAG, INTEGER, LIST, MAPPING, NULL, TEXT, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from azureinit.userdata.node import Node
 
 DEFAULT = "default"  # the name that stands for the admin
 TRUE = ("true", "1", "on", "yes")
@@ -69,6 +67,8 @@ def asked_users(config: Node, admin: str | None) -> Asked:
         found.append(UserAsked(name=name if admin is None and name else DEFAULT, node=user, settings=_settings(user)))
     users = config.get("users")
     found += _listed(users, wrong) if users is not None else ()
+    if admin is not None:
+        found += default_user(config)  # last: every other value counts more
     merged: dict[str, UserAsked] = {}
     for one in found:
         name = admin if one.name == DEFAULT and admin is not None else one.name
@@ -77,6 +77,27 @@ def asked_users(config: Node, admin: str | None) -> Asked:
         merged[name] = UserAsked(name=name, node=before.node if before else one.node, settings=settings)
     own = merged.pop(admin if admin is not None else DEFAULT, None)
     return Asked(admin=own, users=tuple(merged.values()), wrong=tuple(wrong), renamed=renamed)
+
+
+def default_user(config: Node) -> tuple[UserAsked, ...]:
+    """`system_info.default_user`: settings of the admin, where customData has them. Those of the image's configuration
+    are for an account that the image's maker has chosen."""
+    system = config.get("system_info")
+    node = system.get("default_user") if system is not None else None
+    if node is None:
+        return ()
+    own = tuple((key, value) for key, value in node.pairs() if not value.part.startswith("/"))
+    settings = _settings(Node(MAPPING, own, node.line, node.column, node.part))
+    return (UserAsked(name=DEFAULT, node=node, settings=settings),) if settings else ()
+
+
+def other_admin(config: Node, admin: str | None) -> Node | None:
+    """The name that `system_info.default_user` of customData gives the admin, if it is another one."""
+    system = config.get("system_info")
+    default = system.get("default_user") if system is not None else None
+    name = default.get("name") if default is not None else None
+    foreign = name is not None and not name.part.startswith("/") and text_of(name) not in ("", admin)
+    return name if foreign and admin is not None else None
 
 
 def _listed(users: Node, wrong: list[tuple[Node, str]]) -> Iterator[UserAsked]:

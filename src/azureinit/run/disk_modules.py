@@ -168,6 +168,7 @@ DISK_MODULES: tuple[Module, ...] = (
         asked=_asks_mounts,
         facts=_read_mounts,
         planner=_plan_mounts,
+        apart=True,
         rounds=3,
     ),
 )

@@ -66,11 +66,17 @@ def _plan_packages(request: Request, facts: Any) -> Plan:
     return plan_packages(request, facts)
 
 
+def _is_apt_asked(request: Request) -> object:
+    from azureinit.modules.apt_older import asked_apt
+
+    return asked_apt(request.config) is not None
+
+
 APT = Module(
     name="apt_configure",
     stage=CONFIG,
     frequency=INSTANCE,
-    asked=keys("apt"),
+    asked=_is_apt_asked,
     facts=_read_apt,
     planner=_plan_apt,
     apart=True,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from azureinit.plan.actions import Plan
     from azureinit.pubkey import PublicKey
 
-ACCOUNT_KEYS = ("users", "user", "groups")
+ACCOUNT_KEYS = ("users", "user", "groups", "system_info")
 SSH_KEYS = (
     "ssh_authorized_keys", "ssh_keys", "ssh_deletekeys", "ssh_genkeytypes", "ssh_publish_hostkeys",
     "allow_public_ssh_keys", "disable_root",

@@ -1,7 +1,8 @@
 """The image's configuration: files that lie below customData. Of two values the first counts, mappings are merged.
 
 A mistake in a file of azure-init is an error that names the file. A file of cloud-init may have keys that only
-cloud-init knows: those are left out with a warning.
+cloud-init knows: those are left out with a warning, except for those that distributions ship for cloud-init itself. A
+warning is what `cloud-init status` ends with 2 for.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from azureinit.userdata.expanding import Expansion
 
 FIRST_WINS = "list()+dict()+str()"
+# Its logging, its temporary directory, and a setting for another platform.
+SHIPPED = ("_log", "log_cfgs", "resize_rootfs_tmp", "disable_vmware_customization")
 
 
 def read_below(
@@ -68,6 +71,8 @@ def _parsed(content: bytes, place: Place, *, strict: bool) -> tuple[Node | None,
             kept.append(pair)
             continue
         key = pair[0]
+        if key.value in SHIPPED:
+            continue
         message = f"{shown(key.text)} is not used: azure-init does not know it, or not in this form"
         findings.append(Finding(level=WARNING, message=message, line=key.line, column=key.column, part=place.part))
     return Node(MAPPING, tuple(kept), document.line, document.column, place.part), findings

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from azureinit.userdata.kinds import Kind
 
 FLAG_WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+PAST = "out of use, and nothing is done for it"
 KIND_WORDS = {
     MAPPING: "a mapping",
     LIST: "a list",
@@ -132,6 +133,8 @@ class Check:
     def choice(self, node: Node, kind: Choice, name: str) -> None:
         if node.kind == TEXT and True in kind.values and not fits(node, kind) and node.text.lower() in FLAG_WORDS:
             self.tell(WARNING, f"{name} should be true or false", node, hint="remove the quotation marks")
+        elif node.kind == TEXT and node.value in kind.past:
+            self.tell(WARNING, f"{name} is {node.value}, which is {PAST}", node)
         elif not fits(node, kind):
             hint = nearest(node.text, [value for value in kind.values if isinstance(value, str)])
             self.tell(ERROR, f"{name} must be {said(kind)}", node, hint=hint)
@@ -140,6 +143,8 @@ class Check:
         if node.kind != LIST:
             self.wrong(node, kind, name)
             return
+        if kind.use:
+            self.tell(WARNING, f"{name} as a list is an older form", node, hint=f"use {kind.use}")
         count = len(node.items())
         if count < kind.least or (kind.most and count > kind.most):
             wanted = f"{kind.least} to {kind.most}" if kind.most > kind.least else f"{kind.least}"
@@ -170,9 +175,13 @@ class Check:
         for key, value in node.pairs():
             field = fields.get(key.text) if key.kind == TEXT else None
             if field is not None:
-                if field.use:
+                if field.past:
+                    self.tell(WARNING, f"{name}.{field.name} is {PAST}", key)
+                elif field.use:
                     self.tell(WARNING, f"{name}.{field.name} is an older name", key, hint=f"use {field.use}")
                 self.value(value, field.kind, f"{name}.{field.name}")
+            elif kind.undone:
+                self.tell(WARNING, f"{name}.{shown(key.text)} is accepted, but azure-init does not do it", key)
             elif not kind.more:
                 self.tell(ERROR, f"unknown key {shown(key.text)} in {name}", key, hint=nearest(key.text, fields))
 
@@ -196,7 +205,8 @@ def fits(node: Node, kind: Kind) -> bool:
     if isinstance(kind, ListOf):
         return node.kind == LIST
     if isinstance(kind, Choice):
-        return node.kind in (TEXT, FLAG) and any(node.value is one or _same(node, one) for one in kind.values)
+        values = (*kind.values, *kind.past)
+        return node.kind in (TEXT, FLAG) and any(node.value is one or _same(node, one) for one in values)
     if isinstance(kind, OneOf):
         return any(fits(node, one) for one in kind.kinds)
     return isinstance(kind, Anything) or node.kind == MAPPING

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from azureinit.record import Record
 from azureinit.userdata.expanding import NOTHING
-from azureinit.userdata.node import MAPPING, Node
+from azureinit.userdata.node import MAPPING, NULL, Node
 from azureinit.userdata.values import CLOUD_CONFIG, ERROR, SCRIPTS, TEMPLATE, Finding, Include, Part
 
 TYPE_CHECKING = False
@@ -80,7 +80,23 @@ def read_document(
         from azureinit.userdata.below import merge_below
 
         merged = merge_below(merged, lower)
+    merged = _with_values(merged)
     scripts = tuple(part for part in report.parts if part.kind in SCRIPTS)
     return Document(
         config=merged, parts=report.parts, scripts=scripts, findings=findings, image_templates=templates
     )  # fmt: skip
+
+
+def _with_values(config: Node) -> Node:
+    """Without keys that have no value, after they have replaced others. `ntp` is complete without one."""
+    if all(value.kind != NULL for _, value in config.pairs()):
+        return config
+    from azureinit.userdata.check import fits
+    from azureinit.userdata.keys import BY_NAME
+
+    kept = tuple(
+        (key, value)
+        for key, value in config.pairs()
+        if value.kind != NULL or (key.value in BY_NAME and fits(value, BY_NAME[key.value].kind))
+    )
+    return Node(MAPPING, kept, config.line, config.column, config.part)

@@ -36,7 +36,7 @@ def of(kind: Kind) -> dict[str, Any]:
         types = kind.json[0] if len(kind.json) == 1 else list(kind.json)
         return {"type": types, **({"pattern": FORMS[kind.form]} if kind.form else {})}
     if isinstance(kind, Choice):
-        return {"enum": list(kind.values)}
+        return {"enum": [*kind.values, *kind.past]}
     if isinstance(kind, ListOf):
         least = {"minItems": kind.least} if kind.least else {}
         most = {"maxItems": kind.most} if kind.most else {}
@@ -53,17 +53,17 @@ def _keys(kind: Keys) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {field.name: _field(field) for field in kind.fields},
-        "additionalProperties": kind.more,
+        "additionalProperties": kind.more or kind.undone,
         **({"required": required} if required else {}),
         **({"anyOf": [{"required": [name]} for name in kind.one_of]} if kind.one_of else {}),
     }
 
 
 def _field(field: Field) -> dict[str, Any]:
-    return {**_noted(field.use), **of(field.kind)}
+    return {**_noted(field.use or field.past), **of(field.kind)}
 
 
-def _noted(use: str) -> dict[str, Any]:
+def _noted(use: str | bool) -> dict[str, Any]:
     return {"deprecated": True} if use else {}
 
 

@@ -22,12 +22,14 @@ class Scalar(Record):
 
 class Choice(Record):
     values: tuple[str | bool, ...]
+    past: tuple[str, ...] = ()  # out of use: accepted with a warning, and nothing is done for them
 
 
 class ListOf(Record):
     item: Kind
     least: int = 0
     most: int = 0  # 0: any number
+    use: str = ""  # of a form that is out of use: the key to use
 
 
 class Field(Record):
@@ -35,6 +37,7 @@ class Field(Record):
     kind: Kind
     required: bool = False
     use: str = ""  # of a name that is out of use: the one to use
+    past: bool = False  # out of use: accepted with a warning, and nothing is done for it
 
 
 class Keys(Record):
@@ -42,6 +45,7 @@ class Keys(Record):
 
     fields: tuple[Field, ...]
     more: bool = False  # other keys are accepted
+    undone: bool = False  # other keys are accepted, and named as not done
     one_of: tuple[str, ...] = ()  # one of these must be there
 
 
@@ -81,18 +85,18 @@ TEXTS = ListOf(item=TEXT_)
 # Regular expressions, also for JSON Schema.
 FORMS = {
     "mode": r"^(0[oO])?[0-7]{3,5}$",
-    "size": r"^([0-9]+|[0-9]*\.?[0-9]+[BKMGT]|auto)$",
+    "size": r"^([0-9]*\.?[0-9]+([KMGT]i?)?B?|auto)$",
     "delay": r"^(now|\+?[0-9]+)$",
     "path": r"^/",
 }
 
 
-def keys(*fields: Field, more: bool = False, one_of: tuple[str, ...] = ()) -> Keys:
-    return Keys(fields=fields, more=more, one_of=one_of)
+def keys(*fields: Field, more: bool = False, undone: bool = False, one_of: tuple[str, ...] = ()) -> Keys:
+    return Keys(fields=fields, more=more, undone=undone, one_of=one_of)
 
 
-def field(name: str, kind: Kind = TEXT_, *, required: bool = False, use: str = "") -> Field:
-    return Field(name=name, kind=kind, required=required, use=use)
+def field(name: str, kind: Kind = TEXT_, *, required: bool = False, use: str = "", past: bool = False) -> Field:
+    return Field(name=name, kind=kind, required=required, use=use, past=past)
 
 
 def fields(names: str, kind: Kind = TEXT_) -> tuple[Field, ...]:
@@ -104,12 +108,12 @@ def either(*kinds: Kind) -> OneOf:
     return OneOf(kinds=kinds)
 
 
-def choice(*values: str | bool) -> Choice:
-    return Choice(values=values)
+def choice(*values: str | bool, past: tuple[str, ...] = ()) -> Choice:
+    return Choice(values=values, past=past)
 
 
-def listed(item: Kind, *, least: int = 0, most: int = 0) -> ListOf:
-    return ListOf(item=item, least=least, most=most)
+def listed(item: Kind, *, least: int = 0, most: int = 0, use: str = "") -> ListOf:
+    return ListOf(item=item, least=least, most=most, use=use)
 
 
 def said(kind: Kind) -> str:

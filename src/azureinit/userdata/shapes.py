@@ -107,6 +107,7 @@ USER = keys(
     field("system", FLAG_),
     field("uid", NAME),
 )
+SYSTEM_INFO = keys(field("default_user", USER), undone=True)
 USERS = either(listed(either(TEXT_, USER, TEXTS)), TEXT_, Named(value=ANYTHING))
 CHPASSWD = keys(
     field("expire", FLAG_),
@@ -122,10 +123,13 @@ CHPASSWD = keys(
     ),
     field("list", either(TEXT_, TEXTS), use="users"),
 )
+KEY_PARTS = ("private", "public", "certificate")
 SSH_KEYS = keys(
-    *fields(" ".join(f"{kind}_{part}" for kind in ("rsa", "ecdsa", "ed25519")
-                     for part in ("private", "public", "certificate")))
-)  # fmt: skip
+    *fields(" ".join(f"{kind}_{part}" for kind in ("rsa", "ecdsa", "ed25519") for part in KEY_PARTS)),
+    # OpenSSH has no such keys any more; older examples of cloud-init have them.
+    *(field(f"dsa_{part}", past=True) for part in KEY_PARTS),
+)
+KEY_TYPES = choice("rsa", "ecdsa", "ed25519", past=("dsa",))
 PUBLISH_HOSTKEYS = keys(field("enabled", FLAG_), field("blacklist", TEXTS))
 CA_CERTS = keys(
     field("trusted", TEXTS),
@@ -157,19 +161,25 @@ MIRRORS = listed(
         field("search_dns", FLAG_),
     )
 )
+APT_SOURCE = keys(*fields("source keyid key keyserver filename"), field("append", FLAG_))
+APT_SOURCES = Named(value=APT_SOURCE)
 APT = keys(
     *fields("preserve_sources_list generate_mirrorlists", FLAG_),
     field("disable_suites", TEXTS),
     *fields("primary security", MIRRORS),
     *fields("add_apt_repo_match sources_list conf proxy http_proxy https_proxy ftp_proxy"),
     field("debconf_selections", Named(value=TEXT_)),
-    field(
-        "sources",
-        Named(value=keys(*fields("source keyid key keyserver filename"), field("append", FLAG_))),
-    ),
+    field("sources", APT_SOURCES),
 )
+OLDER_SOURCES = either(APT_SOURCES, listed(APT_SOURCE))
 YUM_REPOS = Named(
-    value=keys(*fields("baseurl metalink mirrorlist name"), more=True, one_of=("baseurl", "metalink", "mirrorlist"))
+    value=keys(
+        *fields("baseurl", either(TEXT_, TEXTS)),
+        *fields("metalink mirrorlist"),
+        field("name", SIMPLE),
+        more=True,
+        one_of=("baseurl", "metalink", "mirrorlist"),
+    )
 )
 ZYPPER = keys(
     field("repos", listed(keys(field("id", required=True), field("baseurl", required=True), more=True))),
@@ -200,19 +210,25 @@ POWER_STATE = keys(
     field("timeout", INTEGER_),
     field("condition", either(FLAG_, TEXT_, listed(SIMPLE))),
 )
-POSTED = choice("pub_key_rsa", "pub_key_ecdsa", "pub_key_ed25519", "instance_id", "hostname", "fqdn")
+POSTED = choice(
+    "pub_key_rsa", "pub_key_ecdsa", "pub_key_ed25519", "instance_id", "hostname", "fqdn", past=("pub_key_dsa",)
+)
 PHONE_HOME = keys(
     field("url", required=True),
     field("post", either(choice("all"), listed(POSTED))),
     field("tries", INTEGER_),
 )
-RSYSLOG = keys(
-    *fields("config_dir config_filename check_exe"),
-    field("configs", listed(either(TEXT_, keys(field("content", required=True), field("filename"))))),
-    field("remotes", Named(value=TEXT_)),
-    field("service_reload_command", either(choice("auto"), listed(SIMPLE))),
-    field("install_rsyslog", FLAG_),
-    field("packages", TEXTS),
+RSYSLOG_RULE = either(TEXT_, keys(field("content", required=True), field("filename")))
+RSYSLOG = either(
+    keys(
+        *fields("config_dir config_filename check_exe"),
+        field("configs", listed(RSYSLOG_RULE)),
+        field("remotes", Named(value=TEXT_)),
+        field("service_reload_command", either(choice("auto"), listed(SIMPLE))),
+        field("install_rsyslog", FLAG_),
+        field("packages", TEXTS),
+    ),
+    listed(RSYSLOG_RULE, use="rsyslog.configs"),
 )
 MERGE_HOW = either(TEXT_, listed(either(keys(field("name", required=True), field("settings", TEXTS, required=True)),
                                         TEXTS)))  # fmt: skip
