@@ -5,14 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from azureinit.apply.executor import perform
-from azureinit.errors import AzureInitError, LocalError, LockTimeout, PlanStale, SubprocessFailed
+from azureinit.errors import AzureInitError, LocalError, LockTimeout, PlanStale, SubprocessFailed, SubprocessTimeout
 from azureinit.facts.disk_content import bound
 from azureinit.machine import Machine, block
 from azureinit.memory.journal import MemoryJournal
@@ -194,6 +196,26 @@ def test_the_mark_goes_if_another_program_has_the_device_after_a_failure(
         assert path.read_bytes() == b"before"
     finally:
         subprocess.run(["umount", str(point)], check=True)
+
+
+def test_the_mark_stays_if_the_program_was_too_late_and_still_has_the_device(
+    machine: Machine, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that waits for the disk cannot be killed; here another one holds the device in its place."""
+    monkeypatch.setattr(block, "PATIENCE", 0.1)
+    path, held = tmp_path / "mark", tmp_path / "held"
+    mark, unmark = Write(path=str(path), data=b"begun"), Write(path=str(path), data=b"before")
+    hold = f"import os, time; os.open({device!r}, os.O_RDWR | os.O_EXCL); open({str(held)!r}, 'w'); time.sleep(600)"
+    write = f"printf x | dd of={device} bs=1 seek=4096 conv=notrunc"
+    script = f'{write}; setsid {sys.executable} -c "$1" & echo $! >{tmp_path}/pid; sleep 600'
+    slow = Run(argv=("sh", "-c", script, "sh", hold), timeout=3.0)
+    try:
+        with pytest.raises(SubprocessTimeout):
+            do(machine, OnDevices(devices=(untouched(device),), run=slow, mark=mark, unmark=unmark))
+        assert held.exists()
+        assert path.read_bytes() == b"begun"
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_a_mounted_device_is_in_use(
