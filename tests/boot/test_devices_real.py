@@ -21,6 +21,7 @@ from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import OnDevices, Run, Untouched, Write
 from azureinit.record import Secret, replace
 from support.bounds import SEED
+from support.disk_cases import facts, nvme, on_devices, plan
 from support.loop_devices import (
     MIB,
     add_partitions,
@@ -296,7 +297,7 @@ def test_a_device_that_disappears_and_a_program_that_fails(machine: Machine, tmp
 DISKS = 100
 
 
-def test_random_disks_with_anything_on_them_are_never_blank(tmp_path: Path) -> None:
+def test_random_disks_with_anything_on_them_are_never_formatted(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     kinds = [kind for kind in MAKE if kind != "luks" and _installed(MAKE[kind][0])]
     empty = unseen = 0
@@ -326,6 +327,8 @@ def test_random_disks_with_anything_on_them_are_never_blank(tmp_path: Path) -> N
             content = content_of(device)
             assert not (content.blank and seen), case
             assert content.blank or what != "nothing", case
+            steps = on_devices(plan(facts(nvme(0, content, size=content.size))))
+            assert bool(steps) is content.blank, case
             empty += content.blank
         (tmp_path / f"disk{number}").unlink()
     print(f"{DISKS} loop devices: {empty} blank, {unseen} with data only outside the samples")

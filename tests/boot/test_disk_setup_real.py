@@ -292,3 +292,26 @@ def test_data_on_a_disk_whose_table_was_interrupted_are_left_alone(tmp_path: Pat
         assert refusals(made)
         assert f"data at byte {at}" in cautions(made)[disk.device]
         assert digest(disk) == before
+
+
+KILLS = [
+    *((tool, where, 1, "none") for tool in ("wipefs", "mkfs.ext4") for where in ("before", "2", "4", "after")),
+    *(("dd", where, start, "none") for where in ("before", "1", "after") for start in (1, 2)),
+    *(("sfdisk", where, 1, "gpt") for where in ("before", "3", "6", "9", "after")),
+    *(("mkfs.ext4", where, 1, "gpt") for where in ("before", "4", "after")),
+]
+
+
+@pytest.mark.parametrize(("tool", "where", "start", "table"), KILLS, ids=str)
+def test_the_replacement_of_the_shipped_ntfs_is_resumed_after_a_kill(
+    tmp_path: Path, tool: str, where: str, start: int, table: str
+) -> None:
+    need("mkntfs")
+    need("strace")
+    with loop_disk(tmp_path, "scsi", table=table) as disk:
+        ship_wide(disk)
+        assert disk.setup_killed(tool, where, start=start)
+        disk.reboot()
+        assert not refusals(disk.setup())
+        assert [*disk.mounts().values()] == [str(disk.point)]
+        assert [one.finished for one in disk.sets] == [True]
