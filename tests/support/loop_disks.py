@@ -151,7 +151,7 @@ class LoopDisk:
         raise AssertionError("there is always something left to do")
 
     def setup_killed(self, tool: str, where: str, *, start: int = 1) -> bool:
-        """Killed before that start of the tool, after it, or at its Nth system call on the disk, if it comes to that."""
+        """Killed before that start of the tool, after it, or at its Nth system call on the disk, if it gets there."""
         real = need(tool)
         traced = f"strace -f -qq -o /dev/null -P {self.device} -P {self.device}p1 -e trace={CALLS}"
         at = f'{traced} -e inject={CALLS}:signal=KILL:when={where} {real} "$@"; [ $? -ge 128 ] || exit 1'
