@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from azureinit.backends.array import complete_volume, create_volume, wiped_after
+from azureinit.backends.array import complete_volume, create_volume, md_uuid, wiped_after
 from azureinit.backends.filesystem import (
     format_swap_file,
     make_filesystem,
@@ -387,9 +387,23 @@ def test_signatures_on_a_new_volume_are_removed_after_it_was_made(tmp_path: Path
     (tmp_path / "wipefs").chmod(0o755)
     made = Run(argv=("sh", "-c", 'echo made >>"$LOG"'))
     path, log = f"{tmp_path}:{PATH}", str(tmp_path / "log")
-    run(wiped_after(made, "vg", lvm=True), PATH=path, LOG=log)
-    run(wiped_after(made, "md", lvm=False), PATH=path, LOG=log)
-    run(wiped_after(made, "vg", lvm=True, swap=True), PATH=path, LOG=log)
-    run(wiped_after(Run(argv=("false",)), "md", lvm=False), fails=True, PATH=path, LOG=log)
+    detail = f"#!/bin/sh\necho MD_LEVEL=raid0\necho MD_UUID={md_uuid(VOLUME)}\necho MD_NAME=any:md\n"
+    (tmp_path / "mdadm").write_text(detail)
+    (tmp_path / "mdadm").chmod(0o755)
+    run(wiped_after(made, "vg", uuid=VOLUME, lvm=True), PATH=path, LOG=log)
+    run(wiped_after(made, "md", uuid=VOLUME, lvm=False), PATH=path, LOG=log)
+    run(wiped_after(made, "vg", uuid=VOLUME, lvm=True, swap=True), PATH=path, LOG=log)
+    run(wiped_after(Run(argv=("false",)), "md", uuid=VOLUME, lvm=False), fails=True, PATH=path, LOG=log)
     wiped = [f"wipefs --quiet --all {device}" for device in ("/dev/vg/data", "/dev/md/md", "/dev/vg/data /dev/vg/swap")]
     assert (tmp_path / "log").read_text().splitlines() == [line for one in wiped for line in ("made", one)]
+
+
+@pytest.mark.parametrize("detail", ["echo MD_UUID=00000000:00000000:00000000:00000001", "exit 1"])
+def test_an_older_array_of_the_same_name_is_not_wiped(tmp_path: Path, detail: str) -> None:
+    """mdadm makes the new one under another name then."""
+    for name, script in (("wipefs", SHIM), ("mdadm", f"#!/bin/sh\n{detail}\n")):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    action = wiped_after(Run(argv=("true",)), "md", uuid=VOLUME, lvm=False)
+    run(action, fails=True, PATH=f"{tmp_path}:{PATH}", LOG=str(tmp_path / "log"))
+    assert not (tmp_path / "log").exists()
