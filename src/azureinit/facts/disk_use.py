@@ -175,7 +175,7 @@ def read_claim(machine: Machine, paths: Iterable[str]) -> str:
 def read_writers(machine: Machine, paths: Iterable[str]) -> dict[str, str]:
     """Programs that have one of these devices open for writing, by the device's path."""
     wanted, found = frozenset(paths), dict[str, str]()
-    numbers = {number: path for path in sorted(wanted) if (number := _device_number(machine, path))}
+    devices = {device: path for path in sorted(wanted) if (device := _device_number(machine, path))}
     names = {path.rpartition("/")[2] for path in wanted}
     for pid in read_names(machine, "/proc") if wanted else ():
         if not pid.isdigit() or int(pid) == machine.pid:
@@ -187,7 +187,7 @@ def read_writers(machine: Machine, paths: Iterable[str]) -> dict[str, str]:
             except LocalError:
                 continue  # the program ended, or only root may look
             if path not in wanted and (path.startswith("/dev/") or path.rpartition("/")[2] in names):
-                path = numbers.get(_device_number(machine, opened), "")  # a container's own node of the device
+                path = devices.get(_device_number(machine, opened), "")  # a container's own node of the device
             if path in wanted and _writes(machine, f"/proc/{pid}/fdinfo/{number}"):
                 program = read_text(machine, f"/proc/{pid}/comm") or "a program"
                 found[path] = f"{program} (pid {pid}) has {path} open for writing"
