@@ -5,20 +5,23 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from azureinit.apply.executor import perform
-from azureinit.errors import AzureInitError, LocalError, LockTimeout, PlanStale, SubprocessFailed
+from azureinit.errors import AzureInitError, LocalError, LockTimeout, PlanStale, SubprocessFailed, SubprocessTimeout
 from azureinit.facts.disk_content import bound
 from azureinit.machine import Machine, block
 from azureinit.memory.journal import MemoryJournal
 from azureinit.plan.actions import OnDevices, Run, Untouched, Write
 from azureinit.record import Secret, replace
 from support.bounds import SEED
+from support.disk_cases import facts, nvme, on_devices, plan
 from support.loop_devices import (
     MIB,
     add_partitions,
@@ -194,6 +197,26 @@ def test_the_mark_goes_if_another_program_has_the_device_after_a_failure(
         subprocess.run(["umount", str(point)], check=True)
 
 
+def test_the_mark_stays_if_the_program_was_too_late_and_still_has_the_device(
+    machine: Machine, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that waits for the disk cannot be killed; here another one holds the device in its place."""
+    monkeypatch.setattr(block, "PATIENCE", 0.1)
+    path, held = tmp_path / "mark", tmp_path / "held"
+    mark, unmark = Write(path=str(path), data=b"begun"), Write(path=str(path), data=b"before")
+    hold = f"import os, time; os.open({device!r}, os.O_RDWR | os.O_EXCL); open({str(held)!r}, 'w'); time.sleep(600)"
+    write = f"printf x | dd of={device} bs=1 seek=4096 conv=notrunc"
+    script = f'{write}; setsid {sys.executable} -c "$1" & echo $! >{tmp_path}/pid; sleep 600'
+    slow = Run(argv=("sh", "-c", script, "sh", hold), timeout=3.0)
+    try:
+        with pytest.raises(SubprocessTimeout):
+            do(machine, OnDevices(devices=(untouched(device),), run=slow, mark=mark, unmark=unmark))
+        assert held.exists()
+        assert path.read_bytes() == b"begun"
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
 def test_a_mounted_device_is_in_use(
     machine: Machine, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +295,7 @@ def test_a_device_that_disappears_and_a_program_that_fails(machine: Machine, tmp
 DISKS = 100
 
 
-def test_random_disks_with_anything_on_them_are_never_blank(tmp_path: Path) -> None:
+def test_random_disks_with_anything_on_them_are_never_formatted(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     kinds = [kind for kind in MAKE if kind != "luks" and _installed(MAKE[kind][0])]
     empty = unseen = 0
@@ -302,6 +325,8 @@ def test_random_disks_with_anything_on_them_are_never_blank(tmp_path: Path) -> N
             content = content_of(device)
             assert not (content.blank and seen), case
             assert content.blank or what != "nothing", case
+            steps = on_devices(plan(facts(nvme(0, content, size=content.size))))
+            assert bool(steps) is content.blank, case
             empty += content.blank
         (tmp_path / f"disk{number}").unlink()
     print(f"{DISKS} loop devices: {empty} blank, {unseen} with data only outside the samples")

@@ -250,3 +250,68 @@ def test_only_the_end_of_a_disk_is_taken_for_the_copy_of_a_table(tmp_path: Path,
     assert bool(on_devices(made)) is writes
     if at is not None:
         assert f"data at byte {at}" in cautions(made)["/dev/nvme1n1"]
+
+
+# ---- after a program was killed, before the next run
+
+
+def interrupt(disk: LoopDisk, tool: str, at: int) -> None:
+    """The program is killed when it has written to that place alone."""
+    disk.shim(tool, f"#!/bin/sh\nprintf x | dd of={disk.device} bs=1 seek={at} conv=notrunc status=none\nkill -9 $$\n")
+    with pytest.raises(StepFailed):
+        apply(disk.machine, disk.plan())
+    (disk.bin / tool).unlink()
+    assert [(one.begun != "", one.finished) for one in disk.sets] == [(True, False)]
+
+
+@pytest.mark.parametrize(("tool", "settings"), [("mkfs.ext4", {}), ("sfdisk", {"table": "gpt"})], ids=str)
+def test_a_file_system_that_only_blkid_knows_is_no_unfinished_work(
+    tmp_path: Path, tool: str, settings: dict[str, str]
+) -> None:
+    """Its first bytes are where an interrupted program may have left some."""
+    need("mkfs.minix")
+    with loop_disk(tmp_path, **settings) as disk:
+        interrupt(disk, tool, SIZE - 4096)
+        run("blkdiscard", "--zeroout", disk.device)
+        run("mkfs.minix", disk.device)
+        before = digest(disk)
+        made = disk.setup()
+        assert refusals(made)
+        assert "blkid finds: minix" in cautions(made)[disk.device]
+        assert digest(disk) == before
+
+
+@pytest.mark.parametrize("at", [1024, 8 * MIB, SIZE - MIB], ids=str)
+def test_data_on_a_disk_whose_table_was_interrupted_are_left_alone(tmp_path: Path, at: int) -> None:
+    with loop_disk(tmp_path, table="gpt") as disk:
+        interrupt(disk, "sfdisk", SIZE - 4096)
+        assert not refusals(disk.plan())
+        poke(disk, at, b"precious")
+        before = digest(disk)
+        made = disk.setup()
+        assert refusals(made)
+        assert f"data at byte {at}" in cautions(made)[disk.device]
+        assert digest(disk) == before
+
+
+KILLS = [
+    *((tool, where, 1, "none") for tool in ("wipefs", "mkfs.ext4") for where in ("before", "2", "4", "after")),
+    *(("dd", where, start, "none") for where in ("before", "1", "after") for start in (1, 2)),
+    *(("sfdisk", where, 1, "gpt") for where in ("before", "3", "6", "9", "after")),
+    *(("mkfs.ext4", where, 1, "gpt") for where in ("before", "4", "after")),
+]
+
+
+@pytest.mark.parametrize(("tool", "where", "start", "table"), KILLS, ids=str)
+def test_the_replacement_of_the_shipped_ntfs_is_resumed_after_a_kill(
+    tmp_path: Path, tool: str, where: str, start: int, table: str
+) -> None:
+    need("mkntfs")
+    need("strace")
+    with loop_disk(tmp_path, "scsi", table=table) as disk:
+        ship_wide(disk)
+        assert disk.setup_killed(tool, where, start=start)
+        disk.reboot()
+        assert not refusals(disk.setup())
+        assert [*disk.mounts().values()] == [str(disk.point)]
+        assert [one.finished for one in disk.sets] == [True]

@@ -219,6 +219,16 @@ def test_a_volume_that_is_larger_than_its_partition(volume: Path) -> None:
     assert content.ntfs_unreadable and "larger than its partition" in content.ntfs
 
 
+def test_a_volume_that_is_smaller_than_its_partition(volume: Path) -> None:
+    """What lies behind it is in no file, and may be data."""
+    size = volume.stat().st_size
+    for larger, pristine in ((3584, True), (4096, False), (64 << 20, False)):
+        os.truncate(volume, size + larger)
+        content = content_of(volume)
+        assert content.pristine_ntfs is pristine and not content.ntfs_unreadable
+        assert ("before its partition" in content.ntfs) is not pristine
+
+
 def test_damage_never_makes_a_volume_with_another_file_pristine(volume: Path) -> None:
     """Flipped bits and overwritten bytes where the reader looks; nothing but its own verdicts comes out."""
     with mounted(volume) as point:

@@ -150,6 +150,10 @@ ROWS = (
     wrong("MOUNT_POINT", "/mnt/semi;colon"),
     wrong("SCSI_RESOURCE", "invalid"),
     wrong("SYSTEMD_UNIT_TIMEOUT_SECS", "-1"),
+    wrong("SYSTEMD_UNIT_TIMEOUT_SECS", "invalid"),
+    wrong("UDEVADM_SETTLE_TIMEOUT_SECS", "0"),
+    done("configuration: other waits", conf=(
+        f"{OPTION}UDEVADM_SETTLE_TIMEOUT_SECS=90\n{OPTION}SYSTEMD_UNIT_TIMEOUT_SECS=5\n")),
     # no disks
     left("no disks, resource disk wanted", nvme=0, conf=SCSI, status=0),
     left("no disks", nvme=0, status=0),
@@ -161,6 +165,7 @@ ROWS = (
     done("aggregation none without mdadm", nvme=2, conf=f"{OPTION}AGGREGATION=none\n", hide=("mdadm",)),
     left("mkfs fails", "mkfs.ext4", before=NO_MKFS, runs=("disk setup",)),
     left("mkfs of the resource disk fails", "mkfs.ext4", nvme=0, resource=True, conf=SCSI, before=NO_MKFS),
+    left("mkfs of an array fails", "mkfs.ext4", nvme=2, before=NO_MKFS, changed=True),
     # one disk
     done("one disk", after='[ "$(blkid -s LABEL -o value "$D0")" = AzureEphmDsk ]; grep -Fx '
          f"'{LINE}' /etc/fstab; [ -s /mnt/DATALOSS_WARNING_README.txt ]"),
@@ -192,6 +197,7 @@ ROWS = (
     done("two disks", nvme=2, after=AGGREGATE),
     done("two disks and a resource disk", nvme=2, resource=True, conf=SCSI, before=NTFS, after=AGGREGATE),
     done("four disks", nvme=4, conf=SCSI, after=AGGREGATE + 'grep -q "\\[4/4\\]\\|raid0" /proc/mdstat'),
+    done("four disks and a resource disk", nvme=4, resource=True, conf=SCSI, before=NTFS, after=AGGREGATE),
     done("aggregation none", nvme=2, conf=f"{OPTION}AGGREGATION=none\n", says=("aggregation is none",)),
     done("another chunk size", nvme=2, conf=f"{OPTION}MDADM_CHUNK=1024K\n",
          after=AGGREGATE + "grep -q '1024k chunks' /proc/mdstat"),
@@ -298,6 +304,11 @@ ROWS = (
          before=NTFS + f"echo '{CLOUD_INIT}' >>/etc/fstab"),
     left("cloud-init's entry, resource disk wanted", "cloud-init", nvme=0, resource=True, conf=SCSI,
          before=NTFS + f"echo '{CLOUD_INIT}' >>/etc/fstab"),
+    left("cloud-init's entry, both kinds of disks wanted", "cloud-init", resource=True, conf=SCSI,
+         before=NTFS + f"echo '{CLOUD_INIT}' >>/etc/fstab"),
+    left("cloud-init's entry, mounted, resource disk not wanted", "cloud-init", resource=True, status=0,
+         before=NTFS + f"mkfs.ext4 -q -F ${{R}}1; mount -o ro ${{R}}1 /mnt; echo '{CLOUD_INIT}' >>/etc/fstab",
+         mounted=(("/mnt", "ext4"),)),
     left("cloud-init's entry, mounted, resource disk wanted", "cloud-init", nvme=0, resource=True, conf=SCSI,
          before=NTFS + f"mkfs.ext4 -q -F ${{R}}1; mount -o ro ${{R}}1 /mnt; echo '{CLOUD_INIT}' >>/etc/fstab",
          mounted=(("/mnt", "ext4"),)),
@@ -333,9 +344,16 @@ ROWS = (
          runs=AGAIN, after=KEPT),
     done("reboot, and systemd does not mount", runs=(*USED, REBOOT, "!" + HANGS, "disk setup"),
          after=KEPT),
+    done("reboot of an array, and systemd does not mount", nvme=2, after=KEPT,
+         runs=(*USED, REBOOT_ARRAY, "!" + HANGS, "disk setup")),
+    done("reboot of a resource disk, and systemd does not mount", nvme=0, resource=True, conf=SCSI, before=NTFS,
+         runs=(*USED, REBOOT, "!" + HANGS, "disk setup"), after=KEPT),
     done("entry in fstab and a file system, not mounted", changed=True,
          before=f"mkfs.ext4 -q -L AzureEphmDsk $D0; echo '{LINE}' >>/etc/fstab"),
     done("entry in fstab, new disk", before=f"echo '{LINE}' >>/etc/fstab"),
+    done("entry in fstab, new disk, and systemd does not mount", before=f"echo '{LINE}' >>/etc/fstab\n" + HANGS),
+    done("entry in fstab and a file system, and systemd does not mount",
+         before=f"mkfs.ext4 -q -L AzureEphmDsk $D0; echo '{LINE}' >>/etc/fstab\n" + HANGS),
     left("entry in fstab and a file system that cannot be mounted", "mount", before=(
         f"mkfs.ext4 -q -L AzureEphmDsk $D0; echo '{LINE}' >>/etc/fstab\n" + HANGS + NO_MOUNT)),
     # /etc/fstab cannot be written

@@ -33,6 +33,16 @@ SECTOR = 512
 ROUNDS = 6
 # Swap is not switched on: it would be the swap of the machine that runs the tests.
 SWAPON = '#!/bin/sh\necho "$@" >>"${0%/*}/swapped-on"\n'
+CALLS = "write,pwrite64,fsync,ioctl"
+# That start of the program kills the agent, and itself.
+KILLED = """#!/bin/sh
+here=${0%/*}
+[ -e $here/killed ] || echo >>$here/starts
+[ ! -e $here/killed ] && [ $(wc -l <$here/starts) = START ] || exec REAL "$@"
+HOW
+touch $here/killed
+kill -9 $(cat $here/agent) 0
+"""
 
 
 def run(*command: str, text: str = "") -> str:
@@ -139,6 +149,25 @@ class LoopDisk:
                 return made
             apply(self.machine, made)
         raise AssertionError("there is always something left to do")
+
+    def setup_killed(self, tool: str, where: str, *, start: int = 1) -> bool:
+        """Killed before that start of the tool, after it, or at its Nth system call on the disk, if it gets there."""
+        real = need(tool)
+        traced = f"strace -f -qq -o /dev/null -P {self.device} -P {self.device}p1 -e trace={CALLS}"
+        at = f'{traced} -e inject={CALLS}:signal=KILL:when={where} {real} "$@"; [ $? -ge 128 ] || exit 1'
+        how = {"before": "", "after": f'{real} "$@"'}.get(where, at)
+        self.shim(tool, KILLED.replace("START", str(start)).replace("REAL", real).replace("HOW", how))
+        agent = os.fork()
+        if not agent:
+            try:
+                os.setsid()
+                (self.bin / "agent").write_text(str(os.getpid()))
+                self.setup()
+            finally:
+                os._exit(0)
+        os.waitpid(agent, 0)
+        (self.bin / tool).unlink()
+        return (self.bin / "killed").exists()
 
     def reboot(self) -> None:
         for point in self.mounts().values():

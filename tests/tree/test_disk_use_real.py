@@ -109,6 +109,23 @@ def test_a_process_that_has_it_open(loop: str, flags: int, claimed: bool, writes
         holder.communicate(timeout=10)
 
 
+@pytest.mark.parametrize("name", ["", "xvdz"])
+def test_a_process_that_has_it_open_by_a_node_of_its_own(loop: str, name: str) -> None:
+    """As in a container, which has its own /dev and may call the device otherwise."""
+    node = f"/dev/{name}" if name else f"/run/{loop[len('/dev/') :]}"
+    script = "mount -t tmpfs none ${1%/*} && mknod $1 b $2 $3 && exec 3<>$1 && echo open && exec cat"
+    device = os.stat(loop).st_rdev
+    words = ("sh", "-c", script, "sh", node, str(os.major(device)), str(os.minor(device)))
+    holder = subprocess.Popen(
+        (need("unshare"), "--mount", *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"open\n"
+        assert f"(pid {holder.pid}) has {loop} open for writing" in read_writers(Machine(), (loop,)).get(loop, "")
+    finally:
+        holder.communicate(timeout=10)
+
+
 def test_a_loop_device_on_a_device_is_found_on_it(loop: str) -> None:
     """The kernel does not list it as a holder, and opening the lower one exclusively works."""
     upper = run("losetup", "--find", "--show", loop)

@@ -105,15 +105,21 @@ def test_a_link_and_a_file_are_no_directories(tree: DiskTree) -> None:
     assert point(tree).state == "a symbolic link"
     tree.write("file", "")
     assert point(tree, "/file").state == "not a directory"
-    assert point(tree, "/file/below").state == "absent"
+    assert point(tree, "/file/below").state == "not a directory"
+    assert point(tree, "/file/far/below").state == "not a directory"
+    assert point(tree, "/data/far/below").state == "absent"
 
 
-def test_a_link_above_the_point_is_followed(tree: DiskTree) -> None:
+@pytest.mark.parametrize("mounted", [False, True])
+def test_a_link_above_the_point_is_said_with_the_real_path(tree: DiskTree, mounted: bool) -> None:
+    """The kernel's table of mounts and systemd's units have that path, so the configured one would never be found."""
     (tree.place / "srv/data").mkdir(parents=True)
     tree.link("mnt", "/srv")
-    tree.mount("/srv/data", "nvme0n1")
-    found = point(tree, "/mnt/data")
-    assert (found.state, found.source) == ("mounted", "/dev/nvme0n1")
+    if mounted:
+        tree.mount("/srv/data", "nvme0n1")
+    for name in ("data", "new"):
+        found = point(tree, f"/mnt/{name}")
+        assert (found.state, found.source) == ("below a symbolic link", f"/srv/{name}")
 
 
 def test_links_in_a_circle_are_hidden(tree: DiskTree) -> None:

@@ -192,7 +192,8 @@ WIDER = holding(sign("gpt", FRESH[2], partitions=(FRESH[3], FRESH[6])), size=2 *
 BYTES = holding(size=INNER)
 CASES: dict[str, tuple[Content, tuple[Content, ...], DiskSet, list[str]]] = {
     "killed before sfdisk wrote": (blank(2 * SIZE), (), cut(), ["/dev/md127"]),
-    "killed inside sfdisk": (OLD, (), cut(), ["/dev/md127"]),
+    "killed inside sfdisk": (holding(size=2 * SIZE, nonzero=2 * SIZE - 4096), (), cut(), ["/dev/md127"]),
+    "bytes that sfdisk does not leave": (OLD, (), cut(), []),
     "bytes before sfdisk": (OLD, (), cut(begun="array"), []),
     "bytes of what was there before": (OLD, (), cut(begun="array", over="data"), ["/dev/md127"]),
     "a table, no partition yet": (GPT, (), cut(), ["/dev/md127"]),

@@ -153,7 +153,9 @@ def test_names_of_mount_units(point: str, unit: str) -> None:
 # ---- mount points
 
 
-@pytest.mark.parametrize("state", ["not empty", "a symbolic link", "not a directory", "hidden"])
+@pytest.mark.parametrize(
+    "state", ["not empty", "a symbolic link", "below a symbolic link", "not a directory", "hidden"]
+)
 def test_an_unfit_mount_point_is_refused_before_anything_is_formatted(state: str) -> None:
     made = plan(facts(nvme(), points=(MountPoint(path="/mnt", state=state),)))
     assert not steps(made)

@@ -346,7 +346,8 @@ INNER = SIZE - 2 * MIB
 TABLES: dict[str, tuple[Content, tuple[Content, ...], DiskSet, str]] = {
     "then its file system": (GPT, (blank(INNER),), _cut("table"), "/dev/nvme0n1p1"),
     "no partition yet": (GPT, (), _cut("table"), "/dev/nvme0n1"),
-    "no signature yet": (holding(), (), _cut("table"), "/dev/nvme0n1"),
+    "no signature yet": (holding(nonzero=SIZE - 4096), (), _cut("table"), "/dev/nvme0n1"),
+    "bytes that sfdisk does not leave": (holding(), (), _cut("table"), ""),
     "mkfs was interrupted": (GPT, (holding(size=INNER),), _cut("filesystem"), "/dev/nvme0n1p1"),
     "bytes that are not ours": (GPT, (holding(size=INNER),), _cut("table"), ""),
     "bytes that the NTFS left": (GPT, (holding(size=INNER),), _cut("table", over="ntfs"), "/dev/nvme0n1p1"),

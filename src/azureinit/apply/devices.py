@@ -7,7 +7,7 @@ O_EXCL can write to it at any time; its write is noticed only if it comes before
 
 from __future__ import annotations
 
-from azureinit.errors import AzureInitError, LocalError, PlanStale
+from azureinit.errors import AzureInitError, LocalError, PlanStale, SubprocessTimeout
 from azureinit.machine.block import claim
 from azureinit.machine.durable import make_durable
 
@@ -34,6 +34,8 @@ def on_devices(machine: Machine, action: OnDevices, *, perform: Callable[[Action
         claims.share()
         try:
             perform(action.run)
+        except SubprocessTimeout:
+            raise  # it may still have the device: a program that waits for the disk ends when the disk answers
         except AzureInitError:
             if action.unmark is not None and _is_not_ours(claims, action):
                 perform(action.unmark)

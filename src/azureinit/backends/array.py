@@ -15,13 +15,17 @@ LONG = 300.0  # seconds
 VOLUME, SWAP_VOLUME = "data", "swap"  # the logical volumes
 MDADM, LVM = "mdadm", "vgcreate"  # what must be installed
 GROUPS = (6, 4, 4, 4, 4, 4, 6)  # digits between the hyphens of LVM's UUIDs
-WIPED = (
-    CLEAR
-    + """
+WIPED = """
 for device in $devices; do clear "$device"; done
 exec wipefs --quiet --all $devices
 """
-)
+# Where another array has the name already, mdadm makes the new one under another name.
+IS_OURS = """
+case $(mdadm --detail --export "$devices") in
+*MD_UUID={uuid}*) ;;
+*) echo "$devices is another array: nothing is written to it" >&2; exit 1 ;;
+esac
+"""
 STRIPED = """set -e
 vg=$1 lv=$2 chunk=$3 again=$4 swap=$5 mib=$6 count=0 devices=
 shift 6
@@ -100,11 +104,15 @@ def mapped_name(group: str, volume: str) -> str:
     return f"{group.replace('-', '--')}-{volume.replace('-', '--')}"
 
 
-def wiped_after(run: Run, name: str, *, lvm: bool, swap: bool = False) -> Run:
-    """Remove signatures that show through on the new volumes, of what was on the disks before."""
+def wiped_after(run: Run, name: str, *, uuid: str, lvm: bool, swap: bool = False) -> Run:
+    """Remove signatures that show through on the new volumes, of what was on the disks before.
+
+    `uuid`: of the array. LVM makes no second group of a name.
+    """
     volumes = (VOLUME, SWAP_VOLUME) if swap else (VOLUME,)
     devices = " ".join(f"/dev/{name}/{volume}" for volume in volumes) if lvm else array_path(name)
-    return Run(argv=("sh", "-c", WIPED, "wipefs", devices, *run.argv), timeout=run.timeout)
+    script = CLEAR + ("" if lvm else IS_OURS.replace("{uuid}", md_uuid(uuid))) + WIPED
+    return Run(argv=("sh", "-c", script, "wipefs", devices, *run.argv), timeout=run.timeout)
 
 
 def activate_volume(name: str) -> Run:

@@ -138,8 +138,8 @@ KEYS: dict[str, str] = {
     "on each disk, for its physical volume.",
     "disk.filesystem": "The file system that is made.",
     "disk.label": "The label of the file system; XFS allows 12 characters.",
-    "disk.mount_point": "Where the data file system is mounted. A link, a directory that is not empty, or a mount "
-    "point of another file system is refused.",
+    "disk.mount_point": "Where the data file system is mounted. A path with a link in it, a directory that is not "
+    "empty, or a mount point of another file system is refused.",
     "disk.scsi_mount_point": 'Where the file system of the resource disk is mounted with `disk.scsi = "data"`.',
     "disk.mount_options": "The options in /etc/fstab.",
     "disk.owner": "Owner of the new file system's top directory: USER, USER:GROUP or numeric ids. Empty: root.",

@@ -70,13 +70,14 @@ def read_device(machine: Machine, path: str, size: int, *, only: tuple[int, int]
         content = read_content(image, size, only=only)
     finally:
         image.close()
-    if not content.blank and not content.pristine_ntfs:
+    if content.signatures and not content.pristine_ntfs:
         return content
+    # Also where there are bytes: they count as unfinished work of our own only if blkid knows no file system in them.
     return contradicted(content, read_second_opinion(machine, path))
 
 
 def contradicted(content: Content, opinion: str) -> Content:
-    """With the second probe's findings, which must be none for a blank disk and `ntfs` for the platform's."""
+    """With the second probe's findings, which must be `ntfs` for the platform's NTFS, and otherwise none."""
     if not opinion or (content.pristine_ntfs and opinion == "ntfs"):
         return content
     return replace(content, blank=False, pristine_ntfs=False, ambiguous=f"blkid finds: {opinion}")

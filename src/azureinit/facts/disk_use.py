@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+
 from azureinit.errors import LocalError
 from azureinit.facts.block_devices import above, by_number, device_path, read_names, read_text, resolve, under
 from azureinit.record import Record
@@ -173,18 +175,32 @@ def read_claim(machine: Machine, paths: Iterable[str]) -> str:
 def read_writers(machine: Machine, paths: Iterable[str]) -> dict[str, str]:
     """Programs that have one of these devices open for writing, by the device's path."""
     wanted, found = frozenset(paths), dict[str, str]()
+    devices = {device: path for path in sorted(wanted) if (device := _device_number(machine, path))}
+    names = {path.rpartition("/")[2] for path in wanted}
     for pid in read_names(machine, "/proc") if wanted else ():
         if not pid.isdigit() or int(pid) == machine.pid:
             continue
         for number in read_names(machine, f"/proc/{pid}/fd"):
+            opened = f"/proc/{pid}/fd/{number}"
             try:
-                path = machine.read_link(f"/proc/{pid}/fd/{number}")
+                path = machine.read_link(opened) or ""
             except LocalError:
                 continue  # the program ended, or only root may look
-            if path is not None and path in wanted and _writes(machine, f"/proc/{pid}/fdinfo/{number}"):
+            if path not in wanted and (path.startswith("/dev/") or path.rpartition("/")[2] in names):
+                path = devices.get(_device_number(machine, opened), "")  # a container's own node of the device
+            if path in wanted and _writes(machine, f"/proc/{pid}/fdinfo/{number}"):
                 program = read_text(machine, f"/proc/{pid}/comm") or "a program"
                 found[path] = f"{program} (pid {pid}) has {path} open for writing"
     return found
+
+
+def _device_number(machine: Machine, path: str) -> int:
+    """0 where it is no block device, or cannot be looked at."""
+    try:
+        status = machine.stat(path)
+    except LocalError:
+        return 0
+    return status.st_rdev if status is not None and stat.S_ISBLK(status.st_mode) else 0
 
 
 def _writes(machine: Machine, path: str) -> bool:

@@ -24,11 +24,12 @@ UDEV, UDEV_LABEL = "/run/udev/data", "E:ID_FS_LABEL_ENC="
 MOST_OF_UDEV = 1 << 20
 MOST_LINKS = 40
 AUTOFS = "autofs"
-ABSENT, EMPTY, NOT_EMPTY, LINK, NO_DIRECTORY, MOUNTED, HIDDEN = (
+ABSENT, EMPTY, NOT_EMPTY, LINK, BELOW_LINK, NO_DIRECTORY, MOUNTED, HIDDEN = (
     "absent",
     "empty",
     "not empty",
     "a symbolic link",
+    "below a symbolic link",
     "not a directory",
     "mounted",
     "hidden",
@@ -80,7 +81,7 @@ def _read_point(
             continue
         here = f"{real}/{part}"
         mounted = _mounted_at(table, here)
-        if mounted is not None and not left:
+        if mounted is not None and not left and not links:
             name = resolve(machine, blocks, mounted.source)
             label = labels.get(name) or _label(machine, blocks, name)
             source = device_path(name) if name else mounted.source
@@ -88,7 +89,7 @@ def _read_point(
         if mounted is not None and mounted.filesystem == AUTOFS:
             return MountPoint(path=path, state=HIDDEN)
         target = machine.read_link(here)
-        if target is not None and not left:
+        if target is not None and not left and not links:
             return MountPoint(path=path, state=LINK)
         if target is None:
             real = here
@@ -97,6 +98,8 @@ def _read_point(
             real, left = "", [*join(here, target)[1:].split("/"), *left]
         else:
             return MountPoint(path=path, state=HIDDEN)
+    if links:  # the kernel's table of mounts has the other path, and so have systemd's units
+        return MountPoint(path=path, state=BELOW_LINK, source=real or "/")
     return MountPoint(path=path, state=_state(machine, real or "/"))
 
 
@@ -109,7 +112,10 @@ def _mounted_at(table: tuple[Mount, ...], path: str) -> Mount | None:
 def _state(machine: Machine, path: str) -> str:
     found = machine.stat(path, follow=False)
     if found is None:
-        return ABSENT
+        above = path
+        while (found := machine.stat(above or "/")) is None and above:
+            above = above.rpartition("/")[0]
+        return ABSENT if found is not None and stat.S_ISDIR(found.st_mode) else NO_DIRECTORY
     if not stat.S_ISDIR(found.st_mode):
         return NO_DIRECTORY
     return NOT_EMPTY if machine.names(path) else EMPTY

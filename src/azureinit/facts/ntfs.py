@@ -176,6 +176,8 @@ class _Volume:
         """What the platform does not ship with it; empty if there is nothing of the kind."""
         if self.too_large:
             return self.too_large
+        if self.boot.behind > self.boot.cluster:  # a copy of the boot sector, and what is less than a cluster
+            return f"it ends {self.boot.behind} bytes before its partition, and what is there is not examined"
         for number, file in sorted(self.files.items()):
             why = self._foreign(number, file)
             if why:

@@ -24,6 +24,7 @@ class Boot(Record):
     clusters: int = 0
     record: int = 0  # bytes of a file record
     table: int = 0  # the master file table's first cluster
+    behind: int = 0  # bytes of the partition after the volume
 
 
 class Name(Record):
@@ -91,7 +92,7 @@ def parse_boot(data: bytes, size: int) -> Boot:
     clusters, table = total // cluster, _little(data[48:56])
     if not 0 < table < clusters:
         raise Odd("the file table lies outside the volume")
-    return Boot(cluster=cluster, clusters=clusters, record=length, table=table)
+    return Boot(cluster=cluster, clusters=clusters, record=length, table=table, behind=size - total)
 
 
 def _scaled(number: int) -> int:

@@ -96,11 +96,12 @@ class FstabEntry(Record):
 
 
 class MountPoint(Record):
-    """`state`: absent, empty, not empty, a symbolic link, not a directory, mounted, hidden (cannot be read)."""
+    """`state`: absent, empty, not empty, a symbolic link, below a symbolic link, not a directory, mounted, or
+    hidden: it cannot be read."""
 
     path: str
     state: str
-    source: str = ""  # the device that is mounted there
+    source: str = ""  # the device that is mounted there; for one below a link, its path without links
     label: str = ""
 
 

@@ -85,6 +85,8 @@ def point_refusal(goal: Goal, facts: DiskFacts, settings: Disk, devices: frozens
         return refused(name, f"{point.source} is mounted there; unmount it, or choose another mount point")
     if point.state == "hidden":
         return refused(name, "it cannot be read, so it is not known to be empty; run this as root")
+    if point.state == "below a symbolic link":
+        return refused(name, f"it is below a symbolic link; its path without links is {point.source}: configure that")
     state = f"it is {point.state}"
     return refused(name, f"{state}; a file system is mounted only on an empty directory that is not a link")
 

@@ -132,7 +132,8 @@ def _program(work: Work, settings: Disk) -> tuple[Run, str]:
         run = _array(work, settings)
         if made.over:
             lvm = made.aggregation == "lvm"
-            run = wiped_after(run, made.name, lvm=lvm, swap=lvm and made.swap_uuid != "")
+            swap = lvm and made.swap_uuid != ""
+            run = wiped_after(run, made.name, uuid=made.array_uuid, lvm=lvm, swap=swap)
         return run, made.aggregation
     if work.what == TABLE:
         whole = made.filesystem == SWAP

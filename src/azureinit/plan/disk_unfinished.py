@@ -66,7 +66,7 @@ def _unfinished_table(made: DiskSet, disk: TemporaryDisk, *, trust: bool) -> Wor
         made.begun == TABLE
         and not disk.partitions
         and not holds_nothing(disk.content)
-        and has_no_signature(disk.content, over=made.over)
+        and _is_copy_of_table(disk, made)
     ):
         return _work(TABLE, made, (disk,), (seen(disk),), (disk.path,), again=True)
     if made.begun not in (TABLE, FILESYSTEM) or not has_table(disk.content, made):
@@ -157,7 +157,13 @@ def _may_get_table(disk: TemporaryDisk, made: DiskSet, number: int) -> bool:
         return all(part.number == 1 and holds_nothing(part.content) for part in disk.partitions)
     if is_blank(disk):
         return True
-    if disk.partitions or content is None or not has_no_signature(content, over=made.over):
+    return not disk.partitions and _is_copy_of_table(disk, made)
+
+
+def _is_copy_of_table(disk: TemporaryDisk, made: DiskSet) -> bool:
+    """Nothing but bytes that sfdisk may have left, or of what was on the disk before."""
+    content = disk.content
+    if content is None or not has_no_signature(content, over=made.over):
         return False
     return made.over != "" or (content.nonzero is not None and content.nonzero >= disk.size - COPY)
 
