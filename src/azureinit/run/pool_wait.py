@@ -92,7 +92,7 @@ class PoolWait:
 
     def _end_stage(self, polls: int) -> None:
         if self.span is not None:
-            self.span.text = f"{self.span.name}: ended after {polls} requests"
+            self.span.text = f"{self.span.name}: ended after {polls} request{'' if polls == 1 else 's'}"
             self.span.__exit__(None, None, None)
             self.span = None
 

@@ -100,7 +100,7 @@ def _document(body: bytes) -> Answer:
     try:
         return Answer(kind=DATA, told="the customer's data", medium=parse_medium(Secret(body)))
     except OvfInvalid as error:
-        return Answer(kind=UNUSABLE, told=f"not an ovf-env.xml: {error}")
+        return Answer(kind=UNUSABLE, told=f"an answer that is no ovf-env.xml: {error}")
 
 
 def parse_medium(document: Secret) -> Medium:

@@ -48,7 +48,6 @@ LOGIN_SECS = 60.0
 DHCP_SECS = 20.0
 PAUSE = 0.02
 STEM, INSIDE = "azure", "eth"  # of the interfaces' names: azure0 is the platform's side of eth0
-OUTSIDE = f"{STEM}0"
 POOLS = "var/lib/hyperv"
 DRIVE = "/dev/sr0"
 SHARED = "/run/fakeazure"
