@@ -83,9 +83,9 @@ examples:
   fakeazure serve --vm web.toml@10.0.0.5 --vm db.toml@10.0.0.6 --by address
 """
 TELL_DESCRIPTION = """\
-Sends a command to a running `fakeazure container` or `fakeazure boot`, and waits until it was carried out:
-  imds NAME              make the change NAME of the scenario's [[imds.changes]] now
-  reuse                  a customer takes the VM from its pool now
+Sends a command to a running `fakeazure container` or `fakeazure boot`:
+  imds NAME              make the change NAME of the scenario's [[imds.changes]]; returns when it is made
+  reuse                  a customer takes the VM from its pool; its network changes in the following seconds
 """
 BOOTS_HELP = f"""\
 boot the machine N times (1 to {MOST_BOOTS}) with the same disk. A machine that has reported Ready need not report it
