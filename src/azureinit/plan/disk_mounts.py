@@ -37,8 +37,8 @@ by an empty one. What was on it cannot be recovered.
 Keep here only what can be made again: caches, scratch files, swap. Everything else belongs on a managed disk.
 """
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-REFUSED = "refused: "  # how the name of a Caution begins that makes the setup fail
-KEPT = "not set up: "  # and of one that makes it fail for an operator, but not in a boot
+# How the names of Cautions begin that make the setup fail: always, or only for an operator and not in a boot.
+REFUSED, KEPT = "refused: ", "not set up: "
 
 
 class Place(Record):

@@ -10,7 +10,7 @@ from azureinit.errors import AzureInitError, HttpFailed, MediaAbsent, PoolReadyF
 from azureinit.http import open_connection
 from azureinit.jsontext import loads
 from azureinit.machine import MOST_BYTES, rfc3339
-from azureinit.machine.link_events import interruptible
+from azureinit.machine.interruptible import interruptible
 from azureinit.memory.instance import KINDS
 from azureinit.memory.pool import OFFERED, WAITING, Marker, remove_marker, write_marker
 from azureinit.plan.pool import PAUSE_SECS

@@ -9,9 +9,9 @@ from __future__ import annotations
 from azureinit.errors import HttpFailed, MediaAbsent, OvfInvalid
 from azureinit.http import Retry, send
 from azureinit.record import Record, Secret, replace
+from azureinit.sources.imds import imds_headers
 from azureinit.sources.media import Medium
 from azureinit.sources.ovf import parse_ovf
-from azureinit.version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def ask_once(config: Config, *, clock: Clock) -> Answer:
         response = send(
             "GET",
             config.imds.endpoint.rstrip("/") + QUESTION,
-            headers={"Metadata": "true", "User-Agent": f"azure-init v{VERSION}"},
+            headers=imds_headers(),
             retry=once,
             deadline=float("inf"),
             clock=clock,
