@@ -5,7 +5,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, CustomDataFailed, DeadlineExceeded
 from azureinit.run.carry import NAME, RUNNING, read_result
 from azureinit.run.state import Identity
-from azureinit.run.userdata import anew, holds_verdict, only_instance, report_failure
+from azureinit.run.userdata import holds_verdict, only_instance, report_failure, timed_from_now
 from azureinit.telemetry.events import INFO
 
 TYPE_CHECKING = False
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def deadline(context: Context, identity: Identity) -> int:
     """readiness.deadline_secs are over: a failure that names what is still being done, unless there is a verdict."""
     instance = identity.instance or only_instance(context)
-    if instance is None or not holds_verdict(anew(context), instance):
+    if instance is None or not holds_verdict(timed_from_now(context), instance):
         context.events.tell(INFO, "deadline", "no verdict waits for customData: nothing to add")
         return 0
     secs = context.config.readiness.deadline_secs
     step, doing = doing_now(context.machine)
     cause = DeadlineExceeded(f"not finished within readiness.deadline_secs ({secs:.0f} s): {doing}")
     error = CustomDataFailed(step, {"azure-init": cause})
-    report_failure(anew(context), Identity(vm_id=instance.vm_id, instance=instance), error)
+    report_failure(timed_from_now(context), Identity(vm_id=instance.vm_id, instance=instance), error)
     return 0
 
 

@@ -250,7 +250,7 @@ class Work:
     def deliver(self) -> None:
         if self.context.config.readiness.at != self.stage:
             return
-        context = anew(self.context)
+        context = timed_from_now(self.context)
         if not holds_verdict(context, self.instance):
             return
         failures = self._failures()
@@ -325,7 +325,7 @@ def _asked(stage: str, request: Request) -> dict[str, str]:
     return {row.name: row.frequency for row in rows if kinds.get(row.name) is None or kinds[row.name] in given}
 
 
-def anew(context: Context) -> Context:
+def timed_from_now(context: Context) -> Context:
     """The time for a verdict begins now: a stage may take longer than a run."""
     clock = context.machine.clock
     return replace(context, started=clock.monotonic(), booted=begun_moment(context.machine))
