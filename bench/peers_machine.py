@@ -22,9 +22,10 @@ from fakeazure.machines import container, nspawn
 from fakeazure.machines.console import last_lines
 from fakeazure.machines.login import connect, environment as ssh_environment, options as ssh_options
 from fakeazure.machines.network import enter_network, ip, make_veth
-from fakeazure.machines.pool_machine import ContainerNetwork, read_traces
+from fakeazure.machines.pool_machine import ContainerNetwork
 from fakeazure.machines.process import Stop, end, has_ended
 from fakeazure.machines.ssh_key import with_fresh_key
+from fakeazure.machines.traces import read_traces
 from fakeazure.machines.workspace import Workspace
 from fakeazure.platform import media
 from fakeazure.platform.addresses import gateway_for
@@ -45,6 +46,7 @@ runcmd:
 - [chown, app, /srv/app]
 - echo done > /srv/app/done
 """
+OUTSIDE = f"{container.STEM}0"  # the platform's side of eth0
 TURN = Path("/run/azure-init-peers.lock")
 PATIENCE = 60.0
 PAUSE = 0.005
@@ -228,9 +230,9 @@ def race(how: Race) -> Seen:
         furnish(whole, how, vm=vm)
         nspawn.prepare_mounts()
         nic = vm.interfaces[0]
-        make_veth(inside=nspawn.INTERFACE, outside=container.OUTSIDE, mac=nic.mac, gateway=gateway_for(nic))
+        make_veth(inside=nspawn.INTERFACE, outside=OUTSIDE, mac=nic.mac, gateway=gateway_for(nic))
         # Without this, ARP for a machine that has no address yet is repeated only after a second.
-        ip("neighbour", "replace", nic.address, "lladdr", nic.mac, "dev", container.OUTSIDE, "nud", "permanent")
+        ip("neighbour", "replace", nic.address, "lladdr", nic.mac, "dev", OUTSIDE, "nud", "permanent")
         fabric = container.make_fabric(scenario, ledger=None, directory=workspace.directory, root=whole)
         console = workspace.directory / "console"
         site = container.ContainerRun(
@@ -243,7 +245,7 @@ def race(how: Race) -> Seen:
             network=ContainerNetwork(scenario, stem=container.STEM, inside=container.INSIDE),  # made above
             image=read_traces(whole),
         )
-        dhcp = Dhcp(container.OUTSIDE, offers_for(vm), fabric.ledger)
+        dhcp = Dhcp(OUTSIDE, offers_for(vm), fabric.ledger)
         with fabric, dhcp, container.prepared(site), scales.laid(how.scales, site.binds):
             machine = Machine(site, how)
             try:

@@ -63,9 +63,9 @@ SLOWEST = (
 )
 # Tests of texts, packages and scripts: Pythons between the oldest and the newest need not repeat them.
 ONCE = frozenset(
-    ("test_assertions", "test_azure_e2e", "test_config_docs", "test_docs_map", "test_linters", "test_manual",
-     "test_package", "test_scripts", "test_staging", "test_suite", "test_units_security", "test_units_text",
-     "test_walls")
+    ("test_assertions", "test_azure_e2e", "test_config_docs", "test_docs_map", "test_docs_tables", "test_linters",
+     "test_manual", "test_package", "test_scripts", "test_staging", "test_suite", "test_units_security",
+     "test_units_text", "test_walls")
 )  # fmt: skip
 
 

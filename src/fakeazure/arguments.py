@@ -82,10 +82,11 @@ examples:
   fakeazure serve imds-html --vms 1000 --by address --ledger ledgers/
   fakeazure serve --vm web.toml@10.0.0.5 --vm db.toml@10.0.0.6 --by address
 """
+JUDGE_DESCRIPTION = "Prints what the platform was told, and whether that was true. Exit status: 0 it was; 1 it was not."
 TELL_DESCRIPTION = """\
-Sends a command to a running `fakeazure container` or `fakeazure boot`, and waits until it was carried out:
-  imds NAME              make the change NAME of the scenario's [[imds.changes]] now
-  reuse                  a customer takes the VM from its pool now
+Sends a command to a running `fakeazure container` or `fakeazure boot`:
+  imds NAME              make the change NAME of the scenario's [[imds.changes]]; returns when it is made
+  reuse                  a customer takes the VM from its pool; its network changes in the following seconds
 """
 BOOTS_HELP = f"""\
 boot the machine N times (1 to {MOST_BOOTS}) with the same disk. A machine that has reported Ready need not report it
@@ -106,8 +107,8 @@ def parser() -> argparse.ArgumentParser:
     add_serve(verbs)
     one = verbs.add_parser("scenarios", help="list the shipped scenarios, one per line")
     one.add_argument("name", nargs="?", metavar="NAME", help="print the file of this scenario instead")
-    one = verbs.add_parser("judge", help="print the verdict from a ledger")
-    one.add_argument("ledger", type=Path, metavar="LEDGER")
+    one = verbs.add_parser("judge", help="print the verdict from a ledger", description=JUDGE_DESCRIPTION)
+    one.add_argument("ledger", type=Path, metavar="LEDGER", help="a file that --ledger wrote")
     one.add_argument("--brief", action="store_true", help="only the verdict, without the timeline")
     one = verbs.add_parser("tell", help="send a command to a running container or boot", description=TELL_DESCRIPTION,
                            formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip

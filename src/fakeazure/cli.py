@@ -33,6 +33,7 @@ from fakeazure.scenarios.catalogue import NoSuchScenario, find_scenario, names, 
 from fakeazure.scenarios.spec import SpecInvalid
 
 USAGE = 2
+LONGEST_SOCKET = 107  # bytes of its path, by the kernel
 COMMAND_HINT = "give the command after --, as in: fakeazure run -- azure-init --root DIR"
 
 
@@ -96,7 +97,7 @@ def boot_verb(options: argparse.Namespace) -> int:
         if (file := getattr(options, name)) and not file.is_file():
             raise UsageError(f"--{name} {file}: no such file")
     check_directories(options, "ledger", "console", "control")
-    check_absent(options.control)
+    check_control(options.control)
     if (options.initrd or options.append) and not options.kernel:
         raise UsageError("--initrd and --append need --kernel")
     direct = qemu.Direct(kernel=options.kernel, initrd=options.initrd, append=options.append)
@@ -120,7 +121,7 @@ def container_verb(options: argparse.Namespace) -> int:
     scenario = scenario_of(options)
     container.check_scenario(scenario)
     check_directories(options, "ledger", "console", "control")
-    check_absent(options.control)
+    check_control(options.control)
     chosen = MachineOptions(
         ledger=options.ledger,
         console=options.console,
@@ -145,7 +146,9 @@ def check_directories(options: argparse.Namespace, *names: str) -> None:
             raise UsageError(f"--{name} {file}: no such directory")
 
 
-def check_absent(control: Path | None) -> None:
+def check_control(control: Path | None) -> None:
+    if control and len(os.fsencode(control)) > LONGEST_SOCKET:
+        raise UsageError(f"--control {control}: the path of a socket has at most {LONGEST_SOCKET} bytes")
     if control and os.path.lexists(control):
         raise UsageError(f"--control {control}: exists already: remove it, or choose another name")
 

@@ -68,6 +68,10 @@ def test_a_vm_from_a_pool_becomes_the_customers(bench: Benches, kind: str) -> No
     ran = one.agent(timeout=60)
     assert ran.status == 0, ran.err
     is_customers(one)
+    told = ran.err.splitlines()
+    assert any("request 3 to IMDS got the customer's data" in line for line in told), told
+    assert any("ended after 3 requests" in line for line in told), told
+    assert any("read this machine's settings from" in line and "the customer's data" in line for line in told), told
     known = {"state": "reused", "type": kind, "firmware_id": one.fabric.vm.id, "imds_id": one.fabric.vm.id}
     known |= {"new_firmware_id": one.fabric.vm.id, "new_imds_id": one.fabric.vm.id}
     found = marker(one.data)
@@ -257,7 +261,7 @@ def test_an_answer_that_never_ends_is_given_up_and_asked_for_again(bench: Benche
     ran = one.agent(timeout=60)
     assert ran.status == 0, ran.err
     is_customers(one)
-    told = [line for line in ran.err.splitlines() if "for the customer's data got" in line]
+    told = [line for line in ran.err.splitlines() if " to IMDS got " in line]
     assert any(line.endswith("got no answer: read timeout") for line in told), told
     times = polls(one)
     assert len(times) == 5 and all(later - sooner > 0.9 for sooner, later in pairwise(times)), times
@@ -269,7 +273,7 @@ def test_a_vm_that_imds_refuses_for_ever_says_so_and_waits_on(bench: Benches) ->
     run = PooledRun(one)
     run.until(lambda: len(polls(one)) > 4)
     told = run.kill()
-    assert told.count("warning: waiting: ") == 1 and "got status 403, IMDS refuses this VM" in told, told
+    assert told.count("warning: waiting: in a pool for ") == 1 and "got status 403, IMDS refuses this VM" in told, told
     assert kinds(one) == ["ready"] and state(one) == "waiting" and accounts(one) == []
     assert all(later - sooner > 0.9 for sooner, later in pairwise(polls(one)))
 

@@ -26,7 +26,6 @@ TOOLS = frozenset({
 })  # fmt: skip
 EMPTY_FSTAB = b"UUID=0a1b / ext4 defaults 0 1\n"
 LINE = "LABEL=AzureEphmDsk /mnt ext4 defaults,nofail,comment=azure-ephemeral-disk-setup 0 2"
-REGIONS = ((0, 16 * MIB), (SIZE - 16 * MIB, 16 * MIB))
 
 
 def blank(size: int = SIZE) -> Content:

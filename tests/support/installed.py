@@ -273,10 +273,8 @@ class Boot:
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 words = (entry / "cmdline").read_bytes().split(b"\0")[:-1]
-                if (
-                    words[-1:] == [b"/usr/bin/azure-init"]
-                    and (entry / "root").stat() == Path(f"/proc/{self.init}/root").stat()
-                ):
+                own = os.path.samefile(entry / "root", f"/proc/{self.init}/root")
+                if own and words[-1:] == [b"/usr/bin/azure-init"]:
                     return int(entry.name)
             except OSError:
                 continue

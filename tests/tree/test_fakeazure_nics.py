@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import subprocess
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fakeazure import Change, Fabric, Imds, Interface, Vm
+from fakeazure.cli import UsageError, check_control
 from fakeazure.machines.control import Control, NotTold, tell
 from fakeazure.platform.events import MetadataChanged
 from fakeazure.platform.imds_changes import NoSuchChange
@@ -88,3 +90,14 @@ def test_a_command_reaches_a_running_machine(tmp_path: Path) -> None:
         assert ran.returncode == 2
         advice = "give the file of --control of a running container or boot"
         assert ran.stderr == f"fakeazure: {control}: no such file or directory: {advice}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("here", "exists already"), ("long" * 30, "the path of a socket has at most 107 bytes"), ("free", "")],
+)
+def test_a_control_file_that_cannot_be_made_is_refused(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "here").touch()
+    refused = pytest.raises(UsageError, match=why) if why else contextlib.nullcontext()
+    with refused:
+        check_control(tmp_path / name)

@@ -219,7 +219,7 @@ from azureinit.config.model import Config, Wireserver
 from azureinit.errors import VerdictUndelivered
 from azureinit.http import open_connection
 from azureinit.machine import Clock, Machine
-from azureinit.machine.link_events import interruptible
+from azureinit.machine.interruptible import interruptible
 from azureinit.report.health import policy, send_ready
 from azureinit.record import replace
 from azureinit.run.pool_links import PoolLinks

@@ -28,8 +28,8 @@ from azureinit.run.maintenance import START, Situation, maintain
 from azureinit.run.pool import _restore_image
 from azureinit.run.recall import recall
 from azureinit.run.resend import start_resending
-from azureinit.run.state import Context, Outcome, Stopped, declared, known_to
-from azureinit.run.termination import REPORT_SECS, bound
+from azureinit.run.state import Context, Identity, Known, Outcome, Stopped, declared, known_to
+from azureinit.run.termination import REPORT_SECS, bound, is_silent
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import DEBUG, Event, Events
 from support.ssh_trees import ed25519
@@ -211,6 +211,18 @@ def test_a_run_that_is_stopped_while_it_waits_for_another_run_leaves_the_verdict
         assert provision(world.context()) == LockTimeout.exit_code
     assert world.health.requests == []
     assert "that run will report" in world.heard[-1].text
+
+
+@pytest.mark.parametrize(("of", "silent"), [(ID, True), ("another-vm", False)])
+def test_a_run_that_is_stopped_is_silent_only_with_its_own_marker_of_a_pool(
+    world: World, of: str, silent: bool
+) -> None:
+    """An image may have captured the marker of another VM."""
+    context, signal = world.context(), Stopped(world.clock.monotonic())
+    world.machine.make_dirs("/var/lib/azure-init", mode=0o700)
+    write_marker(world.machine, "/var/lib/azure-init", Marker(state="waiting", type="Running", firmware_id=of))
+    known = Known(identity=Identity(vm_id=ID))
+    assert is_silent(context, Outcome(known=known, failure=declared(signal), stopped=signal.at)) is silent
 
 
 def test_the_time_to_report_counts_from_the_signal(world: World) -> None:

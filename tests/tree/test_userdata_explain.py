@@ -16,9 +16,11 @@ from azureinit.modules.steps import ON_TREE, named, refused
 from azureinit.plan.actions import Satisfied, Step, Way, Write
 from azureinit.record import Secret
 from azureinit.run import config_modules, final_modules, network_modules
+from azureinit.run.explain import cautions
 from azureinit.run.instance_data import make_instance_data, write_instance_data
 from azureinit.run.modules import INSTANCE, NETWORK, Module, keys
 from azureinit.sources.metadata import Metadata
+from azureinit.userdata.document import read_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,6 +153,11 @@ def test_image_configuration_of_the_tree_counts(root: Path, file: Path, capsys: 
     assert main(["userdata", "run", "--root", str(root), str(file)]) == 0
     assert (root / "etc/name").read_text() == "below\n"
     capsys.readouterr()
+
+
+def test_a_template_without_instance_data_says_why_it_is_not_rendered() -> None:
+    (told,) = cautions(read_document(b"## template: jinja\n#cloud-config\nlocale: C\n"))
+    assert told.why == "it was not rendered: there is no instance data here; a boot on Azure makes it"
 
 
 def test_templates_are_rendered_in_a_tree(root: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from azureinit.facts.disk_content import (
 )
 from azureinit.facts.signatures import Signature
 from azureinit.machine.block import Digest
-from support.sparse_disks import GIB, GUID_TEXT, KIB, MIB, SIGNED, TIB, UUID_TEXT, SparseDisk, at, md1
+from support.sparse_disks import GIB, GUID_TEXT, KIB, MIB, SIGNED, TIB, UUID_TEXT, SparseDisk, at
 
 SIZES = st.one_of(
     st.integers(1, 200 * MIB),
@@ -53,13 +53,6 @@ def test_uuids_are_read(name: str) -> None:
     (one,) = content_of(disk).signatures
     assert one.uuid == UUID_TEXT
     assert one.label == {"md": "host:name", "luks": ""}.get(one.kind, "data")
-
-
-def test_mdadm_writes_uuids_in_another_way() -> None:
-    disk = SparseDisk(GIB)
-    disk.write(4096, md1(4096))
-    (one,) = content_of(disk).signatures
-    assert one.mdadm_uuid == "10111213:14151617:18191a1b:1c1d1e1f"
 
 
 @pytest.mark.parametrize("name", ["gpt 512", "gpt 4096"])

@@ -29,7 +29,7 @@ def test_a_unit_of_others_is_not_overwritten(path: str) -> None:
     assert not on_devices(made)
     assert not any(isinstance(action, Write) for action in actions(made))
     assert [item.why for item in refusals(made)] == [
-        f"/etc/fstab cannot be changed, and {path} is a unit of others; remove that, or choose another place"
+        f"/etc/fstab cannot be changed, and {path} is not a unit of azure-init; remove that, or choose another place"
     ]
 
 

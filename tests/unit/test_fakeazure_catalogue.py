@@ -24,6 +24,11 @@ def test_there_are_many_and_no_two_hold_the_same_conversation() -> None:
     assert len(set(platforms.values())) == len(platforms)
 
 
+def test_the_readme_has_their_number() -> None:
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text()
+    assert re.findall(r"# (\d+) scenarios", readme) == [str(len(names()))]
+
+
 @pytest.mark.parametrize("name", names())
 def test_each_is_valid_and_says_what_it_is(name: str) -> None:
     scenario = find_scenario(name)

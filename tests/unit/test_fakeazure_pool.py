@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from fakeazure import Pool, Vm
-from fakeazure.machines.pool_machine import Traces, kept, network_vm, provisioned, read_traces
+from fakeazure.machines.pool_machine import network_vm
 from fakeazure.machines.qemu import network_card
+from fakeazure.machines.traces import Traces, kept, provisioned, read_traces
 from fakeazure.platform.pool import POOL_KEY, is_pooled, pool_vm
 from fakeazure.platform.scenario import Scenario
 from fakeazure.scenarios.spec import SpecInvalid, parse_scenario

@@ -10,7 +10,8 @@ import pytest
 from azureinit.backends.network_files import File, files_of, profile_uuid
 from azureinit.facts.link_managers import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, SCRIPTS
 from azureinit.plan.network_layout import Layout, NicState, choose_primary, first_address, lay_out
-from azureinit.sources.network_metadata import Nic, is_simple, parse_mac, parse_network
+from azureinit.sources.metadata import is_simple
+from azureinit.sources.network_metadata import Nic, parse_mac, parse_network
 
 A, B = "00:0d:3a:12:34:56", "00:0d:3a:12:34:57"
 

@@ -142,8 +142,9 @@ AZURE_INIT = Command(
         Command(
             name="clean",
             help="forget that this machine was provisioned: the next boot provisions it again",
-            about="Remove the marker, journal, pending verdict, saved media and customData of every VM from the data "
-            "directory. Accounts, keys and settings stay; customData is carried out again, too.",
+            about="Remove the records of every VM from the data directory: markers, journal, pending verdict, saved "
+            "media, customData, disk sets, network, pool. Accounts, keys, settings and network files stay; customData "
+            "is carried out again, too.",
             options=(Option(names=("--logs",), help="also remove the log file and the trace"),),
         ),
         Command(

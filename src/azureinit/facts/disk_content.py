@@ -46,9 +46,8 @@ class Content(Record):
     blank: bool
     signatures: tuple[Signature, ...] = ()
     nonzero: int | None = None  # the first offset that is not zero; beside a signature, of the probed areas only
-    around: tuple[int, int] | None = (
-        None  # the partition (start, size) outside of which all bytes but the table were read
-    )
+    # The partition (start, size) outside of which all bytes but the table were read.
+    around: tuple[int, int] | None = None
     beside: int | None = None  # the first offset outside of it that is not zero
     ambiguous: str = ""  # what a second probe (blkid) says against the first
     pristine_ntfs: bool = False

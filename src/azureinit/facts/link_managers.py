@@ -196,7 +196,7 @@ def _foreign_profile(machine: Machine, *, uuid: str, name: str, mac: str) -> str
             if data is None or own or made:
                 continue
             said = _settings(data)
-            named = mac in (said.get("mac-address", "").lower(),) or name == said.get("interface-name", "")
+            named = mac == said.get("mac-address", "").lower() or name == said.get("interface-name", "")
             if named or (uuid and said.get("uuid", "") == uuid):
                 return path
     return _foreign_script(machine, name, mac)

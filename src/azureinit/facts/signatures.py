@@ -96,12 +96,6 @@ class Signature(Record):
     partitions: tuple[str, ...] = ()  # GPT: the UUIDs of its partitions
     volumes: tuple[str, ...] | None = None
 
-    @property
-    def mdadm_uuid(self) -> str:
-        """In mdadm's notation."""
-        plain = self.uuid.replace("-", "")
-        return ":".join(plain[at : at + 8] for at in range(0, len(plain), 8))
-
 
 class View:
     """The parts of a disk that were read, as (offset, bytes)."""

@@ -1,4 +1,4 @@
-"""The kernel's announcements about links and IPv4 routes, for a machine that waits in a pool.
+"""The kernel's announcements about links and IPv4 routes.
 
 The socket is bound to port 0, so that the kernel chooses one: other netlink sockets of this process do not collide.
 Links are told by index and MAC, since udev and administrators rename them.
@@ -15,7 +15,7 @@ from azureinit.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from azureinit.machine.netlink import Link
@@ -24,7 +24,6 @@ LINKS, IPV4_ROUTES = 0x1, 0x40  # multicast groups
 NEW_LINK, DELETED_LINK, NEW_ROUTE, DELETED_ROUTE = 16, 17, 24, 25
 PIECE = 1 << 16
 MOST_PIECES = 256  # in one call
-LOOK_SECS = 0.25  # between two questions whether an answer can still come
 # Kinds of changes.
 CHANGED, GONE, ROUTE, LOST = "changed", "gone", "route", "lost"
 
@@ -34,33 +33,6 @@ class Change(Record):
 
     kind: str
     link: Link | None = None
-
-
-class Interruptible(socket):
-    """A connection whose reading ends when `ended` says so: an answer can no longer come."""
-
-    ended: Callable[[], bool]
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        left = self.gettimeout() or 0.0
-        while True:
-            piece = min(left, LOOK_SECS)
-            self.settimeout(piece)
-            try:
-                return super().recv(size, flags)
-            except (TimeoutError, timeout):
-                left -= piece
-                if self.ended():
-                    raise ConnectionAbortedError(errno.ECONNABORTED, "the link has been removed") from None
-                if left <= 0:
-                    raise
-
-
-def interruptible(connection: socket, ended: Callable[[], bool]) -> socket:
-    """Takes the connection over."""
-    made = Interruptible(fileno=connection.detach())
-    made.ended = ended
-    return made
 
 
 class LinkWatch:

@@ -102,7 +102,7 @@ def _ask(kind: int, what: str) -> bytes:
                 everything = bytes(_size(kind))
                 length = HEADER.size + len(everything)
                 kernel.send(HEADER.pack(length, kind, REQUEST_DUMP, sequence, 0) + everything)
-                answer, changed = _answer(kernel, sequence)
+                answer, changed = read_answer(kernel, sequence)
                 if not changed:
                     break
         finally:
@@ -112,13 +112,13 @@ def _ask(kind: int, what: str) -> bytes:
     return answer
 
 
-def _answer(kernel: sockets.socket, sequence: int) -> tuple[bytes, bool]:
+def read_answer(kernel: sockets.socket, sequence: int) -> tuple[bytes, bool]:
     data = b""
     changed = False
     while len(data) < MOST_BYTES:
         piece = kernel.recv(PIECE)
         data += piece  # newer kernels end a short answer in the same piece
-        for kind, flags, number, body in _messages(piece):
+        for kind, flags, number, body in messages_in(piece):
             if number != sequence:
                 continue  # the rest of an answer to an earlier request
             changed = changed or bool(flags & INTERRUPTED)
@@ -149,17 +149,17 @@ def parse_routes(answer: bytes) -> tuple[Route, ...]:
 def _told(answer: bytes, asked: int) -> Iterator[tuple[tuple[int, ...], dict[int, bytes]]]:
     """Each message of the requested type: its fixed part, and its attributes by number."""
     size = _size(asked)
-    for kind, _flags, _number, body in _messages(answer):
+    for kind, _flags, _sequence, body in messages_in(answer):
         if kind == NEW[asked] and len(body) >= size:
             # Attributes begin at the next multiple of four, which all three fixed parts end at.
-            yield struct.unpack_from(SHAPES[asked], body), _attributes(body[size:])
+            yield struct.unpack_from(SHAPES[asked], body), attributes_in(body[size:])
 
 
 def _size(kind: int) -> int:
     return struct.calcsize(SHAPES[kind])
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+def messages_in(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
     place = 0
     while place + HEADER.size <= len(data):
         length, kind, flags, sequence, _port = HEADER.unpack_from(data, place)
@@ -169,7 +169,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         place += _aligned(length)
 
 
-def _attributes(data: bytes) -> dict[int, bytes]:
+def attributes_in(data: bytes) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     place = 0
     while place + 4 <= len(data):
@@ -192,26 +192,26 @@ def _link(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Link:
         index=index,
         name=_text(parts.get(NAME, b"")),
         mac=parts[MAC].hex(":") if any(parts.get(MAC, b"")) else "",
-        mtu=_number(parts.get(MTU, b"")),
+        mtu=number_in(parts.get(MTU, b"")),
         up=bool(flags & UP),
         carrier=parts.get(CARRIER, b"\1") != b"\0",
         loopback=bool(flags & LOOPBACK),
         state=STATES[state] if state < len(STATES) else str(state),
-        kind=_text(_attributes(parts.get(INFO, b"")).get(INFO_KIND, b"")),
-        master=_number(parts.get(MASTER, b"")),
+        kind=_text(attributes_in(parts.get(INFO, b"")).get(INFO_KIND, b"")),
+        master=number_in(parts.get(MASTER, b"")),
     )
 
 
 def _address(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Address | None:
     family, prefix, _flags, scope, index = fixed
-    shown = _ip(
+    shown = ip_text(
         parts.get(NEAR_END) or parts.get(FAR_END) or b""
     )  # on a point-to-point link, this machine is the near end
     if not shown or family not in (sockets.AF_INET, sockets.AF_INET6):
         return None
     return Address(
         index=index,
-        family=_version(family),
+        family=ip_version(family),
         address=shown,
         prefix=prefix,
         scope=SCOPES.get(scope, str(scope)),
@@ -224,16 +224,16 @@ def _routes(fixed: tuple[int, ...], parts: dict[int, bytes]) -> Iterator[Route]:
     if family not in (sockets.AF_INET, sockets.AF_INET6) or flags & CLONED:
         return
     route = Route(
-        family=_version(family),
-        destination=_ip(parts.get(DESTINATION, b"")) or ("0.0.0.0" if family == sockets.AF_INET else "::"),
+        family=ip_version(family),
+        destination=ip_text(parts.get(DESTINATION, b"")) or ("0.0.0.0" if family == sockets.AF_INET else "::"),
         prefix=prefix,
         type=TYPES[type_] if type_ < len(TYPES) else str(type_),
-        table=_number(parts.get(TABLE, b"")) or table,
-        metric=_number(parts.get(METRIC, b"")),
+        table=number_in(parts.get(TABLE, b"")) or table,
+        metric=number_in(parts.get(METRIC, b"")),
         scope=SCOPES.get(scope, str(scope)),
     )
     fields = route.as_dict()
-    for index, hop in _hops(parts.get(HOPS, b"")) or [(_number(parts.get(OUT, b"")), parts)]:
+    for index, hop in _hops(parts.get(HOPS, b"")) or [(number_in(parts.get(OUT, b"")), parts)]:
         yield Route(**{**fields, "index": index, "gateway": _gateway(hop)})
 
 
@@ -244,27 +244,27 @@ def _hops(data: bytes) -> list[tuple[int, dict[int, bytes]]]:
         length, _flags, _weight, index = HOP.unpack_from(data, place)
         if length < HOP.size or place + length > len(data):
             break
-        found.append((index, _attributes(data[place + HOP.size : place + length])))
+        found.append((index, attributes_in(data[place + HOP.size : place + length])))
         place += _aligned(length)
     return found
 
 
 def _gateway(parts: dict[int, bytes]) -> str:
-    return _ip(parts.get(GATEWAY, b"")) or _ip(
+    return ip_text(parts.get(GATEWAY, b"")) or ip_text(
         parts.get(VIA, b"")[2:]
     )  # a gateway of another family, which the first two bytes name
 
 
-def _ip(data: bytes) -> str:
+def ip_text(data: bytes) -> str:
     family = {4: sockets.AF_INET, 16: sockets.AF_INET6}.get(len(data))
     return "" if family is None else sockets.inet_ntop(family, data)
 
 
-def _version(family: int) -> int:
+def ip_version(family: int) -> int:
     return 4 if family == sockets.AF_INET else 6
 
 
-def _number(data: bytes) -> int:
+def number_in(data: bytes) -> int:
     return int(struct.unpack("=I", data)[0]) if len(data) == 4 else 0
 
 

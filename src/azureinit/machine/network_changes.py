@@ -16,12 +16,12 @@ from azureinit.machine.netlink import (
     NEAR_END,
     PATIENCE,
     PIECE,
-    _answer,
-    _attributes,
-    _ip,
-    _messages,
-    _number,
-    _version,
+    attributes_in,
+    ip_text,
+    ip_version,
+    messages_in,
+    number_in,
+    read_answer,
 )
 from azureinit.record import Record
 
@@ -59,20 +59,20 @@ def read_rules() -> tuple[Rule, ...]:
 
 def parse_rules(answer: bytes) -> list[Rule]:
     found = []
-    for kind, _flags, _sequence, body in _messages(answer):
+    for kind, _flags, _sequence, body in messages_in(answer):
         if kind != NEW_RULE or len(body) < RULE.size:
             continue
         family, _to, prefix, _tos, table, _one, _two, action, _flags = RULE.unpack_from(body)
-        parts = _attributes(body[RULE.size :])
-        source = _ip(parts.get(SOURCE, b""))
+        parts = attributes_in(body[RULE.size :])
+        source = ip_text(parts.get(SOURCE, b""))
         if action == TO_TABLE and source:
             found.append(
                 Rule(
-                    family=_version(family),
+                    family=ip_version(family),
                     source=source,
                     prefix=prefix,
-                    table=_number(parts.get(TABLE, b"")) or table,
-                    priority=_number(parts.get(PRIORITY, b"")),
+                    table=number_in(parts.get(TABLE, b"")) or table,
+                    priority=number_in(parts.get(PRIORITY, b"")),
                 )
             )
     return found
@@ -124,7 +124,7 @@ def _dump_rules(family: int) -> bytes:
     kernel = _open()
     try:
         kernel.send(HEADER.pack(HEADER.size + len(body), GET_RULE, REQUEST_DUMP, 1, 0) + body)
-        return _answer(kernel, 1)[0]
+        return read_answer(kernel, 1)[0]
     finally:
         kernel.close()
 
@@ -137,7 +137,7 @@ def _send(kind: int, flags: int, body: bytes, doing: str, what: str, *, fine: in
             told = kernel.recv(PIECE)
         finally:
             kernel.close()
-        for answer, _flags, _sequence, text in _messages(told):
+        for answer, _flags, _sequence, text in messages_in(told):
             failed = -struct.unpack_from("=i", text)[0] if answer == ERROR and len(text) >= 4 else 0
             if failed and failed != fine:
                 raise OSError(failed, os.strerror(failed))

@@ -53,9 +53,8 @@ class Marks(Journal):
         self.first_boot = ""  # in which it was read
         self.finished: set[str] = set()
         self.failures: dict[str, Failure] = {}
-        self.program: Process | None = (
-            None  # of this boot, begun and not ended: a stage that was killed left it running
-        )
+        # Of this boot, begun and not ended: a stage that was killed left it running.
+        self.program: Process | None = None
         self.meanwhile: Callable[[], None] | None = None  # called when a program has begun, while it runs
         self._begun: dict[str, list[str]] = {}  # the boots of each module since it was last finished or failed
         for entry in entries:

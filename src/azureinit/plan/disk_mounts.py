@@ -37,8 +37,8 @@ by an empty one. What was on it cannot be recovered.
 Keep here only what can be made again: caches, scratch files, swap. Everything else belongs on a managed disk.
 """
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-REFUSED = "refused: "  # how the name of a Caution begins that makes the setup fail
-KEPT = "not set up: "  # and of one that makes it fail for an operator, but not in a boot
+# How the names of Cautions begin that make the setup fail: always, or only for an operator and not in a boot.
+REFUSED, KEPT = "refused: ", "not set up: "
 
 
 class Place(Record):
@@ -74,8 +74,8 @@ def point_refusal(goal: Goal, facts: DiskFacts, settings: Disk, devices: frozens
         return refused(name, why)
     foreign = [path for path, ours in facts.mount_units if path in unit_paths(goal.point) and not ours]
     if foreign and facts.systemd and not _by_fstab(goal.point, facts):
-        why = f"{FSTAB} cannot be changed, and {foreign[0]} is a unit of others; remove that, or choose another place"
-        return refused(name, why)
+        theirs = f"{foreign[0]} is not a unit of azure-init"
+        return refused(name, f"{FSTAB} cannot be changed, and {theirs}; remove that, or choose another place")
     point = point_of(facts, goal.point)
     if point is None or point.state in ("absent", "empty"):
         return None

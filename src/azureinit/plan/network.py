@@ -10,12 +10,27 @@ from __future__ import annotations
 from azureinit.backends.network_files import files_of, is_without_dns, networkd_path, runtime_file
 from azureinit.backends.network_reload import TOOL, load, load_later, unload
 from azureinit.facts.diagnosis import SYNTHETIC
-from azureinit.facts.link_managers import DHCPCD, IFUPDOWN, NETPLAN, SCRIPTS, WICKED
-from azureinit.facts.network_own import IFUPDOWN_FILE, KEYFILES, MANA_PREFIX, NETPLAN_FILE, NETWORKD_RUNTIME
+from azureinit.facts.link_managers import DHCPCD, IFUPDOWN, NETPLAN, WICKED
+from azureinit.facts.network_own import (
+    IFUPDOWN_FILE,
+    KEYFILES,
+    MANA_PREFIX,
+    NETPLAN_FILE,
+    NETWORKD_RUNTIME,
+    SCRIPTS_DIR,
+)
 from azureinit.memory.network import RELOAD
 from azureinit.plan.actions import Caution, EditLink, MakeDir, Remove, Satisfied, Step, Way, Write
 from azureinit.plan.network_layout import METRIC, file_key, first_address, lay_out, nic_states, primary_of, stale_rules
-from azureinit.plan.network_record import Asked, Placed, is_kept, known_addresses, plan_no_record, plan_record, step_of
+from azureinit.plan.network_record import (
+    Asked,
+    Placed,
+    is_kept,
+    known_addresses,
+    plan_record,
+    plan_record_after,
+    step_of,
+)
 from azureinit.plan.route import plan_way
 from azureinit.record import replace
 
@@ -61,7 +76,7 @@ def plan_network(asked: Asked) -> Plan:
         *_plan_addresses(asked, layouts),
         *_plan_primary(asked, layouts),
         *_plan_promotion(asked, layouts),
-        *plan_no_record(asked, layouts),
+        *plan_record_after(asked, layouts),
     )
     done = () if steps else (Satisfied(name=NAME, why=f"as IMDS lists it; primary: {choice.why}"),)
     return (*told, *_strangers(asked), *cautions, *steps, *done)
@@ -241,7 +256,7 @@ def _is_loaded(asked: Asked, one: Placed) -> bool:
 def _belongs(path: str, keys: Sequence[str], asked: Asked) -> bool:
     """To a NIC whose link is not here. Files of network-scripts have names of links: that one's is not known then."""
     named = any(key in path for key in keys)
-    return named or _is_shared(asked, path) or (SCRIPTS in path and _is_link_missing(asked))
+    return named or _is_shared(asked, path) or (path.startswith(f"{SCRIPTS_DIR}/") and _is_link_missing(asked))
 
 
 def _is_shared(asked: Asked, path: str) -> bool:

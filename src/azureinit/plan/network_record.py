@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from azureinit.plan.network_layout import Layout
     from azureinit.sources.network_metadata import NetworkMetadata
 
+RECORD = "network record"  # the name of the steps that write the record
+
 
 class Asked(Record):
     """Everything that a plan for the network is made from. `confirmed`: two answers of IMDS are equal."""
@@ -73,30 +75,27 @@ def is_kept(asked: Asked, mac: str) -> bool:
 
 
 def plan_record(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
-    """First, so that whatever an interrupted run made is known to the next one."""
+    """The first step, so that whatever an interrupted run made is known to the next one."""
     record = _recorded(asked, placed, after=False)
     data = encode_record(record)
     if asked.kept.path and record != NetworkRecord() and data != asked.kept.data:
         why = "what azure-init configures here, and may remove again"
         write = Write(path=asked.kept.path, data=data, mode=0o600, was=asked.kept.data)
-        yield step_of("network record", why, write, did="recorded which NICs and addresses azure-init configures")
+        yield step_of(RECORD, why, write, did="recorded which NICs and addresses azure-init configures")
 
 
-def plan_no_record(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
-    """Last: only what is left."""
+def plan_record_after(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
+    """The last step: the record loses what was removed."""
     before, after = _recorded(asked, placed, after=False), _recorded(asked, placed, after=True)
     if not asked.kept.path or before == after:
         return
     if after == NetworkRecord():
         why = "nothing that azure-init configured is left"
-        yield step_of(
-            "network record", why, Remove(path=asked.kept.path), did=f"removed the record of the network: {why}"
-        )
+        did = f"removed the record of the network: {why}"
+        yield step_of(RECORD, why, Remove(path=asked.kept.path), did=did)
     else:
         write = Write(path=asked.kept.path, data=encode_record(after), mode=0o600)
-        yield step_of(
-            "network record", "the rest is gone", write, did="recorded what is left of the network configuration"
-        )
+        yield step_of(RECORD, "the rest is gone", write, did="recorded what is left of the network configuration")
 
 
 def step_of(name: str, why: str, *actions: Action, did: str) -> Step:

@@ -3,7 +3,7 @@
 A Pool is what is known; `seen`, `lost`, `blocked`, `answered` and `reconfigured` make the next one, `next_of` decides.
 While nothing happens, the data are asked for every minute, so that a missed announcement does not lose the machine.
 The link's way down and up again, or its exchange for another, begins FAST_SECS of polling every second: so does an
-IMDS that stops to answer, since the network may have moved unannounced. No two requests are closer than a second.
+IMDS that stops answering, since the network may have moved unannounced. No two requests are closer than a second.
 """
 
 from __future__ import annotations

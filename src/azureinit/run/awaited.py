@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOCK_SECS = 300.0  # the run does its last jobs, or another stage ends
 
 
-def anew(context: Context) -> Context:
+def timed_from_now(context: Context) -> Context:
     """The time for a verdict begins now: a stage may take longer than a run."""
     clock = context.machine.clock
     return replace(context, started=clock.monotonic(), booted=begun_moment(context.machine))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azureinit.errors import AzureInitError, CustomDataFailed, DeadlineExceeded
 from azureinit.memory.pending import READY, read_verdict
-from azureinit.run.awaited import anew, holds_verdict, report_failure
+from azureinit.run.awaited import holds_verdict, report_failure, timed_from_now
 from azureinit.run.carry import INTERRUPTED, NAME, RUNNING, read_result
 from azureinit.run.resend import resend_unanswered
 from azureinit.run.state import Identity
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def deadline(context: Context, identity: Identity) -> int:
     """readiness.deadline_secs are over: a failure that names what is still being done, unless there is a verdict."""
     instance = identity.instance or only_instance(context)
-    if instance is None or not holds_verdict(anew(context), instance):
+    if instance is None or not holds_verdict(timed_from_now(context), instance):
         context.events.tell(INFO, "deadline", "no verdict waits for customData: nothing to add")
         return 0
     identity = Identity(vm_id=instance.vm_id, instance=instance)
@@ -33,7 +33,7 @@ def deadline(context: Context, identity: Identity) -> int:
     step, doing = doing_now(context.machine)
     cause = DeadlineExceeded(f"not finished within readiness.deadline_secs ({secs:.0f} s): {doing}")
     error = CustomDataFailed(step, {"azure-init": cause})
-    report_failure(anew(context), identity, error)
+    report_failure(timed_from_now(context), identity, error)
     return 0
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from azureinit.userdata.document import Document
 
 STAGES = (NETWORK, CONFIG, FINAL)
+UNRENDERED = "it was not rendered: there is no instance data here; a boot on Azure makes it"
 
 
 class Planned(Record):
@@ -86,7 +87,7 @@ def _enacted(machine: Machine, plan: Plan, *, apart: bool, events: Events, deadl
     return failures
 
 
-def cautions(document: Document) -> tuple[Caution, ...]:
+def cautions(document: Document, *, unrendered: str = UNRENDERED) -> tuple[Caution, ...]:
     """One for each include document that was not fetched, and for each template that was not rendered."""
     made = []
     for part in document.parts:
@@ -96,5 +97,5 @@ def cautions(document: Document) -> tuple[Caution, ...]:
             why = "its URL was not fetched" if count == 1 else f"its {count} URLs were not fetched"
             made.append(Caution(name=f"{INCLUDE} ({where})", why=why))
         elif part.kind == TEMPLATE:
-            made.append(Caution(name=f"{TEMPLATE} ({where})", why="it was not rendered"))
+            made.append(Caution(name=f"{TEMPLATE} ({where})", why=unrendered))
     return tuple(made)

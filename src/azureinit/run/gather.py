@@ -61,7 +61,8 @@ def gather(
             if identity.instance is None:
                 identity, memory = learn_identity(context, gathered, early, memory, knowing, end_if_done=end_if_done)
                 previous_id = _kept_id(context, identity, memory)
-            told = " and ".join(IN_WORDS.get(name, name) for name in gathered.answers)
+            words = IN_WORDS if memory.pool is None else {**IN_WORDS, "media": "the customer's data"}
+            told = " and ".join(words.get(name, name) for name in gathered.answers)
             span.text = f"read this machine's settings from {told}" if told else "no source answered"
             span.failed = not gathered.answers
             if memory.waits is not None:  # only IMDS could tell the VM's id, and so that the marker is this VM's

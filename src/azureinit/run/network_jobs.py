@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from azureinit.run.maintenance import Situation
 
 LINKS = "/sys/class/net"
-RECORD = "network record"  # the name of the steps of plan/network.py that write the record
+RECORD = "network record"  # the same as in plan/network_record.py, which few boots load
 
 
 def read_network(at: Situation) -> object:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, HttpFailed, MediaAbsent, PoolReadyFailed, VerdictUndelivered
 from azureinit.http import SHORTEST_DELAY, jitter, open_connection
 from azureinit.machine import rfc3339
-from azureinit.machine.link_events import interruptible
+from azureinit.machine.interruptible import interruptible
 from azureinit.plan.pool import PAUSE_SECS
 from azureinit.report.health import policy
 from azureinit.report.protocol import send_verdict

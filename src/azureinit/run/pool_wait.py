@@ -67,7 +67,7 @@ class PoolWait:
                 answer = ask_once(config, clock=clock)
                 self._tell(answer, pool)
                 if answer.kind == DATA and answer.medium is not None and answer.medium.document is not None:
-                    self._end_stage(pool)
+                    self._end_stage(pool.polls + 1)
                     self.links.close()
                     return answer.medium.document
                 pool = answered(pool, heard=answer.kind != SILENT, pause=answer.pause, now=clock.monotonic())
@@ -83,7 +83,7 @@ class PoolWait:
         if self.span is None or self.span.name != stage:
             self.stages += 1
             if self.stages <= MOST_STAGES or is_power_of_two(self.stages):
-                self._end_stage(pool)
+                self._end_stage(pool.polls)
                 self.span = self.events.step(stage)
                 self.span.__enter__()
                 self.events.flush()
@@ -91,9 +91,9 @@ class PoolWait:
         status = f"in a pool for {_duration(waited)}, {pool.polls} requests for a customer's data; {self.last}"
         keep_alive(self.context, status)
 
-    def _end_stage(self, pool: Pool) -> None:
+    def _end_stage(self, polls: int) -> None:
         if self.span is not None:
-            self.span.text = f"{self.span.name}: ended after {pool.polls} requests"
+            self.span.text = f"{self.span.name}: ended after {polls} request{'' if polls == 1 else 's'}"
             self.span.__exit__(None, None, None)
             self.span = None
 
@@ -106,7 +106,7 @@ class PoolWait:
         self.told.add(answer.told)
         waited = _duration(self.machine.clock.monotonic() - self.begun)
         level = WARN if new and answer.kind in (UNUSABLE, REFUSED) else INFO
-        text = f"waiting in a pool for {waited}: request {number} for the customer's data got {answer.told}"
+        text = f"in a pool for {waited}: request {number} to IMDS got {answer.told}"
         self.events.tell(level, "waiting", text)
         self.events.flush()
 

@@ -50,7 +50,8 @@ def plan_stages(context: Context, asked: Asked) -> Plan:
         name = saved.source or NAME
         return tuple(Caution(name=name, why=f"nothing is done: {in_words(one)}") for one in document.errors)
     request = make_request(context, saved, document, vm_id=vm_id, directory=directory)
-    return (*cautions(document), *_plan_modules(context, request, instance))
+    unrendered = cautions(document, unrendered="it is rendered when its stage begins")
+    return (*unrendered, *_plan_modules(context, request, instance))
 
 
 def _plan_modules(context: Context, request: Request, instance: Instance | None) -> Plan:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from azureinit.machine.service import is_service
 from azureinit.machine.signals import default_sigterm, handle_sigterm, ignore_sigterm
 from azureinit.record import replace
+from azureinit.run.recall import waits_in_pool
 from azureinit.run.state import Stopped
 from azureinit.telemetry.events import WARN
 
@@ -60,7 +61,7 @@ def is_silent(context: Context, outcome: Outcome) -> bool:
         told = f"{outcome.failure}, in a pool after its Ready: nothing is reported, and the next start continues"
         context.events.tell(WARN, "provision", told)
         return True
-    if outcome.settled is None and _waits_in_pool(context):
+    if outcome.settled is None and context.unmounted is None and waits_in_pool(context, outcome.known.identity):
         context.events.tell(WARN, "provision", f"{outcome.failure}, in a pool: the next start continues")
         return True
     from azureinit.facts.system_state import is_stopping
@@ -91,17 +92,6 @@ def _is_reported_in_pool(context: Context, outcome: Outcome) -> bool:
 
     marker = read_marker(context.machine, context.config.azure_init_data_dir.path)
     return marker is not None and marker.state == WAITING and marker.is_of(outcome.known.identity.vm_id)
-
-
-def _waits_in_pool(context: Context) -> bool:
-    """Whether the platform has had the Ready of a pool, and no customer's data have arrived."""
-    data_dir = context.config.azure_init_data_dir.path
-    if context.unmounted is not None:
-        return False
-    from azureinit.memory.pool import REUSED, read_marker
-
-    marker = read_marker(context.machine, data_dir)
-    return marker is not None and marker.state != REUSED
 
 
 def bound(context: Context, channels: Channels, outcome: Outcome) -> tuple[Context, Channels]:

@@ -14,7 +14,7 @@ from azureinit.memory.pending import AWAITS, read_pending
 from azureinit.memory.pool import begun_moment
 from azureinit.plan.actions import work_left
 from azureinit.run import conclude
-from azureinit.run.awaited import LOCK_SECS, anew, has_verdict, holds_verdict, report_failure
+from azureinit.run.awaited import LOCK_SECS, has_verdict, holds_verdict, report_failure, timed_from_now
 from azureinit.run.carry import LOCK, NAME, PLACE, POWER, Carrier, Progress, error_of, read_result
 from azureinit.run.enact import best_effort, remove_leftovers
 from azureinit.run.module_tables import modules_of
@@ -280,7 +280,7 @@ class Work:
     def deliver(self) -> None:
         if self.context.config.readiness.at != self.stage:
             return
-        context = anew(self.context)
+        context = timed_from_now(self.context)
         if not holds_verdict(context, self.instance, replaces=True, awaited=self.awaited):
             return
         failures = self._failures()

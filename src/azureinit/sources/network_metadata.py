@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from azureinit.addresses import is_host_address, is_of_platform
 from azureinit.record import Record, replace
-from azureinit.sources.metadata import is_simple as is_simple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from azureinit.errors import HttpFailed, MediaAbsent, OvfInvalid
 from azureinit.http import Retry, send
 from azureinit.record import Record, Secret, replace
+from azureinit.sources.imds import imds_headers
 from azureinit.sources.media import Medium
 from azureinit.sources.ovf import parse_ovf
-from azureinit.version import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def ask_once(config: Config, *, clock: Clock) -> Answer:
         response = send(
             "GET",
             config.imds.endpoint.rstrip("/") + QUESTION,
-            headers={"Metadata": "true", "User-Agent": f"azure-init v{VERSION}"},
+            headers=imds_headers(),
             retry=once,
             deadline=float("inf"),
             clock=clock,
@@ -100,7 +100,7 @@ def _document(body: bytes) -> Answer:
     try:
         return Answer(kind=DATA, told="the customer's data", medium=parse_medium(Secret(body)))
     except OvfInvalid as error:
-        return Answer(kind=UNUSABLE, told=f"not an ovf-env.xml: {error}")
+        return Answer(kind=UNUSABLE, told=f"an answer that is no ovf-env.xml: {error}")
 
 
 def parse_medium(document: Secret) -> Medium:

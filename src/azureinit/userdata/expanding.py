@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from azureinit.userdata.values import Include
 
 MOST_FETCHED = 16 << 20  # bytes of all URLs together
-MOST_RENDERED = 16 << 20  # bytes of one template's output
 
 
 class Failed(Record):

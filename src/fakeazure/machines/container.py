@@ -21,19 +21,11 @@ from fakeazure.machines.messages import print_login_command, print_start, print_
 from fakeazure.machines.network import enter_network
 from fakeazure.machines.nspawn import NoContainer
 from fakeazure.machines.options import MachineOptions
-from fakeazure.machines.pool_machine import (
-    ContainerNetwork,
-    Traces,
-    kept,
-    namespace_leader,
-    network_vm,
-    provisioned,
-    read_traces,
-    record,
-)
+from fakeazure.machines.pool_machine import ContainerNetwork, namespace_leader, network_vm
 from fakeazure.machines.process import Stop, end, has_ended, kill
 from fakeazure.machines.reboots import SETTLED_SECS, Deadline, NetworkWatch, was_ready_before
 from fakeazure.machines.ssh_key import with_fresh_key, with_fresh_pool_key
+from fakeazure.machines.traces import Traces, kept, provisioned, read_traces, record
 from fakeazure.machines.workspace import Workspace
 from fakeazure.platform import proxy_agent
 from fakeazure.platform.addresses import WIRESERVER, azure_endpoints
@@ -48,7 +40,6 @@ LOGIN_SECS = 60.0
 DHCP_SECS = 20.0
 PAUSE = 0.02
 STEM, INSIDE = "azure", "eth"  # of the interfaces' names: azure0 is the platform's side of eth0
-OUTSIDE = f"{STEM}0"
 POOLS = "var/lib/hyperv"
 DRIVE = "/dev/sr0"
 SHARED = "/run/fakeazure"

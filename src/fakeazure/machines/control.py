@@ -93,7 +93,7 @@ class Control:
 
 
 def tell(path: Path, words: Sequence[str]) -> None:
-    """Sends a command to the fakeazure that listens there, and returns when it was carried out."""
+    """Sends a command to the fakeazure that listens there, and returns when it was accepted."""
     try:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(SECONDS)

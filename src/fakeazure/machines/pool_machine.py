@@ -1,4 +1,4 @@
-"""A machine from a pool as a container: its network, which the platform moves or exchanges, and what is found on it."""
+"""The network of a machine from a pool as a container: the platform moves it, or exchanges the interface."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fakeazure.machines.network import NoNetwork, ip, make_veth, make_veths, serve_leases
 from fakeazure.platform.addresses import WIRESERVER, gateway_for
 from fakeazure.platform.dhcp import Dhcp, Offer, offers_for
-from fakeazure.platform.events import Found, LinkChange
+from fakeazure.platform.events import LinkChange
 from fakeazure.platform.fabric import Fabric
 from fakeazure.platform.pool import OS_DISK, SAVABLE, Pool, is_pooled, pool_vm
 from fakeazure.platform.scenario import Scenario
@@ -173,55 +173,3 @@ def namespace_leader(child: int) -> int | None:
             for thread in Path(f"/proc/{process}/task").iterdir():
                 waiting += map(int, (thread / "children").read_text().split())
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traces:
-    """What provisioning leaves in a root directory."""
-
-    homes: frozenset[str]
-    users: frozenset[str]
-    host_keys: frozenset[str]
-    hostname: str
-    keys: str  # of all users
-
-
-def read_traces(root: Path) -> Traces:
-    homes = [*(root / "home").glob("*")]
-    return Traces(
-        homes=frozenset(one.name for one in homes),
-        users=frozenset(line.partition(":")[0] for line in read(root / "etc/passwd").splitlines()),
-        host_keys=frozenset(one.name for one in (root / "etc/ssh").glob("ssh_host_*")),
-        hostname=read(root / "etc/hostname").strip(),
-        keys="\n".join(read(home / ".ssh/authorized_keys") for home in (*homes, root / "root")),
-    )
-
-
-def read(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-def provisioned(before: Traces, now: Traces) -> list[str]:
-    """What has been provisioned since."""
-    found = [f"the home directory {name}" for name in sorted(now.homes - before.homes)]
-    found += [f"the account {name}" for name in sorted(now.users - before.users)]
-    found += [f"the host key {name}" for name in sorted(now.host_keys - before.host_keys)]
-    if now.hostname != before.hostname:
-        found.append(f"the host name {now.hostname!r}")
-    return found + (["authorized keys"] if now.keys != before.keys else [])
-
-
-def kept(now: Traces, vm: Vm) -> list[str]:
-    """What is there of the pool's VM."""
-    found = [f"the home directory of {vm.username}"] if vm.username in now.homes else []
-    found += [f"the account {vm.username}"] if vm.username in now.users else []
-    found += [f"the host name {vm.name!r}"] if now.hostname == vm.name else []
-    return found + [f"the key of {vm.username}" for key in vm.public_keys if key.data and key.data in now.keys]
-
-
-def record(fabric: Fabric, found: list[str], *, in_pool: bool) -> None:
-    for what in found:
-        fabric.ledger.add(Found(t=fabric.ledger.now(), what=what, in_pool=in_pool))
