@@ -135,10 +135,12 @@ def test_the_self_test_of_azure_vm_utils_succeeds(size: Size, packages: Path, tm
         assert said.splitlines()[-1].endswith("success!")
         assert f"'vmSize': '{size.name}'" in said and "validate_sku_config OK" in said
         assert guest.do(f"systemctl is-active {THEIRS}") == "active"
+        assert guest.sh(f"systemctl is-failed {THEIRS}").out.strip() == "active"
         if size.local:
             is_mounted(guest)
         else:
-            assert guest.sh("findmnt /mnt").status == 1
+            assert guest.sh("findmnt --kernel /mnt").status == 1
+            assert guest.sh("findmnt --fstab /mnt").status == 1
         # The control: without one link it fails, and says which.
         guest.do("rm /dev/disk/azure/os")
         status, said = run_selftest(guest)
