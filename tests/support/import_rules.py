@@ -70,9 +70,10 @@ ORDER: tuple[str, ...] = (
     "saving", "serving", "settle", "confirm", "resend", "deliver", "fetching", "rendering", "expand", "instance_data",
     "modules", "command_modules", "disk_modules", "package_modules", "system_modules", "user_modules",
     "network_modules", "config_modules", "final_modules", "module_tables", "request", "explain",
-    "stage_plans", "network", "network_jobs", "maintenance", "after_ready", "termination", "pool_links",
-    "pool_wait", "pool_ready", "pool", "readiness", "show", "mounts", "local", "compat", "watching", "carry", "failed",
-    "refresh", "awaited", "userdata", "deadline", "hostname_watch", "network_watch", "disks", "dispatch",
+    "stage_plans", "network", "network_jobs", "userdata_jobs", "maintenance", "after_ready", "termination",
+    "pool_links", "pool_wait", "pool_ready", "pool", "readiness", "show", "mounts", "local", "compat", "watching",
+    "carry", "failed", "refresh", "awaited", "userdata", "deadline", "hostname_watch", "network_watch", "disks",
+    "dispatch",
 )  # fmt: skip
 
 # ---- the system

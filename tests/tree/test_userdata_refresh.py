@@ -13,8 +13,10 @@ from azureinit.machine import Machine
 from azureinit.memory.instance import Instance
 from azureinit.memory.modules import read_marks
 from azureinit.memory.userdata import SavedUserdata, write_userdata
+from azureinit.plan.actions import Caution
 from azureinit.record import Secret, replace
 from azureinit.run.dispatch import run_stage
+from azureinit.run.maintenance import MAINTENANCE, Situation
 from azureinit.run.serving import is_due
 from azureinit.run.state import Context
 from azureinit.sources.metadata import Metadata
@@ -22,6 +24,10 @@ from azureinit.telemetry.events import ERROR, WARN, Event, Events
 from support.imds_answers import changed
 from support.trees import make_tree
 from support.wire import Server, answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from azureinit.plan.actions import Plan
 
 ID = "c0ffee00-1111-2222-3333-444444444444"
 VM = Instance(data_dir="/var/lib/azure-init", vm_id=ID)
@@ -136,6 +142,39 @@ def test_a_mistake_in_it_is_told_and_the_first_document_goes_on(world: World) ->
     assert not read_marks(world.machine(), VM.path("modules")).failures, "no mark: the next boot asks again"
     world.says(FIRST)
     assert world.boot() == [0, 0, 0]
+
+
+def changes(world: World, **more: object) -> Plan:
+    (row,) = (job for job in MAINTENANCE if job.name == "userData")
+    at = replace(Situation(machine=world.machine(), config=world.config, instance=VM), **more)
+    found = row.facts(at) if row.wanted(world.config) else None
+    return () if found is None else row.planner(at, found)
+
+
+def test_without_it_a_later_boot_tells_that_userdata_has_changed(world: World) -> None:
+    world.config = replace(world.config, userdata=Userdata())
+    world.saves(FIRST)
+    world.says(FIRST)
+    assert changes(world) == () and len(world.imds.requests) == 1
+    for newer in (NEWER, None):
+        world.says(newer)
+        (told,) = changes(world)
+        assert isinstance(told, Caution) and told.name == "userData" and "has changed" in told.why
+        assert "newer" not in told.why, "no content is told"
+
+
+def test_nothing_is_compared_where_no_userdata_was_used_or_the_run_has_asked(world: World) -> None:
+    world.says(NEWER)
+    assert changes(world) == (), "refresh does that itself"
+    world.config = replace(world.config, userdata=Userdata())
+    assert changes(world) == (), "no customData"
+    world.saves(FIRST, source="customData")
+    assert changes(world) == ()
+    world.saves(FIRST)
+    assert changes(world, facts=object()) == ()
+    world.config = replace(world.config, userdata=Userdata(enabled=False))
+    assert changes(world) == ()
+    assert world.imds.requests == []
 
 
 def test_the_stages_are_due_at_every_boot(world: World) -> None:

@@ -133,11 +133,13 @@ def test_a_unit_that_failed_is_reported_only_if_it_died_with_the_verdict(
     assert world.pending() == (TOLD if reports else pending)
 
 
-def test_a_stage_that_died_before_its_verdict_is_reported_while_the_next_one_runs(world: World) -> None:
+@pytest.mark.parametrize("state", ["done", ""], ids=["at its end", "at its beginning"])
+def test_a_stage_that_died_before_its_verdict_is_reported_while_the_next_one_runs(world: World, state: str) -> None:
     """systemd names the unit that failed."""
     at(world, "config")
     world.saves(b"#cloud-config\n{}\n", AWAITS)
-    Progress(world.machine, "config").write(state="done")
+    if state:
+        Progress(world.machine, "config").write(state=state)
     environ = {"MONITOR_UNIT": "azure-init-userdata-config.service"}
     world.machine = Busy(root=str(world.root), kernel=str(world.kernel), environ=environ)
     assert world.stage("failed") == 0

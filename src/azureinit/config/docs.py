@@ -174,8 +174,8 @@ KEYS: dict[str, str] = {
     "`cloud.cfg.d`, write the files in `/run/cloud-init` and `/var/lib/cloud` that other programs read, run "
     "cloud-init's script directories, go on after a failed command.",
     "userdata.refresh": "At each later boot, ask IMDS once for userData (at most 10 s, before logins), and use one "
-    "that has changed for what runs at every boot. False: nothing is asked; a person who may change it would be root "
-    "on this VM.",
+    "that has changed for what runs at every boot. False: a change is only logged; a person who may change it would be "
+    "root on this VM.",
     "userdata.unknown": "What happens with data of an unknown format: a warning, or a failure.",
     "userdata.allow_http": "Fetch the URLs of include documents and files without TLS, too.",
     "userdata.jinja_sensitive": "Let templates read instance data that only root may read.",

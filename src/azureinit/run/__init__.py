@@ -22,6 +22,7 @@ network_modules, config_modules, final_modules, module_tables
 request, explain, stage_plans
                            what they are given; the plans that customData becomes
 network, network_jobs      NICs and addresses beyond the first; whether there is any work with them
+userdata_jobs              the stages of customData in later boots, and a userData that has changed
 maintenance, after_ready   what every boot does, as rows; what follows Ready
 termination                ends without a verdict: SIGTERM, errors in a pool
 pool_links, pool_wait, pool_ready, pool

@@ -151,14 +151,16 @@ def _left_to_others(context: Context, identity: Identity) -> str:
 
 
 def _has_died(context: Context, at: str) -> bool:
-    """Whether the stage that has the verdict ended without it: in a module, or after all of them."""
+    """Whether the stage that has the verdict ended without it: before, in or after its modules."""
+    if context.machine.environ.get("MONITOR_UNIT") == find_stage(at).unit:
+        return True
     from azureinit.run.carry import DONE, FAILED, LOCK, RUNNING, read_result
 
     stages = read_result(context.machine).get("stages")
     row = stages.get(at) if isinstance(stages, dict) else None
     state = row.get("state") if isinstance(row, dict) else ""
-    if state not in (DONE, FAILED) or context.machine.environ.get("MONITOR_UNIT") == find_stage(at).unit:
-        return state in (RUNNING, DONE, FAILED)
+    if state not in (DONE, FAILED):
+        return state == RUNNING
     try:
         context.machine.hold(LOCK, timeout=0)  # a stage has it until its process ends
     except AzureInitError:

@@ -16,7 +16,8 @@ from azureinit.run.network_jobs import (
     read_network,
     read_wrong_way,
 )
-from azureinit.run.stages import SCRIPTS, find_stage
+from azureinit.run.stages import find_stage
+from azureinit.run.userdata_jobs import plan_stages, plan_user_data, read_custom_data, read_user_data
 from azureinit.telemetry.events import DEBUG, WARN
 
 TYPE_CHECKING = False
@@ -200,31 +201,17 @@ def _plan_disk_service(_at: Situation, found: Any) -> Plan:
     return plan_disk_service(unit=DISK_UNIT, started=started, masked=masked)
 
 
-def _read_custom_data(at: Situation) -> object:
-    """Where customData was never given and there is no script directory: two questions to the file system."""
-    if at.instance is None:
-        return None
-    asked = at.machine.stat(at.instance.path("userdata")) or at.machine.stat(SCRIPTS)
-    if asked is None and not at.config.userdata.cloud_init_compat:
-        return None
-    from azureinit.run.serving import TARGET, can_start, is_due
-
-    return TARGET if can_start(at.machine) and is_due(at.machine, at.config, at.instance) else None
-
-
-def _plan_stages(_at: Situation, unit: Any) -> Plan:
-    from azureinit.plan.units import plan_stages
-
-    return plan_stages(unit)
+def _carries_out(config: Config) -> bool:
+    return config.userdata.enabled and not config.custom_data.execute
 
 
 MAINTENANCE: tuple[Job, ...] = (
     Job(
         name="customData",
         when=SERVE,
-        wanted=lambda config: config.userdata.enabled and not config.custom_data.execute,
-        facts=_read_custom_data,
-        planner=_plan_stages,
+        wanted=_carries_out,
+        facts=read_custom_data,
+        planner=plan_stages,
     ),
     Job(
         name="entropy",
@@ -307,6 +294,14 @@ MAINTENANCE: tuple[Job, ...] = (
         wanted=lambda config: config.network.watch and config.network.configure,
         facts=lambda at: _is_running(at.machine, WATCH),
         planner=_plan_watch,
+    ),
+    Job(
+        name="userData",
+        when=LAST,
+        wanted=lambda config: _carries_out(config) and not config.userdata.refresh,
+        facts=read_user_data,
+        planner=plan_user_data,
+        level=DEBUG,  # IMDS does not answer
     ),
     Job(
         name="disk timeout",

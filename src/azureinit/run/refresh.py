@@ -11,7 +11,7 @@ from azureinit.memory.instance import read_sealed
 from azureinit.memory.sealed import seal
 from azureinit.memory.userdata import CUSTOM_DATA, USER_DATA, SavedUserdata
 from azureinit.record import Secret, replace
-from azureinit.run.serving import given
+from azureinit.run.serving import ask_user_data, given
 from azureinit.sources.metadata import Metadata
 from azureinit.telemetry.events import INFO, WARN
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from azureinit.run.state import Context
 
 DIRECTORY = "refreshed"  # in the VM's own
-MOST_SECS = 10.0  # logins wait meanwhile
 
 
 def is_wanted(context: Context, saved: SavedUserdata) -> bool:
@@ -50,11 +49,11 @@ def read_refreshed(context: Context, saved: SavedUserdata, directory: str) -> Sa
 
 
 def refresh(context: Context, saved: SavedUserdata, directory: str) -> SavedUserdata | None:
-    """Ask IMDS, and keep the document if it differs from that of the first boot. One answer is waited for, not long."""
+    """Ask IMDS, and keep the document if it differs from that of the first boot. Logins wait meanwhile."""
     if not is_wanted(context, saved):
         return None
     try:
-        user = _ask(context)
+        user = ask_user_data(context.machine, context.config, observe=context.events.observe)
     except AzureInitError as error:
         context.events.tell(WARN, USER_DATA, f"not refreshed, and the last document is used: {error}")
         return read_refreshed(context, saved, directory)
@@ -72,13 +71,3 @@ def refresh(context: Context, saved: SavedUserdata, directory: str) -> SavedUser
     values = {"source": found.source, "data": found.data.reveal().decode("latin-1")}
     machine.write(f"{place}/userdata", seal(values), mode=0o600)
     return replace(saved, source=found.source, data=found.data)
-
-
-def _ask(context: Context) -> Secret | None:
-    from azureinit.sources.imds import query_imds
-
-    config, clock = context.config, context.machine.clock
-    short = replace(config.imds, total_retry_timeout_secs=min(MOST_SECS, config.imds.total_retry_timeout_secs))
-    until = clock.monotonic() + MOST_SECS
-    settings = replace(config, imds=short)
-    return query_imds(settings, clock=clock, deadline=until, observe=context.events.observe).user_data

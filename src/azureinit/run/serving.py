@@ -12,6 +12,7 @@ from azureinit.telemetry.events import INFO, WARN
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from azureinit.config.model import Config
+    from azureinit.http import Observe
     from azureinit.machine import Machine
     from azureinit.memory.instance import Instance
     from azureinit.run.state import Asked, Context
@@ -23,6 +24,7 @@ SYSTEMD = "/run/systemd/system"
 PEER_SCRIPTS = "/var/lib/cloud/scripts"
 FREQUENCIES = ("per-boot", "per-instance", "per-once")
 START_SECS = 10.0
+ROUTE_SECS, ANSWER_SECS = 60.0, 10.0
 ACCESS = "access"
 
 
@@ -141,6 +143,35 @@ def _save(context: Context, instance: Instance, found: Given, metadata: Metadata
     elif before.data != found.data:
         told = "has changed since this VM's first boot: the copy of then is used"
         context.events.tell(WARN, found.source or NAME, told)
+
+
+def has_changed(machine: Machine, config: Config, instance: Instance) -> bool:
+    """Whether IMDS has another userData than at this VM's first boot. Where that had none, IMDS is not asked."""
+    from azureinit.memory.userdata import CUSTOM_DATA, USER_DATA, read_userdata
+    from azureinit.sources.metadata import Metadata
+
+    saved = read_userdata(machine, instance)
+    if saved is None or USER_DATA not in saved.source:
+        return False
+    from azureinit.addresses import host_of
+    from azureinit.machine.service import notify
+    from azureinit.sources.route import wait_for_route
+
+    notify(machine, "READY=1")  # no login waits for IMDS
+    wait_for_route(machine, host_of(config.imds.endpoint), until=machine.clock.monotonic() + ROUTE_SECS)
+    custom = saved.metadata.custom_data if CUSTOM_DATA in saved.source else None
+    found = given(config, Metadata(custom_data=custom, user_data=ask_user_data(machine, config)))
+    return found.data != saved.data
+
+
+def ask_user_data(machine: Machine, config: Config, *, observe: Observe | None = None) -> Secret | None:
+    """One answer is waited for, not long."""
+    from azureinit.record import replace
+    from azureinit.sources.imds import query_imds
+
+    short = replace(config.imds, total_retry_timeout_secs=min(ANSWER_SECS, config.imds.total_retry_timeout_secs))
+    until = machine.clock.monotonic() + ANSWER_SECS
+    return query_imds(replace(config, imds=short), clock=machine.clock, deadline=until, observe=observe).user_data
 
 
 def is_due(machine: Machine, config: Config, instance: Instance) -> bool:

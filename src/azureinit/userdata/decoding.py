@@ -8,6 +8,7 @@ from azureinit.userdata.values import OPAQUE
 LEAST_BASE64 = 16  # characters; a shorter text is never taken for base64
 MOST_MEMBERS = 1000
 WITH_HEADER = 31  # zlib: the window's size, and a gzip header
+FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
 
 
@@ -59,9 +60,10 @@ def parse_base64(content: bytes) -> bytes:
 
 def whole_base64(content: bytes) -> bytes | None:
     """What a document is that consists of base64 only; None if it does not, or if the result is no known document."""
-    packed = b"".join(content.split())
-    if len(packed) < LEAST_BASE64 or len(packed) % 4 or not ALPHABET.issuperset(packed):
+    packed = b"".join(content.split()).translate(FROM_URL_SAFE)
+    if len(packed) < LEAST_BASE64 or not ALPHABET.issuperset(packed):
         return None
+    packed += b"=" * (-len(packed) % 4)  # some programs leave the padding out
     try:
         data = parse_base64(packed)
     except Undecodable:
