@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from azureinit.errors import LocalError
 from azureinit.facts.link_managers import (
     DHCPCD,
     IFUPDOWN,
@@ -74,6 +77,20 @@ def test_infiniband_and_members_of_a_bond_are_no_nics(tmp_path: Path) -> None:
     machine.put_card("eth1", index=4, mac=B)
     (tmp_path / "sys/class/net/eth1/master").symlink_to("../bond0")
     assert names(machine) == ["eth0"]
+
+
+def test_a_link_that_is_being_removed_is_none(tmp_path: Path) -> None:
+    """Its files are there, and reading one fails."""
+
+    class Going(Several):
+        def read(self, path: str, **rest: Any) -> bytes | None:
+            if path == "/sys/class/net/eth1/address":
+                error = LocalError("cannot read it: Invalid argument")
+                error.errno = errno.EINVAL
+                raise error
+            return super().read(path, **rest)
+
+    assert names(Going(tmp_path, A, B)) == ["eth0"]
 
 
 def test_two_links_of_one_mac_are_told_apart_by_their_leases(tmp_path: Path) -> None:
