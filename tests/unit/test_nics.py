@@ -121,7 +121,8 @@ def test_the_default_of_the_package_may_be_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "file",
     ["/run/systemd/network/10-netplan-eth1.network", "/etc/systemd/network/50-wired.network",
-     "/etc/systemd/network/10-cloud-init-eth1.network"],
+     "/etc/systemd/network/10-cloud-init-eth1.network",
+     "/etc/systemd/network/zzz-azure-init.network"],  # an administrator's copy of the packaged default
 )  # fmt: skip
 def test_a_file_of_others_stays(tmp_path: Path, file: str) -> None:
     machine = Networked(tmp_path)
