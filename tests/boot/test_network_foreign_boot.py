@@ -123,6 +123,30 @@ def test_of_two_managers_the_one_that_holds_the_link_gets_the_file(machine: Netw
     assert own_files(disk, MANAGERS["networkd"]) == {}
 
 
+def test_netplan_for_networkmanager_gets_a_profile_and_no_file_of_netplan(machine: NetworkDisk) -> None:
+    """netplan has eth0 by its name, as an image's file does; nothing names eth1."""
+    rendered = "network:\n  version: 2\n  renderer: NetworkManager\n  ethernets:\n    eth0:\n      dhcp4: true\n"
+    both = Manager(
+        name="netplan-NetworkManager",
+        packages=("netplan.io", "network-manager"),
+        setup="systemctl disable systemd-networkd.service >&2",
+        files=(("etc/netplan/01-image.yaml", rendered, 0o600),),
+        ours=MANAGERS["NetworkManager"].ours,
+    )
+    disk = machine(both)
+    for number in (1, 2):
+        with disk.boot(A + B) as boot:
+            if number == 1:
+                settled(boot)
+            else:
+                boot.ended()
+            boot.until(lambda: rules(boot) == RULE, "the second interface has its rule")
+            assert departures(boot, TWO) == TWO
+            assert strays(boot) == []
+        assert list(own_files(disk, both)) == ["azure-init-000d3a123457.nmconnection"]
+        assert own_files(disk, MANAGERS["netplan"]) == {} == own_files(disk, MANAGERS["networkd"])
+
+
 def test_a_run_that_is_killed_between_the_file_and_its_loading_ends_in_the_next_boot(machine: NetworkDisk) -> None:
     disk = machine(MANAGERS["networkd"])
     disk.write("usr/local/bin/networkctl", TOOL, mode=0o755)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from azureinit.errors import LocalError
 from azureinit.machine.link_events import CHANGED, Change
 from azureinit.run.network_watch import LONGEST, Watcher
 from support.bounds import bounded
@@ -145,3 +146,24 @@ def test_imds_is_not_asked_by_another_nic_than_the_primary(tmp_path: Path) -> No
     machine.routes = ()
     watcher.look()
     assert lines(watcher)[1].startswith("there is no route to IMDS (169.254.169.254)")
+
+
+def test_a_kernel_that_cannot_be_asked_for_a_while_does_not_end_the_service(tmp_path: Path) -> None:
+    machine = Followed(tmp_path, A)
+
+    class Refusing(Followed):
+        def names(self, path: str) -> tuple[str, ...] | None:
+            if path == "/sys/class/net":
+                raise LocalError("cannot read /sys/class/net: Cannot allocate memory")
+            return super().names(path)
+
+    with Server(FINE) as server:
+        watcher = watcher_of(machine, endpoint=server.url)
+        live(watcher, Kernel(machine, period=7.0), 300)
+        machine.__class__ = Refusing
+        live(watcher, Kernel(machine, period=7.0), 3600)
+        asked = len(server.requests)
+        machine.__class__ = Followed
+        live(watcher, Kernel(machine, period=7.0), 3600)
+        assert len(server.requests) > asked
+    assert machine.held(A) == {"10.0.0.5"} and len(lines(watcher)) < 20, lines(watcher)

@@ -96,7 +96,13 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "N28": ("a file of netplan's matches the NIC", (OTHERS_STAY, FOREIGN_LINK)),
-    "N29": ("netplan for NetworkManager", (f"{NICS}::test_netplan_for_networkmanager_is_networkmanager",)),
+    "N29": (
+        "netplan for NetworkManager",
+        (
+            f"{NICS}::test_netplan_for_networkmanager_is_networkmanager",
+            f"{FOREIGN}::test_netplan_for_networkmanager_gets_a_profile_and_no_file_of_netplan",
+        ),
+    ),
     "N30": ("NetworkManager", (GOLDEN, f"{MANAGERS}::test_networkmanager_gets_a_keyfile_and_activates_it", TRAFFIC)),
     "N31": (
         "networkd and NetworkManager both run",

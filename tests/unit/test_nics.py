@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from azureinit.errors import LocalError
 from azureinit.facts.link_managers import (
     DHCPCD,
     IFUPDOWN,
@@ -76,6 +79,20 @@ def test_infiniband_and_members_of_a_bond_are_no_nics(tmp_path: Path) -> None:
     assert names(machine) == ["eth0"]
 
 
+def test_a_link_that_is_being_removed_is_none(tmp_path: Path) -> None:
+    """Its files are there, and reading one fails."""
+
+    class Going(Several):
+        def read(self, path: str, **rest: Any) -> bytes | None:
+            if path == "/sys/class/net/eth1/address":
+                error = LocalError("cannot read it: Invalid argument")
+                error.errno = errno.EINVAL
+                raise error
+            return super().read(path, **rest)
+
+    assert names(Going(tmp_path, A, B)) == ["eth0"]
+
+
 def test_two_links_of_one_mac_are_told_apart_by_their_leases(tmp_path: Path) -> None:
     machine = Several(tmp_path, A, B)
     machine.put("/sys/class/net/eth1/address", A)
@@ -104,7 +121,8 @@ def test_the_default_of_the_package_may_be_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "file",
     ["/run/systemd/network/10-netplan-eth1.network", "/etc/systemd/network/50-wired.network",
-     "/etc/systemd/network/10-cloud-init-eth1.network"],
+     "/etc/systemd/network/10-cloud-init-eth1.network",
+     "/etc/systemd/network/zzz-azure-init.network"],  # an administrator's copy of the packaged default
 )  # fmt: skip
 def test_a_file_of_others_stays(tmp_path: Path, file: str) -> None:
     machine = Networked(tmp_path)

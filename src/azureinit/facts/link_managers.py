@@ -33,7 +33,8 @@ NETWORKD, NETPLAN, NETWORK_MANAGER, IFUPDOWN, SCRIPTS, WICKED, DHCPCD = (
 NETIF = "/run/systemd/netif"
 # networkd's states of a link that one of its files configures.
 CONFIGURED = ("configuring", "configured", "failed", "linger")
-OWN_NETWORKD = (NETWORKD_PREFIX, "zzy-azure-init", "zzz-azure-init", MANA_PREFIX)
+PACKAGED = ("zzy-azure-init", "zzz-azure-init")  # in /usr/lib; a copy in /etc is an administrator's
+OWN_NETWORKD = (NETWORKD_PREFIX, MANA_PREFIX, *PACKAGED)
 FROM_NETPLAN, OWN_FROM_NETPLAN = "10-netplan-", "10-netplan-azure-init-"
 OWN_DROPIN = "azure-init-hostname.conf"
 NM_DEVICES, NM_RUNTIME = "/run/NetworkManager/devices", "/run/NetworkManager/system-connections"
@@ -93,7 +94,8 @@ def _by_networkd(machine: Machine, state: dict[str, str], *, yaml: tuple[str, ..
     others = [one for one in dropins if not one.endswith(f"/{OWN_DROPIN}")]
     if file.startswith(OWN_FROM_NETPLAN):
         return Holder(manager=NETPLAN, file=path, up=True)
-    if file.startswith(FROM_NETPLAN) or not file.startswith(OWN_NETWORKD):
+    copied = file.startswith(PACKAGED) and path.startswith("/etc/")
+    if copied or not file.startswith(OWN_NETWORKD):
         return Holder(manager=NETWORKD, file=path, up=True, foreign=path)
     if others:
         return Holder(manager=NETWORKD, file=path, up=True, foreign=others[0])

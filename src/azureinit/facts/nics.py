@@ -6,7 +6,10 @@ driver, because a NIC of the same driver may have no synthetic twin.
 
 from __future__ import annotations
 
+import errno
+
 from azureinit.addresses import IMDS, WIRESERVER
+from azureinit.errors import LocalError
 from azureinit.facts.diagnosis import INSIDE, SYNTHETIC, way_to
 from azureinit.facts.leases import read_standing
 from azureinit.facts.link_managers import read_cloud_netconfig, read_holder
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 LINKS = "/sys/class/net"
 MANA = "mana"
 ETHERNET = "1"  # ARPHRD_ETHER; InfiniBand, 32, has the drivers of virtual functions
+GOING = (errno.EINVAL, errno.ENODEV)  # sysfs's answer for a link that is being removed
 TOOLS = ("networkctl", "nmcli", "ifup", "ifdown")
 
 
@@ -91,7 +95,13 @@ def _link(machine: Machine, name: str) -> NicLink | None:
 
 
 def _attribute(machine: Machine, name: str, attribute: str) -> str:
-    return (machine.read(f"{LINKS}/{name}/{attribute}", limit=64) or b"").decode("ascii", "replace").strip()
+    try:
+        data = machine.read(f"{LINKS}/{name}/{attribute}", limit=64)
+    except LocalError as error:
+        if error.errno not in GOING:
+            raise
+        data = None
+    return (data or b"").decode("ascii", "replace").strip()
 
 
 class LoneNic(Record):

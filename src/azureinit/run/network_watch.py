@@ -147,8 +147,8 @@ class Watcher:
     def look(self) -> float:
         """Ask IMDS, and carry out what follows. Returns when the next request is due."""
         clock, events = self.machine.clock, self.context.events
-        self.links = self._links()
         try:
+            self.links = self._links()
             nics = read_nics(self.machine)
             self._check_way(nics)
             answer = query_network(self.config, clock=clock, deadline=clock.monotonic() + ANSWER_SECS, attempts=1)
@@ -264,9 +264,8 @@ class Watcher:
             clock.sleep(min(self.debounce, max(at - clock.monotonic(), 0.0)))
             clock.wait(kernel.wait, 0.0)  # what came in the meantime
             self.debounce = min(2 * self.debounce, LONGEST_DEBOUNCE)
-            links = self._links()
-            if links != self.links:
-                self.links, calm = links, False
+            if self._have_links_changed():
+                calm = False
                 at = min(at, self.pace.sooner(clock.monotonic()))
             else:
                 self._follow_again()
@@ -287,6 +286,14 @@ class Watcher:
         if self.brief != nics_in_brief(nics):
             self._follow(Due(answer=settled), nics)
             self.context.events.flush()
+
+    def _have_links_changed(self) -> bool:
+        try:
+            before, self.links = self.links, self._links()
+        except AzureInitError as error:  # as before, until the kernel can be asked
+            self._tell(str(error))
+            return False
+        return self.links != before
 
     def _links(self) -> frozenset[object]:
         """Without virtual functions, bridges and the links of containers."""
