@@ -7,10 +7,9 @@ gone from IMDS is removed after two equal answers, and only if azure-init made i
 
 from __future__ import annotations
 
-from azureinit.backends.network_files import files_of, is_without_dns, networkd_path, runtime_file
+from azureinit.backends.network_files import files_of, networkd_path, runtime_file
 from azureinit.backends.network_reload import TOOL, load, load_later, unload
-from azureinit.facts.diagnosis import SYNTHETIC
-from azureinit.facts.link_managers import DHCPCD, IFUPDOWN, NETPLAN, WICKED
+from azureinit.facts.link_managers import IFUPDOWN, NETPLAN
 from azureinit.facts.network_own import (
     IFUPDOWN_FILE,
     KEYFILES,
@@ -21,7 +20,8 @@ from azureinit.facts.network_own import (
 )
 from azureinit.memory.network import RELOAD
 from azureinit.plan.actions import Caution, EditLink, MakeDir, Remove, Satisfied, Step, Way, Write
-from azureinit.plan.network_layout import METRIC, file_key, first_address, lay_out, nic_states, primary_of, stale_rules
+from azureinit.plan.network_layout import file_key, primary_of, stale_rules
+from azureinit.plan.network_nics import NAME, is_link_missing, is_shared, layouts_of, strangers
 from azureinit.plan.network_record import (
     Asked,
     Placed,
@@ -32,25 +32,15 @@ from azureinit.plan.network_record import (
     step_of,
 )
 from azureinit.plan.route import plan_way
-from azureinit.record import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from azureinit.backends.network_files import File
-    from azureinit.config.model import Network
-    from azureinit.facts.nics import NicFacts, Nics
+    from azureinit.facts.nics import Nics
     from azureinit.plan.actions import Action, Item, Plan
-    from azureinit.plan.network_layout import Choice, Layout
-    from azureinit.sources.network_metadata import Nic
-
-NAME = "network"
-UNSUPPORTED = {
-    WICKED: "wicked configures it, and azure-init writes nothing for wicked",
-    DHCPCD: "dhcpcd configures it, and azure-init writes nothing for dhcpcd",
-    "": "no network manager that azure-init knows configures it",
-}
+    from azureinit.plan.network_layout import Choice
 
 
 def plan_network(asked: Asked) -> Plan:
@@ -67,7 +57,7 @@ def plan_network(asked: Asked) -> Plan:
     # Its entry may be one that cannot be used, which spoils no other: this machine knows its primary by itself.
     if not choice.primary or not (answer.refused or choice.primary in {nic.mac for nic in answer.nics}):
         return (*told, *_undecided(asked, choice))
-    layouts, cautions = _layouts(asked, choice.primary)
+    layouts, cautions = layouts_of(asked, choice.primary)
     steps = (
         *plan_record(asked, layouts),
         *plan_way(nics, primary=choice.primary, configured=frozenset(one.layout.name for one in layouts)),
@@ -79,7 +69,7 @@ def plan_network(asked: Asked) -> Plan:
         *plan_record_after(asked, layouts),
     )
     done = () if steps else (Satisfied(name=NAME, why=f"as IMDS lists it; primary: {choice.why}"),)
-    return (*told, *_strangers(asked), *cautions, *steps, *done)
+    return (*told, *strangers(asked), *cautions, *steps, *done)
 
 
 def is_way_wrong(nics: Nics) -> bool:
@@ -99,7 +89,7 @@ def takes_away(asked: Asked) -> bool:
     primary = primary_of(asked.nics).primary
     if primary not in known or not _is_whole(asked):
         return False
-    placed = _layouts(asked, primary)[0]
+    placed = layouts_of(asked, primary)[0]
     addresses = {address for each in known.values() for address in each}
     return bool(_stale_files(asked, placed)) or any(rule[0] not in addresses for rule in _stale_rules(asked, placed))
 
@@ -112,92 +102,6 @@ def _undecided(asked: Asked, choice: Choice) -> Iterator[Item]:
     else:
         why = f"the primary NIC is not certain: {choice.why}; no NIC is configured"
     yield Caution(name=NAME, why=why)
-
-
-def _strangers(asked: Asked) -> Iterator[Item]:
-    listed = {nic.mac for nic in asked.answer.nics}
-    here = {link.mac for link in (*(nic.link for nic in asked.nics.nics), *asked.nics.members)}
-    for nic in asked.nics.nics:
-        if nic.link.mac not in listed and nic.link.driver == SYNTHETIC:
-            lacks = "has no usable entry for" if asked.answer.refused else "does not list"
-            yield Caution(name=NAME, why=f"IMDS {lacks} {nic.link.name} ({nic.link.mac}): it keeps its defaults")
-    for mac in sorted(listed - here):
-        yield Caution(name=NAME, why=f"no link has the MAC address {mac}, which IMDS lists")
-
-
-# ---- what each NIC is to have
-
-
-def _layouts(asked: Asked, primary: str) -> tuple[tuple[Placed, ...], tuple[Item, ...]]:
-    """Those that azure-init configures, and why it leaves others alone."""
-    by_mac = {nic.link.mac: nic for nic in asked.nics.nics}
-    metric = by_mac[primary].metric if primary in by_mac else None
-    # A primary that other configuration gives a high metric stays the default route.
-    base = metric if metric is not None and metric >= 2 * METRIC else METRIC
-    wanted = [_bounded(_given_first(nic, by_mac.get(nic.mac)), asked.config) for nic in asked.answer.nics]
-    placed: list[Placed] = []
-    cautions: list[Item] = []
-    for each in lay_out(wanted, nic_states(asked.nics), primary=primary, base=base):
-        nic = by_mac[each.mac]
-        layout = replace(each, promoted=True) if each.primary and _is_promoted(asked, each, nic) else each
-        if layout.is_default or not (layout.primary or asked.config.secondary_nics):
-            continue
-        why = _refusal(nic) or _names_gateway(asked, layout) or _held_elsewhere(asked, layout)
-        if why:
-            lacks = [*layout.secondary, *layout.secondary6, *(() if layout.primary else ("policy routing",))]
-            cautions.append(Caution(name=NAME, why=f"{layout.name} stays without {', '.join(lacks)}: {why}"))
-            continue
-        placed.append(Placed(layout=layout, nic=nic, manager=nic.holder.manager))
-        if layout.sources and not layout.subnet:
-            told = f"IMDS gives no IPv4 subnet of {layout.name}: table {layout.table} has no route to it"
-            cautions.append(Caution(name=NAME, why=told))
-    return tuple(placed), tuple(cautions)
-
-
-def _is_promoted(asked: Asked, layout: Layout, nic: NicFacts) -> bool:
-    """The primary was another NIC when this one's file was written: it has no DNS servers and a high metric."""
-    manager, files = nic.holder.manager, asked.nics.files
-    return is_without_dns(manager, layout, files) and not (manager == NETPLAN and _is_shared(asked, NETPLAN_FILE))
-
-
-def _given_first(nic: Nic, here: NicFacts | None) -> Nic:
-    """The address of the lease is the one that DHCP gives, wherever IMDS lists it."""
-    if here is None or here.given not in nic.ipv4[1:]:
-        return nic
-    return replace(nic, ipv4=(here.given, *sorted({*nic.ipv4} - {here.given})))
-
-
-def _bounded(nic: Nic, config: Network) -> Nic:
-    return nic if config.secondary_addresses else replace(nic, ipv4=nic.ipv4[:1], ipv6=nic.ipv6[:1])
-
-
-def _refusal(nic: NicFacts) -> str:
-    holder = nic.holder
-    if holder.foreign:
-        return f"{holder.foreign} configures it"
-    if holder.manager == IFUPDOWN and not holder.reads:
-        return "/etc/network/interfaces does not read /etc/network/interfaces.d"
-    return UNSUPPORTED.get(holder.manager, "")
-
-
-def _names_gateway(asked: Asked, layout: Layout) -> str:
-    """A gateway's address on a link of this machine would take the machine off the network."""
-    gateways = {*asked.nics.gateways, *(first_address(nic.subnet) for nic in asked.answer.nics)}
-    found = sorted(gateways.intersection((*layout.sources, *layout.sources6, *layout.secondary, *layout.secondary6)))
-    return f"{', '.join(found)} is the address of a gateway" if found else ""
-
-
-def _held_elsewhere(asked: Asked, layout: Layout) -> str:
-    """An address that another link has, and not from azure-init: its traffic would leave by this one."""
-    record = asked.kept.record
-    wanted = {*layout.sources, *layout.sources6, *layout.secondary, *layout.secondary6}
-    for nic in asked.nics.nics:
-        mac = nic.link.mac
-        own = {*record.files.get(mac, ()), *record.addresses.get(mac, ())} - {nic.given}
-        held = sorted(wanted & {*nic.addresses} - own)
-        if held and mac != layout.mac:
-            return f"{nic.link.name} has {', '.join(held)}"
-    return ""
 
 
 def _files(placed: Sequence[Placed]) -> dict[str, tuple[File, str]]:
@@ -250,23 +154,13 @@ def _stale_rules(asked: Asked, placed: Sequence[Placed]) -> tuple[tuple[str, int
 def _is_loaded(asked: Asked, one: Placed) -> bool:
     """Whether the manager has this layout by the end of the plan."""
     shared = {NETPLAN: NETPLAN_FILE, IFUPDOWN: IFUPDOWN_FILE}.get(one.manager, "")
-    return TOOL[one.manager] in asked.nics.tools and not _is_shared(asked, shared)
+    return TOOL[one.manager] in asked.nics.tools and not is_shared(asked, shared)
 
 
 def _belongs(path: str, keys: Sequence[str], asked: Asked) -> bool:
     """To a NIC whose link is not here. Files of network-scripts have names of links: that one's is not known then."""
     named = any(key in path for key in keys)
-    return named or _is_shared(asked, path) or (path.startswith(f"{SCRIPTS_DIR}/") and _is_link_missing(asked))
-
-
-def _is_shared(asked: Asked, path: str) -> bool:
-    """A file for several NICs that stays: one link is not here, and it could only be written without that NIC."""
-    return path in (NETPLAN_FILE, IFUPDOWN_FILE) and path in asked.nics.files and _is_link_missing(asked)
-
-
-def _is_link_missing(asked: Asked) -> bool:
-    here = {nic.link.mac for nic in asked.nics.nics}
-    return any(mac in known_addresses(asked) and mac not in here for mac in asked.kept.record.files)
+    return named or is_shared(asked, path) or (path.startswith(f"{SCRIPTS_DIR}/") and is_link_missing(asked))
 
 
 # ---- NICs other than the primary
@@ -278,7 +172,7 @@ def _plan_secondary(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
     files = {path: found for path, found in _files(placed).items() if path not in primary_alone or others}
     files = {path: found for path, found in files.items() if not _is_primary_file(path, placed)}
     differ = [file for file, _manager in files.values() if asked.nics.files.get(file.path) != file.data]
-    changed = [file for file in differ if not _is_shared(asked, file.path)]
+    changed = [file for file in differ if not is_shared(asked, file.path)]
     live = asked.nics.live
     if not others or not (changed or (asked.kept.reload and live) or any(_waits(one, live) for one in others)):
         return
@@ -369,7 +263,7 @@ def _plan_primary(asked: Asked, placed: Sequence[Placed]) -> Iterator[Item]:
         for file, manager in _files([one]).values():
             shared = any(other.manager == manager for other in others) and not _is_primary_file(file.path, placed)
             old = asked.nics.files.get(file.path)
-            if shared or old == file.data or _is_shared(asked, file.path):
+            if shared or old == file.data or is_shared(asked, file.path):
                 continue
             live = asked.nics.live and TOOL[manager] in asked.nics.tools
             later = load_later(manager, one.layout) if live else ()
