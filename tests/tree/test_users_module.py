@@ -182,7 +182,7 @@ def test_a_redirected_user_gets_the_platforms_keys_with_a_command(tmp_path: Path
     applied(USERS_GROUPS, root, text)
     line = (root / "home/bob/.ssh/authorized_keys").read_text()
     assert line.startswith("no-port-forwarding,no-agent-forwarding,no-X11-forwarding,command=")
-    assert '\\"ada\\", not as \\"bob\\"' in line and line.endswith(f'exit 142" {PLATFORM}\n')
+    assert 'user \\"ada\\" rather than the user \\"bob\\".' in line and line.endswith(f'exit 142" {PLATFORM}\n')
     assert steps(planned(USERS_GROUPS, root, text)) == []
 
 
