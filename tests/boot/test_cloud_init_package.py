@@ -16,6 +16,8 @@ pytestmark = pytest.mark.newer
 
 SYSTEM = ("trixie", "python3-yaml", "python3-jinja2")
 GIVEN = """#cloud-config
+bootcmd:
+- [cloud-init-per, instance, mine, sh, -c, 'echo once for this VM >>/root/per']
 write_files:
 - path: /srv/made
   content: from customData
@@ -87,6 +89,8 @@ def test_what_scripts_ask(disk: Disk) -> None:
         assert (ended.returncode, ended.stdout.lstrip(".\n")) == (0, "status: done\n"), boot.journal("-b")
         assert boot.run("test", "-e", "/root/all").returncode == 0, "it was waited for"
         assert boot.out("cat", "/root/status-within") == "status: running"
+        boot.out("cloud-init", "init")
+        assert boot.out("cat", "/root/per") == "once for this VM", "and bootcmd was run again"
         found = status(boot, code=0)
         assert (found["status"], found["datasource"], found["errors"]) == ("done", "azure", [])
         assert status(boot, code=0, user="nobody") == found
@@ -157,6 +161,13 @@ def look_at_modules(boot: Boot) -> None:
     boot.out("sh", "-c", "printf '#cloud-config\\nruncmd: 3\\n' >/root/wrong.yaml")
     wrong = boot.run("cloud-init", "schema", "-c", "/root/wrong.yaml")
     assert wrong.returncode == 1 and "runcmd" in wrong.stdout
+    for words in (
+        ("init", "--local"),
+        ("modules", "--mode=config"),
+        ("modules", "--mode=final"),
+        ("--debug", "status"),
+    ):
+        boot.out("cloud-init", *words)
     boot.out("rm", "/root/all")
     assert "has run" in boot.out("cloud-init", "single", "--name", "cc_runcmd")
     assert boot.run("test", "-e", "/root/all").returncode

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fakeazure.platform.events import Kvp
+from support.boot_checks import has_no_cycle
 from support.installed import Boot, Disk, Machines
 
 pytestmark = pytest.mark.newer
@@ -67,6 +69,14 @@ runcmd:
 - sh -c 'exit 3'
 - touch /root/too-far
 """
+# As documents for Azure with cloud-init have it.
+REQUIRING = """#cloud-config
+bootcmd:
+- mkdir -p /srv/store
+mounts:
+- [/srv/store, /late, none, 'bind,nofail,x-systemd.requires=cloud-init.service', '0', '0']
+- [/srv/store, /early, none, 'bind,x-systemd.requires=cloud-init.service', '0', '0']
+"""
 # Commands that take the admin's login away; no check of the document sees them.
 LOCKED_OUT = {
     "keys": "echo >/home/azureuser/.ssh/authorized_keys",
@@ -85,6 +95,10 @@ def reports(boot: Boot) -> list[str]:
 def result(boot: Boot) -> dict[str, object]:
     found: dict[str, object] = json.loads(boot.out("cat", "/run/azure-init/userdata.json"))
     return found
+
+
+def is_mounted(boot: Boot, point: str) -> bool:
+    return boot.run("mountpoint", "-q", point).returncode == 0
 
 
 @pytest.fixture
@@ -112,6 +126,16 @@ def test_the_stages_run_in_their_order_and_a_second_boot_repeats_only_what_is_fo
         assert [boot.ended(UNIT.format(stage)) for stage in CARRIED] == ["success 0"] * 2
         assert boot.out("cat", "/root/boots").split() == ["boot", "boot"]
         assert boot.told() == []
+
+
+def test_mounts_that_require_a_unit_of_cloud_init_are_there_in_the_next_boot_too(disk: Disk) -> None:
+    for vm in (given(REQUIRING), ""):
+        with disk.boot(vm=vm) as boot:
+            boot.wait_until_up()
+            boot.until(partial(is_mounted, boot, "/early"), "it is mounted early")
+            boot.until(partial(is_mounted, boot, "/late"), "it is mounted late")
+            has_no_cycle(boot)
+            assert boot.failed_units() == []
 
 
 def test_a_failure_at_final_is_told_with_its_line_and_by_no_later_boot(disk: Disk) -> None:

@@ -242,6 +242,7 @@ chpasswd:
             "etc/ssh/sshd_config.d/50-cloud-init.conf": "the same",
         },
     ),
+    config("root may not log in", f"disable_root: true\nssh_authorized_keys: ['{KEY}']\n"),
     config("root may log in", f"disable_root: false\nssh_authorized_keys: ['{KEY}']\n"),
 )
 SYSTEM = (

@@ -59,7 +59,9 @@ def test_disable_root_replaces_lines_that_would_let_root_in(tmp_path: Path) -> N
     applied(SSH, root, text)
     first, second, third = (root / "root/.ssh/authorized_keys").read_text().splitlines()
     assert first == "# image"
-    assert all(line.startswith("no-port-forwarding,") and '\\"ada\\", not as' in line for line in (second, third))
+    assert all(
+        line.startswith("no-port-forwarding,") and 'as the user \\"ada\\" rather' in line for line in (second, third)
+    )
     assert second.endswith(PLATFORM) and third.endswith(KEY)
     assert steps(planned(SSH, root, text)) == []
     applied(SSH, root, "disable_root: false\n")

@@ -48,6 +48,7 @@ LAUNCHERS = {
     "usr/bin/fakeazure": "#!/usr/bin/python3 -I",
 }
 SCRIPTS = (
+    "usr/bin/cloud-init-per",
     "usr/share/python3/runtime.d/azure-init.rtupdate",
     "usr/share/initramfs-tools/hooks/azure-init-disks",
     "usr/lib/dracut/modules.d/97azure-init-disks/module-setup.sh",

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from azureinit.config.model import Config, Userdata
 from azureinit.errors import AzureInitError
 from azureinit.machine import Machine
-from azureinit.run.user_modules import USERS_GROUPS
+from azureinit.run.user_modules import SET_PASSWORDS, USERS_GROUPS
 from azureinit.sources.metadata import Metadata
 from support.user_modules import (
     HASH,
@@ -155,6 +156,17 @@ def test_a_plain_text_password_is_hashed_and_found_again(tmp_path: Path) -> None
     assert steps(planned(USERS_GROUPS, root, text)) == []
 
 
+def test_in_the_place_of_cloud_init_advice_on_passwords_is_no_warning(tmp_path: Path) -> None:
+    """`cloud-init status` ends with 2 after a warning, and cloud-init has none here."""
+    text = "users:\n- {name: bob, plain_text_passwd: sekrit, lock_passwd: false}\n"
+    text += f"- {{name: eve, hashed_passwd: '{HASH}'}}\npassword: swordfish\nchpasswd: {{expire: false}}\n"
+    compatible = Config(userdata=Userdata(cloud_init_compat=True))
+    for settings, told in ((Config(), 3), (compatible, 0)):
+        root = make_vm(tmp_path / str(told))
+        plans = [applied(module, root, text, settings=settings) for module in (USERS_GROUPS, SET_PASSWORDS)]
+        assert sum(len(cautions(plan)) for plan in plans) == told
+
+
 def test_a_crash_before_the_password_is_made_up_for(tmp_path: Path) -> None:
     root = make_vm(tmp_path)
     applied(USERS_GROUPS, root, "users: [bob]\n")
@@ -170,7 +182,7 @@ def test_a_redirected_user_gets_the_platforms_keys_with_a_command(tmp_path: Path
     applied(USERS_GROUPS, root, text)
     line = (root / "home/bob/.ssh/authorized_keys").read_text()
     assert line.startswith("no-port-forwarding,no-agent-forwarding,no-X11-forwarding,command=")
-    assert '\\"ada\\", not as \\"bob\\"' in line and line.endswith(f'exit 142" {PLATFORM}\n')
+    assert 'user \\"ada\\" rather than the user \\"bob\\".' in line and line.endswith(f'exit 142" {PLATFORM}\n')
     assert steps(planned(USERS_GROUPS, root, text)) == []
 
 

@@ -11,11 +11,9 @@ import yaml
 from hypothesis import given, settings, strategies as st
 
 from azureinit.cli.userdata import as_text
-from azureinit.userdata.document import read_document
 from azureinit.userdata.json_schema import key_table, of, other_keys, schema
-from azureinit.userdata.keys import ALL, BY_NAME, CONFIG, FINAL, KEYS, NETWORK, Key
+from azureinit.userdata.keys import ALL, BY_NAME, CONFIG, FINAL, KEYS, NETWORK
 from azureinit.userdata.kinds import Keys, ListOf, Named, OneOf, said
-from azureinit.userdata.node import plain
 from azureinit.userdata.validate import Report, validate
 from azureinit.userdata.values import (
     MOST_BYTES,
@@ -94,6 +92,16 @@ WRONG = [
         "manage_etc_hosts: 'true'\n",
         "2:19 warning manage_etc_hosts should be true or false",
         "remove the quotation marks",
+    ),
+    (
+        "users: [{name: a, ssh_import_id: , groups: b}]\n",
+        "2:34 warning users[0].ssh_import_id has no value, and nothing is done for it",
+        "",
+    ),
+    (
+        "write_files: [{path: , content: x}]\n",
+        "2:22 error write_files[0].path must be an absolute path, and is empty",
+        "",
     ),
     (
         "runcmd: a\n",
@@ -335,19 +343,6 @@ def test_every_kind_can_be_said() -> None:
             left += [field.kind for field in kind.fields]
         elif isinstance(kind, Named):
             left.append(kind.value)
-
-
-@pytest.mark.parametrize("row", [row for row in KEYS if row.module and row.stage != ALL], ids=lambda row: row.name)
-def test_a_key_without_a_value_asks_for_nothing(row: Key) -> None:
-    document = read_document(f"#cloud-config\n{row.name}:\nbootcmd:\n- 'true'\n".encode())
-    if row.name in ("bootcmd", "ntp"):  # ntp is complete without a value
-        return
-    assert set(plain(document.config)) == {"bootcmd"}
-    head = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n"
-    part = "--X\nContent-Type: text/cloud-config\n\nruncmd: {}\n"
-    assert "runcmd" not in plain(
-        read_document(head + (part.format("[a]") + part.format("") + "--X--\n").encode()).config
-    )
 
 
 # ---- docs/userdata.md

@@ -147,7 +147,7 @@ def _plan_password(one: Given, request: Request, facts: Users) -> Plan:
     notes: Plan = ()
     if one.kind == HASH and not is_hash(Secret(field.reveal().lstrip(LOCK))):
         notes = (Caution(name=name, why="this is no hash of a password: no password will be accepted"),)
-    if one.kind == TEXT:
+    if one.kind == TEXT and not request.compatible:  # a warning is exit status 2 of `cloud-init status`
         notes = (Caution(name=name, why="the password can be read in the VM's customData: give its hash"),)
     expired = expires(request, one.account)
     if expired and one.account == request.metadata.username:

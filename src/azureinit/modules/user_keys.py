@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from azureinit.userdata.node import Node
 
 NO_FILES = AdminFiles()
-# The same options and exit status as cloud-init's. $USER is to be used, $DISABLE_USER is not.
+# The same options, sentence and exit status as cloud-init's: programs look for them.
+# $USER is to be used, $DISABLE_USER is not.
 REDIRECT = (
     "no-port-forwarding,no-agent-forwarding,no-X11-forwarding,"
-    'command="echo \'Log in as \\"$USER\\", not as \\"$DISABLE_USER\\".\';echo;sleep 10;exit 142"'
+    'command="echo \'Please login as the user \\"$USER\\" rather than the user \\"$DISABLE_USER\\".\';echo;sleep 10;'
+    'exit 142"'
 )
 
 

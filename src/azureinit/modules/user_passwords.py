@@ -62,7 +62,7 @@ def plan_user_password(
     keys = (HASHED, PLAIN, AT_CREATION) if new or admin or takes_passwd(user, accounts) else (HASHED, PLAIN)
     said = next((key for key in keys if user.get(key) is not None), None)
     notes: list[Item] = []
-    if said == PLAIN:
+    if said == PLAIN and not request.compatible:  # a warning is exit status 2 of `cloud-init status`
         notes.append(Caution(name=name, why=f"{PLAIN} can be read in the VM's customData: use {HASHED}"))
     if said is not None and user.text(said):
         field = facts.hashes.get(f"users {user.name}") if said == PLAIN else Secret(user.text(said))
@@ -72,7 +72,7 @@ def plan_user_password(
             notes.append(Caution(name=name, why=f"{said} is no hash of a password: no password will be accepted"))
         locked = Secret(LOCK + field.reveal()) if lock else field
         did = f"set the password of {user.name}" + (", locked" if lock else "")
-        if lock:
+        if lock and not request.compatible:
             notes.append(Caution(name=name, why="lock_passwd is true: the password is set, and not accepted"))
         setting = Setting(name=name, account=user.name, field=locked, why="was given", did=did)
         return (*notes, plan_setting(setting, request, facts, accounts))

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from azureinit.userdata.kinds import Kind
+    from azureinit.userdata.kinds import Field, Kind
 
 FLAG_WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+EMPTY = "has no value, and nothing is done for it"
 PAST = "out of use, and nothing is done for it"
 KIND_WORDS = {
     MAPPING: "a mapping",
@@ -89,7 +90,7 @@ class Check:
         elif not row.module:
             self.tell(WARNING, f"{name} is accepted, but azure-init does not do it", key)
         if value.kind == NULL and not fits(value, row.kind):
-            self.tell(WARNING, f"{name} has no value, and nothing is done for it", value)
+            self.tell(WARNING, f"{name} {EMPTY}", value)
         else:
             self.value(value, row.kind, name)
 
@@ -179,7 +180,10 @@ class Check:
                     self.tell(WARNING, f"{name}.{field.name} is {PAST}", key)
                 elif field.use:
                     self.tell(WARNING, f"{name}.{field.name} is an older name", key, hint=f"use {field.use}")
-                self.value(value, field.kind, f"{name}.{field.name}")
+                if is_left_empty(value, field):
+                    self.tell(WARNING, f"{name}.{field.name} {EMPTY}", value)
+                else:
+                    self.value(value, field.kind, f"{name}.{field.name}")
             elif kind.undone:
                 self.tell(WARNING, f"{name}.{shown(key.text)} is accepted, but azure-init does not do it", key)
             elif not kind.more:
@@ -210,6 +214,36 @@ def fits(node: Node, kind: Kind) -> bool:
     if isinstance(kind, OneOf):
         return any(fits(node, one) for one in kind.kinds)
     return isinstance(kind, Anything) or node.kind == MAPPING
+
+
+def is_left_empty(value: Node, field: Field) -> bool:
+    """Whether a key has no value and might as well not be there."""
+    return value.kind == NULL and not field.required and not fits(value, field.kind)
+
+
+def with_values(node: Node, kind: Kind) -> Node:
+    """Without the keys that are left empty."""
+    if isinstance(kind, OneOf):
+        chosen = next((one for one in kind.kinds if fits(node, one)), None)
+        return with_values(node, chosen) if chosen is not None else node
+    if node.kind == LIST and isinstance(kind, ListOf):
+        items = tuple(with_values(item, kind.item) for item in node.items())
+        return node if items == node.items() else _copied(node, items)
+    if node.kind != MAPPING or not isinstance(kind, (Keys, Named)):
+        return node
+    fields = {field.name: field for field in kind.fields} if isinstance(kind, Keys) else {}
+    pairs = []
+    for key, value in node.pairs():
+        field = fields.get(key.value) if key.kind == TEXT else None
+        if field is None:
+            pairs.append((key, with_values(value, kind.value) if isinstance(kind, Named) else value))
+        elif not is_left_empty(value, field):
+            pairs.append((key, with_values(value, field.kind)))
+    return node if tuple(pairs) == node.pairs() else _copied(node, tuple(pairs))
+
+
+def _copied(node: Node, value: tuple[Any, ...]) -> Node:
+    return Node(node.kind, value, node.line, node.column, node.part)
 
 
 def _same(node: Node, value: str | bool) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from azureinit.record import Record
 from azureinit.userdata.expanding import NOTHING
-from azureinit.userdata.node import MAPPING, NULL, Node
+from azureinit.userdata.node import MAPPING, NULL, TEXT, Node
 from azureinit.userdata.values import CLOUD_CONFIG, ERROR, SCRIPTS, TEMPLATE, Finding, Include, Part
 
 TYPE_CHECKING = False
@@ -89,14 +89,16 @@ def read_document(
 
 def _with_values(config: Node) -> Node:
     """Without keys that have no value, after they have replaced others. `ntp` is complete without one."""
-    if all(value.kind != NULL for _, value in config.pairs()):
+    if not config.pairs():
         return config
-    from azureinit.userdata.check import fits
+    from azureinit.userdata.check import fits, with_values
     from azureinit.userdata.keys import BY_NAME
 
-    kept = tuple(
-        (key, value)
-        for key, value in config.pairs()
-        if value.kind != NULL or (key.value in BY_NAME and fits(value, BY_NAME[key.value].kind))
+    kept = []
+    for key, value in config.pairs():
+        row = BY_NAME.get(key.value) if key.kind == TEXT else None
+        if value.kind != NULL or (row is not None and fits(value, row.kind)):
+            kept.append((key, with_values(value, row.kind) if row is not None else value))
+    return (
+        config if tuple(kept) == config.pairs() else Node(MAPPING, tuple(kept), config.line, config.column, config.part)
     )
-    return Node(MAPPING, kept, config.line, config.column, config.part)
