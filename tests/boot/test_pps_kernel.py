@@ -23,7 +23,7 @@ OS_DISK = "PreprovisionedOSDisk"
 # Generation 1: the card is on the PCI bus; generation 2: behind a PCI Express port. The last: when the power fails.
 ARROWS = [(kind, 1, moment) for kind in ("Running", "Savable") for moment in ("ready", "pool", "moved", "data")]
 LIVES = [("Running", 1, ""), ("Savable", 2, ""), (OS_DISK, 1, ""), *ARROWS, (OS_DISK, 1, "ready")]
-FEW = [("Savable", 1, "")]
+FEW = [("Savable", 1, "pool")]
 
 
 def is_customer_ready(events: Sequence[Event]) -> bool:

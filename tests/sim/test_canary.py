@@ -18,7 +18,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,10 +31,9 @@ from fakeazure.platform.pool import Pool
 from fakeazure.platform.vm import PUBLIC_KEY
 from support.bench import KEYGEN, Bench, Benches
 from support.need import need, need_root
+from support.secret_search import sung
 from support.trees import listing
 
-WINDOW = 12  # so much of a secret is a leak; half a password is still one
-DEEPEST = 3  # containers inside containers
 PASSWORD = "Kanarienvogel+93/Qz&<Voliere>=Nest"
 CUSTOM_DATA = b"#!/bin/sh\n" + b"echo custom-canary-sings-in-the-mine-7f3a\n" * 40
 USER_DATA = b"51bc/another/bird/on/the/roof/for/user/data"
@@ -45,52 +43,6 @@ BIRD = Vm(password=PASSWORD, disable_password=False, custom_data=CUSTOM_DATA + P
 CALLS = "execve,write,pwrite64,writev,pwritev,pwritev2,sendto,sendmsg,sendmmsg"
 TEXT = re.compile(rb'"((?:\\x[0-9a-f]{2})*)"')
 PLACE = re.compile(rb"^\d+ +(\w+)\((?:\d+<([^>]*)>)?")
-BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,}={0,2}")
-HEX = re.compile(rb"(?:[0-9a-fA-F]{2}[:\\x ]{0,2}){12,}")
-PACKED = re.compile(rb"\x1f\x8b\x08|\x78[\x01\x5e\x9c\xda]")
-
-
-# ---- the search
-
-
-@cache
-def windows(secret: bytes) -> frozenset[bytes]:
-    """Every part of it that would be a leak."""
-    return frozenset(secret[start : start + WINDOW] for start in range(len(secret) - WINDOW + 1))
-
-
-def sung(data: bytes, secrets: dict[str, bytes], *, depth: int = DEEPEST) -> set[str]:
-    """The names of the secrets that lie in the data, plain or in a container."""
-    found = {name for name, secret in secrets.items() if any(part in data for part in windows(secret))}
-    if depth:
-        for inner in {one for one in unpacked(data) if len(one) >= WINDOW}:
-            found |= sung(inner, secrets, depth=depth - 1)
-    return found
-
-
-def unpacked(data: bytes) -> Iterator[bytes]:
-    """What the data would be if it, or a part of it, were encoded."""
-    if b"\0" in data:
-        yield data.replace(b"\0", b"")  # UTF-16, both kinds, and what is padded to a length
-    if b"%" in data:
-        yield re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), data)
-    if b"\\" in data or b"&" in data:
-        yield re.sub(rb"\\u00([0-9a-fA-F]{2})|\\", lambda found: bytes.fromhex((found[1] or b"").decode()), data)
-        yield data.replace(b"&lt;", b"<").replace(b"&gt;", b">").replace(b"&amp;", b"&")
-    for found in HEX.finditer(data):
-        yield bytes.fromhex(re.sub(rb"[^0-9a-fA-F]", b"", found[0]).decode())
-    for text in (data, data.replace(b"\r", b"").replace(b"\n", b"")):  # also where lines were wrapped
-        for found in BASE64.finditer(text):
-            plain = found[0].translate(bytes.maketrans(b"-_", b"+/")).rstrip(b"=")
-            for shift in range(4):  # it may begin in the middle of what looks like base64
-                part = plain[shift:]
-                yield base64.b64decode(part[: len(part) // 4 * 4])
-    for found in PACKED.finditer(data):
-        try:
-            packed = data[found.start() :]
-            yield zlib.decompressobj(47).decompress(packed, 1 << 24)  # 47: gzip or zlib, as it says itself
-        except zlib.error:
-            pass
 
 
 def pool_values(pool: bytes) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -16,22 +15,10 @@ from fakeazure.platform.proxy_agent import write_stub
 from fakeazure.platform.vm import Imds
 from support.bench import Bench, Benches
 from support.bounds import sample
-from support.pooled import PATH, QUICKLY, PooledRun, kinds, marker, polls, state
+from support.pooled import PATH, PooledRun, kinds, marker, polls, state
+from support.pooled_lives import CUSTOMER, PASSWORD, accounts, is_customers, pooled
 from support.trees import changed, listing
 from support.waagent_machines import with_waagent
-
-HEALTH = "/provisioning/health"
-PASSWORD = "Rosebud-5-in-no-file"
-CUSTOMER: dict[str, Any] = {"username": "carol", "name": "carols", "password": PASSWORD, "disable_password": False}
-
-
-def pooled(bench: Benches, kind: str = "Running", **options: Any) -> Bench:
-    pool = options.pop("pool", Pool())
-    tables = options.pop("tables", {})
-    one = bench(vm=Vm(pps_type=kind, **options.pop("vm", CUSTOMER)), pool=pool, **options)
-    one.install_sshd()
-    one.configure(**{**tables, "boot": {**QUICKLY, **tables.get("boot", {})}})
-    return one
 
 
 def records(one: Bench) -> list[Kvp]:
@@ -39,26 +26,8 @@ def records(one: Bench) -> list[Kvp]:
     return [event for event in one.fabric.ledger.events if isinstance(event, Kvp)]
 
 
-def has_refused(one: Bench, times: int) -> bool:
-    return sum(request.path == HEALTH and request.status == 500 for request in one.fabric.ledger.requests) >= times
-
-
 def has_polled(one: Bench, before: int) -> bool:
     return len(polls(one)) > before
-
-
-def accounts(one: Bench) -> list[str]:
-    return [line.split(":")[0] for line in one.read("etc/passwd").splitlines() if line.split(":")[2] >= "1000"]
-
-
-def is_customers(one: Bench) -> None:
-    """The machine is the customer's, the platform has had two Ready, and nothing of the pool's VM is on the machine."""
-    assert kinds(one) == ["ready", "ready"]
-    assert accounts(one) == ["carol"] and one.read("etc/hostname") == "carols\n"
-    assert one.state("provisioned").exists() and not one.state("pending").exists()
-    assert one.fabric.judge().state == "ready", one.fabric.judge()
-    for name, (_mode, _owner, content) in listing(one.tree).items():
-        assert not any(word in content for word in (b"pooladmin", b"pool-vm")), name
 
 
 @pytest.mark.parametrize("kind", ["Running", "Savable"])
@@ -114,90 +83,6 @@ def test_in_the_pool_the_machine_stays_as_in_the_image(bench: Benches) -> None:
     assert one.fabric.take()
     assert run.end() and run.agent.returncode == 0
     is_customers(one)
-
-
-# ---- the pool's Ready
-
-
-def test_a_ready_that_is_refused_for_a_while_is_sent_again_and_then_marked(bench: Benches) -> None:
-    """P12: while Ready is refused the marker says only that it is about to be reported."""
-    refusals = [{"path": HEALTH, "answers": ["ok", *[500] * 5, "ok*"]}]
-    patient = {"wireserver": {"retry_interval_secs": 0.5, "total_retry_timeout_secs": 30}}
-    one = pooled(bench, pool=Pool(on_call=True), faults=refusals, tables=patient)
-    run = PooledRun(one)
-    for number in range(1, 6):
-        run.until(partial(has_refused, one, number))
-        assert state(one) == "offered" and kinds(one) == [] and not polls(one)
-    run.until(lambda: state(one) == "waiting")
-    assert kinds(one) == ["ready"]
-    assert one.fabric.take()
-    told = run.end()
-    assert run.agent.returncode == 0, told
-    is_customers(one)
-
-
-def test_a_ready_that_is_never_accepted_is_a_failure_without_a_marker(bench: Benches) -> None:
-    """P13."""
-    one = pooled(bench, faults=[{"path": "/provisioning/health", "answers": ["ok", "503*"]}])
-    ran = one.agent(timeout=60)
-    assert ran.status == 1 and "failed to report Ready in the pool" in ran.err
-    assert not state(one) and not polls(one) and kinds(one) == []
-
-
-@pytest.mark.parametrize("answer", ["lost", "silent"])
-def test_a_savable_vm_goes_on_where_the_answer_to_ready_is_lost(bench: Benches, answer: str) -> None:
-    """P14, without the link: the boot floor pulls it."""
-    one = pooled(bench, "Savable", faults=[{"path": "/provisioning/health", "answers": ["ok", answer, "ok*"]}])
-    ran = one.agent(timeout=60)
-    assert ran.status == 0, ran.err
-    is_customers(one)
-
-
-@pytest.mark.parametrize("kind", ["Running", "PreprovisionedOSDisk"])
-@pytest.mark.parametrize("answer", ["lost", "silent"])
-def test_a_ready_whose_answer_is_lost_is_sent_again_only_while_imds_says_that_the_vm_is_in_the_pool(
-    bench: Benches, kind: str, answer: str
-) -> None:
-    faults = [{"path": HEALTH, "answers": ["ok", answer, "ok*"]}]
-    one = pooled(bench, kind, pool=Pool(on_call=True), faults=faults)
-    run = PooledRun(one)
-    run.until(lambda: kinds(one) == ["ready", "ready"])
-    asked = [request.path for request in one.fabric.ledger.requests if request.path in (HEALTH, "/metadata/instance")]
-    assert asked[-3:] == [HEALTH, "/metadata/instance", HEALTH]
-    told = run.kill()
-    assert told.count("reported Ready in the pool") <= 1 and kinds(one) == ["ready", "ready"]
-
-
-@pytest.mark.parametrize("answer", ["lost", "silent"])
-def test_a_customer_who_has_the_vm_when_the_answer_to_ready_is_lost_gets_no_ready_of_the_pool(
-    bench: Benches, answer: str
-) -> None:
-    """The platform had the pool's Ready: another one would be taken for the customer's, whose machine is not made."""
-    one = pooled(bench, faults=[{"path": HEALTH, "answers": ["ok", answer, "ok*"]}])
-    ran = one.agent(timeout=60)
-    assert ran.status == 0 and "Ready is not reported again" in ran.err, ran.err
-    is_customers(one)
-
-
-def test_imds_and_the_answer_to_ready_fail_together_and_ready_waits_for_imds(bench: Benches) -> None:
-    faults = [
-        {"path": HEALTH, "answers": ["ok", "lost", "ok*"]},
-        {"path": "/metadata/instance", "answers": ["ok", *["reset"] * 4, "ok*"]},
-    ]
-    tables = {"imds": {"total_retry_timeout_secs": 0.1}, "wireserver": {"total_retry_timeout_secs": 20}}
-    one = pooled(bench, pool=Pool(on_call=True), faults=faults, tables=tables)
-    run = PooledRun(one)
-    run.until(lambda: state(one) == "waiting")
-    assert kinds(one) == ["ready", "ready"]
-    assert "whether this VM is still in its pool is not known" in run.kill()
-
-
-def test_a_ready_that_gets_no_answer_to_the_end_is_a_failure_and_the_marker_stays(bench: Benches) -> None:
-    """The platform may have had it: the next start asks IMDS before it reports Ready."""
-    one = pooled(bench, pool=Pool(on_call=True), faults=[{"path": HEALTH, "answers": ["ok", "lost*"]}])
-    ran = one.agent(timeout=60)
-    assert ran.status == 1 and "failed to report Ready in the pool" in ran.err, ran.err
-    assert state(one) == "offered" and not polls(one)
 
 
 # ---- the answers to a request for the data

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from azureinit.plan.pool import (
+    AGAIN_SECS,
     FAST_SECS,
     LEASE_SECS,
     MOVED,
@@ -85,7 +86,7 @@ def test_after_a_secondary_link_the_primary_one_begins_anew() -> None:
     pool = after(begin(NIC, now=0.0), link("down", gone=True), link("up", index=8), now=5.0)
     pool = answered(pool, heard=False, pause=1.0, now=6.0)
     again = after(pool, link("up", index=9), now=7.0)
-    assert again.nic == Nic(index=9, mac=NIC.mac) and again.since == 7.0 and not again.asked_manager
+    assert again.nic == Nic(index=9, mac=NIC.mac) and again.since == 7.0 and again.ask_manager == 7.0 + LEASE_SECS
 
 
 def test_without_an_announcement_the_data_are_asked_for_every_minute() -> None:
@@ -114,10 +115,28 @@ def test_the_manager_is_asked_once_after_ten_seconds_without_an_answer() -> None
     assert next_of(pool, now=0.5).do == WAIT
     pool = blocked(pool, now=LEASE_SECS)
     assert next_of(pool, now=LEASE_SECS + 0.1).do == RECONFIGURE
-    pool = reconfigured(pool)
+    pool = reconfigured(pool, now=LEASE_SECS + 0.1)
     assert next_of(pool, now=LEASE_SECS + 0.1).do == WAIT
     heard = answered(after(begin(NIC, now=0.0), link("down"), link("up"), now=0.0), heard=True, pause=9.5, now=1.0)
     assert next_of(heard, now=LEASE_SECS + 0.1).do == WAIT
+
+
+def test_while_imds_stays_silent_the_manager_is_asked_again_every_hour() -> None:
+    """A move after the first silence, which nothing announced, would leave the link with the pool's lease for ever."""
+    now, asked = 60.0, list[float]()
+    pool = answered(begin(NIC, now=0.0), heard=False, pause=1.0, now=now)
+    while now < 60.0 + 2.5 * AGAIN_SECS:
+        do = next_of(pool, now=now)
+        if do.do == POLL:
+            pool = answered(pool, heard=False, pause=1.0, now=now)
+        elif do.do == RECONFIGURE:
+            asked.append(now)
+            pool = reconfigured(pool, now=now)
+        else:
+            now = do.until
+    assert asked == [60.0 + LEASE_SECS + n * AGAIN_SECS for n in range(3)]
+    heard = answered(pool, heard=True, pause=1.0, now=now)
+    assert next_of(heard, now=now).until == now + heard.slow_secs
 
 
 def test_an_imds_that_falls_silent_is_a_move_that_nothing_announced() -> None:
@@ -188,7 +207,7 @@ def test_in_any_sequence_requests_keep_their_pause_and_never_end(
                 break
             if do.do == RECONFIGURE:
                 manager += 1
-                pool = reconfigured(pool)
+                pool = reconfigured(pool, now=now)
                 continue
             has_route, heard, pause = answers[given_answers % len(answers)]
             given_answers += 1

@@ -15,6 +15,7 @@ POLL, WAIT, RECONFIGURE = "poll", "wait", "reconfigure"
 SLOW_SECS, FAST_SECS = 60.0, 600.0
 PAUSE_SECS = 1.0  # between requests, at least
 LEASE_SECS = 10.0  # without an answer after a move, before the network's manager is asked to configure the link again
+AGAIN_SECS = 3600.0  # still without an answer: asked once more, since a later move may have been missed
 NEVER = float("inf")
 DOWN = ("down", "lowerlayerdown", "notpresent")
 
@@ -44,7 +45,7 @@ class Pool(Record):
     down: bool = False  # the link has gone down and not come up yet
     gone: bool = False  # the link was removed, and no other has come yet
     heard: bool = True  # IMDS has answered since the phase began
-    asked_manager: bool = False
+    ask_manager: float = NEVER  # when the network's manager is asked, if IMDS has not answered by then
     next_poll: float = 0.0
     not_before: float = 0.0  # of the next request
     polls: int = 0
@@ -69,12 +70,9 @@ def begin(
 def next_of(pool: Pool, *, now: float) -> Next:
     if now >= pool.next_poll:
         return Next(do=POLL)
-    manager = NEVER
-    if pool.phase == MOVED and not pool.heard and not pool.asked_manager:
-        manager = pool.since + LEASE_SECS
-    if now >= manager:
+    if now >= pool.ask_manager:
         return Next(do=RECONFIGURE)
-    return Next(do=WAIT, until=min(pool.next_poll, manager))
+    return Next(do=WAIT, until=min(pool.next_poll, pool.ask_manager))
 
 
 def seen(pool: Pool, link: Seen, *, now: float) -> Pool:
@@ -129,13 +127,15 @@ def answered(pool: Pool, *, heard: bool, pause: float, now: float) -> Pool:
     fast = pool.phase == MOVED and now < pool.since + FAST_SECS
     wait = max(pause, PAUSE_SECS)
     pool = replace(pool, heard=pool.heard or heard, not_before=now + wait)
+    if heard:
+        pool = replace(pool, ask_manager=NEVER)
     if not fast:
         pool = replace(pool, phase=WAITING)
     return replace(pool, next_poll=now + (wait if fast else max(wait, pool.slow_secs)))
 
 
-def reconfigured(pool: Pool) -> Pool:
-    return replace(pool, asked_manager=True)
+def reconfigured(pool: Pool, *, now: float) -> Pool:
+    return replace(pool, ask_manager=now + AGAIN_SECS)
 
 
 def _moved(pool: Pool, *, now: float) -> Pool:
@@ -146,6 +146,6 @@ def _moved(pool: Pool, *, now: float) -> Pool:
         down=False,
         gone=False,
         heard=False,
-        asked_manager=False,
+        ask_manager=now + LEASE_SECS,
         next_poll=max(now, pool.not_before),
     )

@@ -73,7 +73,7 @@ class PoolWait:
                 pool = answered(pool, heard=answer.kind != SILENT, pause=answer.pause, now=clock.monotonic())
             elif do.do == RECONFIGURE:
                 self.links.reconfigure(pool.nic)
-                pool = reconfigured(pool)
+                pool = reconfigured(pool, now=clock.monotonic())
             else:
                 pool = self.links.wait(pool, min(do.until - now, LONGEST_WAIT))
 

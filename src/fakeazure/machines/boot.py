@@ -81,6 +81,8 @@ def boot(scenario: Scenario, disk: Path, options: BootOptions) -> int:
             if again:
                 fabric.reboot()
             again = True
+            # The medium may have been ejected in the boot before.
+            hardware = replace(hardware, medium=medium if medium.exists() else None)
             command = qemu.command(
                 qemu.find_program(), replace(fabric.vm, nics=network_vm(scenario, fabric).nics), hardware
             )

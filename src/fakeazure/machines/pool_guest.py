@@ -48,10 +48,12 @@ class Reuse:
         if pool is None:
             return
         self.try_login(self._fabric.directory)
-        if pool.type == OS_DISK or pool.settings.link == "none":
+        if pool.settings.link == "none":
             return
         try:
-            if pool.type == SAVABLE:
+            if pool.type == OS_DISK:
+                self._change_network()  # the VM is shut down, and starts in its customer's network
+            elif pool.type == SAVABLE:
                 self._exchange()
             else:
                 self._move()
