@@ -312,7 +312,7 @@ def test_the_data_of_a_vm_from_a_pool_bring_no_secret_out(
         assert heard.get(name, set()) <= ours(one, "saved", "userdata") | kept("CustomData", "ovf-env.xml")
     assert not [place for place, data in one.written() if sung(data, {"pool": POOL_PASSWORD.encode()})]
     told = b"".join(data for place, data in one.written() if place == "journal")
-    assert b"got not an ovf-env.xml: " in told, "there was something to search"
+    assert b"got an answer that is no ovf-env.xml: " in told, "there was something to search"
 
 
 # ---- the search can fail

@@ -83,6 +83,6 @@ def test_the_host_gets_these_events_and_none_for_each_request(bench: Benches) ->
         assert {"start", "finish"} <= {words[3] for words in told if words[4] == name}, name
     assert len(polls(one)) == 7 and sum(words[4] == "waiting" for words in told) == 5, told
     values = [event.value for event in one.fabric.ledger.events if isinstance(event, Kvp)]
-    assert sum("for the customer's data got" in value for value in values) == 4
-    lines = [line for line in ran.err.splitlines() if "for the customer's data got" in line]
+    assert sum("to IMDS got" in value for value in values) == 4
+    lines = [line for line in ran.err.splitlines() if "to IMDS got" in line]
     assert [line.partition("request ")[2].split()[0] for line in lines] == ["1", "2", "4", "7"], "on the console"

@@ -199,7 +199,7 @@ def test_the_version_is_told_of_right_words_only(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith(f"azure-init {VERSION},")
     assert main(["-V", "clean", "--logs", "--logs"]) == 2
     assert main(["-V", "clean", "--help"]) == 0
-    assert capsys.readouterr().out.startswith("Remove the marker")
+    assert capsys.readouterr().out.startswith("Remove the records of every VM")
 
 
 @pytest.mark.parametrize(
