@@ -243,15 +243,15 @@ def test_a_kill_at_any_moment_never_makes_the_machine_contradict_itself(
         if boot.shown("azure-init", "Result") == "signal":
             boot.ended("azure-init-failure.service")
         print(f"killed after {delay:.3f} s: {boot.told()}")
-        assert boot.told() in (["ready"], ["failed"], []), "nothing: it died while it was telling"
-        if not boot.told():
-            assert "nothing to add" in boot.journal("-u", "azure-init-failure.service")
-        told = boot.told()
+        # A Ready that was on its way is sent again: the platform may have had it.
+        told = boot.until(boot.told, "a verdict is told, if only by azure-init-resend")
+        assert told in (["ready"], ["failed"], ["ready", "ready"])
+        boot.until(lambda: told == ["failed"] or disk.files(MARKER), "the marker is there after Ready")
     provisioned = bool(disk.files(MARKER))
     with disk.boot() as boot:
         assert boot.ended() == "success 0"
         assert boot.told() == ([] if provisioned else ["ready"])
-        assert not provisioned or told == ["ready"]
+        assert not provisioned or "ready" in told
         is_provisioned(boot)
         is_orderly(boot)
 
@@ -261,6 +261,7 @@ def test_a_death_after_the_verdict_adds_nothing_to_it(machine: Machines) -> None
     disk.write("usr/local/sbin/ssh-keygen", SLOW_RSA, mode=0o755)
     with disk.boot() as boot:
         boot.ready()
+        boot.until(lambda: disk.files(MARKER), "the marker is there after Ready")
         os.kill(boot.until(boot.agent, "the agent runs"), signal.SIGKILL)
         assert boot.until(lambda: boot.ended("azure-init-failure.service"), "") == "success 0"
         assert "nothing to add" in boot.journal("-u", "azure-init-failure.service")

@@ -105,6 +105,27 @@ def test_a_run_that_dies_while_it_sends_its_failure_is_told_of(system: Any) -> N
     assert verdicts(one) == ["failed"]
 
 
+def test_a_run_that_dies_while_it_sends_ready_leaves_that_to_the_service_that_sends_it_again(system: Any) -> None:
+    """Otherwise no verdict would leave before the next boot; and a failure could contradict the Ready."""
+    one = system()
+    with refusing() as (address, seen):
+        endpoint = f"{address}/provisioning/health"
+        wireserver = {**QUICK["wireserver"], "health_endpoint": endpoint, "total_retry_timeout_secs": 60}
+        set_up(one, wireserver=wireserver)
+        with subprocess.Popen(one.command(), stderr=subprocess.DEVNULL) as agent:
+            wait_for(lambda: any('"state":"Ready"' in text.replace(" ", "") for text in seen))
+            assert agent.poll() is None
+            agent.kill()
+    set_up(one)  # the platform is back
+    ran = run(one.command("--stage", "failed"))
+    assert "the process that reported Ready has ended" in ran.stderr and "it is reported again" in ran.stderr
+    assert verdicts(one) == [], ran.stderr
+    assert run(one.command("--stage", "resend")).returncode == 0
+    assert verdicts(one) == ["ready"]
+    assert "nothing to add" in run(one.command("--stage", "failed")).stderr
+    assert verdicts(one) == ["ready"]
+
+
 def test_no_failure_is_told_while_another_run_is_at_work(system: Any, tmp_path: Path) -> None:
     one = system()
     set_up(one, azure_init_data_dir={"path": "/mnt/place/data"})

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 VERDICT = "/run/azure-init/verdict"
 READY, FAILURE, UNFINISHED = "ready", "failure", "unfinished"
+READY_IN_POOL = "ready in the pool"  # accepted, of a VM whose disk becomes an image
 AWAITS = "awaits customData"  # the machine is provisioned, and a stage of customData has the verdict
 TOLD = "failure, accepted"  # customData failed, and the platform knows
 MEDIA_ALONE = "media alone"

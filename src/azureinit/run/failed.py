@@ -5,8 +5,17 @@ from __future__ import annotations
 from azureinit.errors import AzureInitError, LockTimeout, RunDied
 from azureinit.facts.mounts import missing_mount, unit_name
 from azureinit.facts.system_state import is_stopping
-from azureinit.memory.instance import prepare
-from azureinit.memory.pending import AWAITS, FAILURE, READY, TOLD, UNDELIVERED, read_pending, read_verdict
+from azureinit.memory.instance import is_marked, prepare
+from azureinit.memory.pending import (
+    AWAITS,
+    FAILURE,
+    READY,
+    READY_IN_POOL,
+    TOLD,
+    UNDELIVERED,
+    read_pending,
+    read_verdict,
+)
 from azureinit.run.channels import open_channels
 from azureinit.run.deliver import Delivery
 from azureinit.run.enact import best_effort, enact
@@ -79,13 +88,12 @@ def _cause(context: Context, identity: Identity) -> RunDied | None:
 
 
 def _is_unanswered(context: Context, identity: Identity, verdict: str) -> bool:
-    """Whether Ready was on its way, for the customer's machine, when its process died."""
+    """Whether Ready was on its way when its process died: it had done everything, and did not learn the answer."""
     instance = identity.instance
-    if verdict != READY or instance is None or context.unmounted is not None:
+    if verdict != READY or instance is None or context.unmounted is not None or is_marked(context.machine, instance):
         return False
     pending = read_pending(context.machine, instance)
-    reported = pending is not None and pending.verdict in (READY, TOLD)
-    return not reported and context.machine.stat(instance.path("userdata")) is not None
+    return pending is None or pending.verdict not in (READY, TOLD)
 
 
 def _back_to_the_pool(context: Context, identity: Identity) -> str:
@@ -172,4 +180,5 @@ def _delivery(verdict: str) -> str:
     """Ready is recorded before it is sent, a failure after that."""
     if verdict.endswith(UNDELIVERED):
         return "the platform has not accepted it"
-    return "the platform has accepted it" if verdict == FAILURE else "whether the platform accepted it is not known"
+    accepted = verdict in (FAILURE, READY_IN_POOL)
+    return "the platform has accepted it" if accepted else "whether the platform accepted it is not known"

@@ -233,9 +233,9 @@ def _eject(context: Context, device: str | None) -> None:
 
 def _wait_for_power_off(context: Context) -> None:
     """The host powers this VM off and makes others from its disk: their first boot is an ordinary one."""
-    from azureinit.memory.pending import READY, write_verdict
+    from azureinit.memory.pending import READY_IN_POOL, write_verdict
 
-    best_effort(context.events, "verdict", lambda: write_verdict(context.machine, READY))
+    best_effort(context.events, "verdict", lambda: write_verdict(context.machine, READY_IN_POOL))
     context.events.tell(INFO, "waiting", "waiting for the host to power this VM off: its disk becomes an image")
     context.events.flush()
     while True:
