@@ -38,7 +38,8 @@ def is_provisioned(boot: Boot) -> None:
 
 def is_orderly(boot: Boot) -> None:
     """No unit failed, there is no ordering cycle or traceback, and the units ran in the right order."""
-    assert boot.failed_units() == []
+    failed = boot.failed_units()
+    assert failed == [], failed
     assert "ordering cycle" not in boot.journal("-b") + boot.console.read_text(errors="replace")
     assert "Traceback" not in boot.journal("-b", *OURS)
     assert 0 < boot.moment("azure-init-local", "ActiveEnter") <= boot.moment("systemd-networkd", "ExecMainStart")
@@ -77,7 +78,8 @@ def is_in_order(boot: Boot) -> None:
     assert boot.out("systemctl", "is-active", "systemd-networkd") == "active"
     boot.ready()
     assert boot.ended() == "success 0"
-    assert boot.failed_units() == []
+    failed = boot.failed_units()
+    assert failed == [], failed
     assert "Traceback" not in boot.journal("-b", *OURS)
     assert boot.out("hostname") == boot.out("cat", "/etc/hostname") == "floor-1"
     assert boot.login("id -un; sudo -n id -u") == ["azureuser", "0"]

@@ -96,7 +96,8 @@ def made_once(name: str, recipe: str, *words: str) -> Path:
         if not root.exists():
             unfinished = CACHE / f"{name}.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
-            argv = (mmdebstrap, "--quiet", *words, str(unfinished))
+            # Its mounts end with it also where it is killed, and what it has left can be removed.
+            argv = ("unshare", "--mount", mmdebstrap, "--quiet", *words, str(unfinished))
             ran = subprocess.run(argv, capture_output=True, text=True)
             if ran.returncode:
                 unfit(f"no {name} root could be made: {ran.stderr[-500:]}")
