@@ -205,7 +205,7 @@ def base_root() -> Path:
             unfinished = CACHE / "peers-base.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
             options = ("--quiet", "--variant=minbase", f"--include={PACKAGES}", f"--customize-hook={GENERAL}")
-            run("mmdebstrap", *options, SUITE, str(unfinished))
+            run("unshare", "--mount", "mmdebstrap", *options, SUITE, str(unfinished))
             unfinished.rename(root)
     return root
 
