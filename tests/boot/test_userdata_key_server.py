@@ -49,14 +49,16 @@ class Keys:
         listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         (self.fingerprint,) = [line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr")]
 
-    def receive(self, key: str) -> subprocess.CompletedProcess[str]:
+    def receive(self, key: str, *, tools: str = "") -> subprocess.CompletedProcess[str]:
+        """`tools`: a directory whose programs come before the system's."""
         way = receive_key(key, server=f"hkp://127.0.0.1:{PORT}", path=str(self.path), directory=str(self.place))
         run = way.actions[-1]
         assert isinstance(run, Run)
         (self.place / "tmp").mkdir(exist_ok=True)
         server = (sys.executable, SERVER, str(self.place / "key.asc"), self.fingerprint)
         spaces = ("unshare", "--net", "--pid", "--fork", "--kill-child")
-        command = (*spaces, "sh", "-c", ENTER, "sh", *server, f"TMPDIR={self.place}/tmp", *run.argv)
+        environ = (f"TMPDIR={self.place}/tmp", f"PATH={tools}:/usr/sbin:/usr/bin:/sbin:/bin")
+        command = (*spaces, "sh", "-c", ENTER, "sh", *server, *environ, *run.argv)
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     @property
@@ -85,3 +87,14 @@ def test_a_key_that_the_server_does_not_have_is_a_failure(keys: Keys) -> None:
     assert "gpg: keyserver receive failed" in ran.stderr
     assert not keys.path.exists()
     assert list((keys.place / "tmp").iterdir()) == []
+
+
+def test_a_gpg_that_cannot_start_its_agent_has_received_the_key_all_the_same(keys: Keys) -> None:
+    """gpg then ends with 2 after it has imported the key."""
+    (keys.place / "tools").mkdir()
+    shim = keys.place / "tools/gpg"
+    shim.write_text(f'#!/bin/sh\n{need("gpg")} "$@" || exit\ncase "$*" in *--recv-keys*) exit 2 ;; esac\n')
+    shim.chmod(0o755)
+    ran = keys.receive(keys.fingerprint, tools=str(shim.parent))
+    assert ran.returncode == 0, ran.stderr
+    assert keys.path.read_bytes() == dearmoured(keys.armoured)

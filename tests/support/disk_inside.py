@@ -262,7 +262,9 @@ def replace_tools(hide: list[str]) -> None:
                 os.rename(path, f"{path}.hidden")
                 os.symlink(f"{BIN}/{tool}", path)
             else:
-                run("mount", "--bind", f"{BIN}/{tool}", path)
+                # The system's own, also after it was replaced.
+                mount = f"{REAL}/mount" if os.path.exists(f"{REAL}/mount") else "mount"
+                run(mount, "--bind", f"{BIN}/{tool}", path)
 
 
 def agent(words: list[str]) -> tuple[int, str]:

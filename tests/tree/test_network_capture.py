@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from support.capture import CAPTURE
 from support.need import need, need_root
-from support.network_machines import CAPTURE
 
 # Packets ten times a second for as long as the capture runs, from before its input ends.
 ENDLESS = """

@@ -15,15 +15,15 @@ PACKAGES = {"gpg": "gnupg", "add-apt-repository": "software-properties-common"}
 KEY_TIMEOUT = 180.0
 LONG = 600.0
 # $1: the key server, $2: the key, $3: the file. In a home of its own, whose daemons are ended; dirmngr also between
-# attempts, because it does not ask a server again that did not answer.
+# attempts, because it does not ask a server again that did not answer. Whether the key is there counts, and not gpg's
+# status: on a busy machine gpg may fail to start its agent, which this does not need.
 RECEIVE = (
     "home=$(mktemp -d) || exit; "
     """trap 'gpgconf --homedir "$home" --kill all >/dev/null 2>&1; rm -rf "$home"' EXIT; """
     'gpg="gpg --homedir $home --batch --no-tty"; tries=1; '
-    'until $gpg --keyserver="$1" --recv-keys -- "$2"; do '
+    'until $gpg --keyserver="$1" --recv-keys -- "$2"; $gpg --export -- "$2" >"$home/key"; [ -s "$home/key" ]; do '
     "[ $tries -lt 3 ] || exit 2; tries=$((tries + 1)); sleep 1; "
     'gpgconf --homedir "$home" --kill dirmngr; done; '
-    '$gpg --export -- "$2" >"$home/key"; [ -s "$home/key" ] || { echo "gpg: there is no such key" >&2; exit 2; }; '
     'cat "$home/key" >"$3.new" && chmod 0644 "$3.new" && mv "$3.new" "$3"'
 )
 
