@@ -81,7 +81,7 @@ def look(context: Context, instance: Instance, *, recreate: bool = False) -> Loo
 def set_up(context: Context, identity: Identity, *, recreate: bool = False, boot: bool = False) -> int:
     """Set up what may be set up. Returns the exit code; raises what a step raises.
 
-    `boot`: disks with the user's own data are no failure; for an operator who asks for the setup they are.
+    `boot`: disks with the user's own data are no failure. `azure-init disk setup` reports them as one.
     """
     instance = instance_of(context, identity)
     machine = context.machine
